@@ -147,7 +147,8 @@ def evaluate(
     cell: str | None = None,
     num: int | None = None,
     iteration: int | None = None,
-    seed: int | None = None,
+    cell_seed: int | None = None,
+    noise_seed: int | None = None,
     protocol: str = "adm",
     batch: int | None = None,
     device: Device = "auto",
@@ -166,7 +167,7 @@ def evaluate(
         networks: feature networks in the same way; none: inception and dinov2.
         weights: folder of published weights.
         labels: .npy file of integers (n,), the class of each sample.
-        cell, num, iteration, seed: what is sampled, where `samples` is a run folder.
+        cell, num, iteration, cell_seed, noise_seed: what is sampled, where `samples` is a run folder.
         out: folder for evaluation.json and the page; None: nothing is written.
 
     Raises:
@@ -182,7 +183,7 @@ def evaluate(
         networks=(networks,) if isinstance(networks, str | Mapping) else networks,
         weights=_as_path(weights),
         labels=_as_path(labels),
-        of_run=RunSamples(cell, num, iteration, seed),
+        of_run=RunSamples(cell, num, iteration, cell_seed, noise_seed),
         protocol=protocol,
         batch=batch,
         device=device,

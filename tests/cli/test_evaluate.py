@@ -247,8 +247,15 @@ def test_another_request_has_another_folder_and_moved_weights_are_the_same_reque
 
 def test_numbers_from_python_are_checked_like_those_of_the_command(folder: Path) -> None:
     with pytest.raises(UserError) as caught:
-        tread_bench.evaluate("mine", "real", networks=["digits-classifier"], batch=0, num=-1, seed=-3, iteration=-2)
-    for told in ("--batch 0: must be at least 1", "--num -1: must be", "--seed -3: must be", "--iteration -2: must be"):
+        tread_bench.evaluate(
+            "mine", "real", networks=["digits-classifier"], batch=0, num=-1, cell_seed=-3, iteration=-2
+        )
+    for told in (
+        "--batch 0: must be at least 1",
+        "--num -1: must be",
+        "--cell-seed -3: must be",
+        "--iteration -2: must be",
+    ):
         assert told in str(caught.value)
 
 
@@ -302,7 +309,7 @@ def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
         evaluate("run", "--cell", "dens", "--reference", "digits", *DIGITS)
 
     # The cell's own figure, from the samples of its metrics.
-    command = ("run", "--cell", "dense", "--seed", 1, "--reference", "digits", *DIGITS, "--metrics", "fid")
+    command = ("run", "--cell", "dense", "--cell-seed", 1, "--reference", "digits", *DIGITS, "--metrics", "fid")
     assert evaluate(*command, "--out", "out") == 0
     found = document(Path("out"))
     (record,) = (one for one in tread_bench.load("run").records if (one.row, one.seed) == ("dense", 1))

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import get_type_hints
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
+from tread_bench.cli.options import fits
 from tread_bench.core.errors import LARGEST, printable
 
 DIGITS = "9" * 5000
@@ -138,7 +140,18 @@ def test_every_integer_that_an_option_takes_fits_64_bits():
         name: hint for one in hints for name, hint in one.items() if getattr(hint, "__args__", ())[:1] in _INTEGERS
     }
     assert {"seeds", "workers", "batch", "steps", "iteration"} <= set(found)
-    assert [name for name, hint in found.items() if hint.__metadata__[0].max is None] == []
+    about = {name: hint.__metadata__[0] for name, hint in found.items()}
+    assert [name for name, option in about.items() if option.max is None and option.callback is not fits] == []
+
+
+@pytest.mark.parametrize("command", ["run", "profile", "sample", "evaluate", "encode", "features"])
+def test_no_help_speaks_of_a_bound_that_nobody_reaches(command):
+    assert not re.search(r"\d{7}", CliRunner().invoke(app, [command, "--help"]).output)
+
+
+def test_a_number_beyond_64_bits_is_told_with_its_option():
+    told = CliRunner().invoke(app, ["plan", "smoke", "--seeds", str(LARGEST + 1)])
+    assert told.exit_code == 2 and "--seeds" in told.output and "must be at most 1e+18" in told.output
 
 
 NO_GIT = {"PATH": "/nowhere"}

@@ -136,7 +136,7 @@ ARGUMENTS = (
     *(("profile", "DiT-S/2", "--set", "{}"), ("profile", "DiT-S/2", "--route", "{}"), ("profile", "{}")),
     *(("profile", "DiT-S/2", "--guidance", "{}"), ("profile", "DiT-S/2", "--image-size", "{}")),
     *(("sample", "done", "--cell", "dense", "--num", "2", "--guidance", "{}"), ("sample", "done", "--cell", "{}")),
-    *(("sample", "done", "--cell", "dense", "--num", "2", "--labels", "{}"), ("run", "toy.yaml", "--shard", "{}")),
+    *(("sample", "done", "--cell", "dense", "--num", "2", "--classes", "{}"), ("run", "toy.yaml", "--shard", "{}")),
     *(
         ("report", "{}"),
         ("report", "done", "--export", "{}"),

@@ -372,7 +372,7 @@ MACHINES = (
     *(
         Machine("a number of 5,000 digits", (*command, "9" * 5000), REFUSED)
         for command in (
-            *((*RUN, "--seeds"), (*RUN, "--workers"), (*RUN, "--shard"), (*SAMPLE[:-1],), (*SAMPLE, "--labels")),
+            *((*RUN, "--seeds"), (*RUN, "--workers"), (*RUN, "--shard"), (*SAMPLE[:-1],), (*SAMPLE, "--classes")),
             *(
                 ("profile", "DiT-S/2", "--image-size"),
                 ("plan", "toy.yaml", "--set", "training.batch=" + "9" * 5000, "--seeds"),

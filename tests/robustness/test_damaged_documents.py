@@ -71,7 +71,7 @@ def readers(folder):
     """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
     first, second = (json.loads((STORED / "plan.json").read_text()))["cells"]
     baseline, nowhere = folder.root.parent / "baseline.json", Outputs()
-    request = SampleRequest(folder.root, second, None, {}, 1, None, None, None, None)
+    request = SampleRequest(root=folder.root, cell=second, num=1)
     return {
         "status": lambda: status_of(folder),
         "history": lambda: read_runs([folder.root]),

@@ -99,7 +99,7 @@ def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path):
 
 
 def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -> None:
-    request = SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out, npz, overwrite)
+    request = SampleRequest(root=Path("no-run"), cell="a", num=3, out=out, npz=npz, overwrite=overwrite)
     sample(request)
 
 

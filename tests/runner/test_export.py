@@ -255,6 +255,11 @@ def test_a_file_and_a_report_are_not_written_at_once(plain, tmp_path, option):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_an_export_of_a_file_is_refused(exported, tmp_path):
+    told = CliRunner().invoke(app, ["report", str(exported), "--export", str(tmp_path / "again.json")]).exception
+    assert str(told).endswith(f"{exported} is a file; give a run folder") and not (tmp_path / "again.json").exists()
+
+
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert write_report(exported, None) == "run/index.html"

@@ -338,7 +338,7 @@ def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
         ("ci", "history", "run", "--out", "history"),
         ("ci", "check", "run", "--baseline", "accepted.json", "--accept"),
         ("ci", "check", "run", "--baseline", "accepted.json"),
-        ("sample", "run", "--cell", "again", "--seed", "1003", "--num", "2"),
+        ("sample", "run", "--cell", "again", "--noise-seed", "1003", "--num", "2"),
     ):
         ended = tread_bench(*command, cwd=trained)
         assert ended.returncode == 0, ended

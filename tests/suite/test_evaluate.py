@@ -304,7 +304,21 @@ def test_sample_is_deterministic_and_default_images_are_those_of_the_evaluation(
 
 def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
     rule = "{name: autoguidance, row: dense}"
-    asked = ("--cell", "tread", "--num", 2, "--guidance", rule, "--scale", 2, "--steps", 3, "--labels", "3,4", "--json")
+    asked = (
+        "--cell",
+        "tread",
+        "--num",
+        2,
+        "--guidance",
+        rule,
+        "--scale",
+        2,
+        "--steps",
+        3,
+        "--classes",
+        "3,4",
+        "--json",
+    )
     made = sample(folder, *asked)
     assert made.exit_code == 0, made.exception
     told = json.loads(made.stdout)
@@ -326,7 +340,7 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
             with Image.open(tmp_path / "folder" / f"{number:05d}.png") as picture:
                 assert np.array_equal(picture, image[..., 0])
     assert len(list(path.parent.iterdir())) == 1
-    before, command = path.read_bytes(), ("--cell", "tread", "--num", 3, "--labels", "3,4", "--npz", path)
+    before, command = path.read_bytes(), ("--cell", "tread", "--num", 3, "--classes", "3,4", "--npz", path)
     assert isinstance(sample(folder, *command).exception, OutputError) and path.read_bytes() == before
     again = sample(folder, *command, "--overwrite")
     assert again.exit_code == 0 and again.stdout.splitlines()[0] == str(path)
@@ -336,7 +350,7 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
 
 
 def test_samples_are_rounded_as_the_metrics_of_the_row_say(folder):
-    request = SampleRequest(folder.root, "tread", None, {}, 20, None, None, None, None)
+    request = SampleRequest(root=folder.root, cell="tread", num=20)
     opened = SampledCell.open(request)
     metrics = opened.cell.metrics.model_copy(update={"pixels": "truncate"})
     row = opened.job.cell.model_copy(update={"metrics": metrics})  # which may evaluate what another row trained
@@ -346,7 +360,7 @@ def test_samples_are_rounded_as_the_metrics_of_the_row_say(folder):
 
 
 def test_samples_for_a_file_are_generated_batch_by_batch(folder):
-    request = SampleRequest(folder.root, "tread", None, {}, 100_000, None, None, None, None)
+    request = SampleRequest(root=folder.root, cell="tread", num=100_000)
     batches = SampledCell.open(request).batches()
     assert len(next(batches)) < 1000
 
@@ -359,7 +373,7 @@ def test_samples_for_a_file_are_generated_batch_by_batch(folder):
         (("--cell", "tread", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("--cell", "tread", "--scale", 2), "guidance_scale 2 has no effect with guidance none"),
         (("--cell", "tread", "--sampler", "hune"), "did you mean 'heun'?"),
-        (("--cell", "tread", "--labels", "3,10"), "must be classes 0 to 9"),
+        (("--cell", "tread", "--classes", "3,10"), "must be classes 0 to 9"),
         (("--cell", "tread", "--iteration", 5), "keeps no weights of iteration 5 (kept: 2, 8)"),
         (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
         (("--cell", "tread", "--guidance", "cfg"), "set guidance_scale (--scale of sample), such as 1.5"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,14 +11,22 @@ from typing import Annotated, Any
 import typer
 
 from tread_bench.core.errors import LARGEST
+from tread_bench.core.signals import STATUS as INTERRUPTED
 
 # Heading in a command's help: a misspelt option is never corrected to one of these.
 FORGETS = "What is removed or replaced"
 
 
 def number(name: str, about: str, least: int = 1) -> Any:
-    """An option for an integer that fits 64 bits."""
-    return typer.Option(name, min=least, max=LARGEST, help=about)
+    """An option for an integer that fits 64 bits, a bound that nobody needs to read of."""
+    return typer.Option(name, min=least, callback=fits, help=about)
+
+
+def fits(value: int | None) -> int | None:
+    """Check an integer. Raises BadParameter where it needs more than 64 bits."""
+    if value is not None and value > LARGEST:
+        raise typer.BadParameter(f"{value} is too large: must be at most {LARGEST:.0e}")
+    return value
 
 
 def _suites(incomplete: str) -> list[str]:
@@ -31,11 +41,19 @@ SuiteArgument = Annotated[
     typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite", autocompletion=_suites),
 ]
 
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="a run folder, finished or not")]
+
 SetOption = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
 ]
 
 SeedsOption = Annotated[int | None, number("--seeds", "number of seeds instead of the suite's")]
+
+CellSeedOption = Annotated[int | None, number("--cell-seed", "seed of the cell, if its row has several", least=0)]
+
+NoiseSeedOption = Annotated[int | None, number("--noise-seed", "seed of noise and masks; default: the cell's", least=0)]
+
+IterationOption = Annotated[int | None, number("--iteration", "iteration of the weights; default: the last")]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
@@ -45,6 +63,10 @@ TablesOption = Annotated[
         "--tables", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
     ),
 ]
+
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")]
+
+MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")]
 
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="replace a file that exists", rich_help_panel=FORGETS)
@@ -77,6 +99,16 @@ DataRootOption = Annotated[
 ]
 
 DeviceOption = Annotated[Device, typer.Option("--device", help="auto: CUDA if there is one")]
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C ends a command that the same command again resumes, which is what it says."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("interrupted; run the same command again to resume", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

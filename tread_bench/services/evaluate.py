@@ -210,9 +210,10 @@ def open_request(request: EvaluateRequest, report: Report) -> Opened:
 def _too_small(request: EvaluateRequest) -> Iterator[str]:
     """A message for each number below its least."""
     of_run = request.of_run
-    numbers = {"batch": request.batch, "num": of_run.num, "iteration": of_run.iteration, "seed": of_run.seed}
-    for name, value in numbers.items():
-        least = 0 if name == "seed" else 1
+    counts = {"batch": request.batch, "num": of_run.num, "iteration": of_run.iteration}
+    seeds = {"cell-seed": of_run.cell_seed, "noise-seed": of_run.noise_seed}
+    for name, value in {**counts, **seeds}.items():
+        least = 0 if name in seeds else 1
         if value is not None and value < least:
             yield f"--{name} {value}: must be at least {least}"
 

@@ -22,6 +22,8 @@ def export_run(root: Path, path: Path, page: Path | None = None, overwrite: bool
     Raises:
         UserError: `root` is not a run folder or has no record; or `path` must not be written.
     """
+    if root.is_file():
+        raise UserError(f"--export {path} writes the records of a run, and {root} is a file; give a run folder")
     if page is not None:
         raise UserError(f"--export {path} writes one file, and no report into {page}; give one of them")
     refuse_taken("--export", path, overwrite)

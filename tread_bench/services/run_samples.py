@@ -33,12 +33,13 @@ class RunSamples:
     cell: str | None = None
     num: int | None = None
     iteration: int | None = None
-    seed: int | None = None
+    cell_seed: int | None = None
+    noise_seed: int | None = None
 
     @property
     def given(self) -> list[str]:
         """The options that were given, as they are typed."""
-        return [f"--{name}" for name, value in vars(self).items() if value is not None]
+        return [f"--{name.replace('_', '-')}" for name, value in vars(self).items() if value is not None]
 
 
 def is_run(path: Path) -> bool:
@@ -51,7 +52,14 @@ def open_run_samples(root: Path, requested: RunSamples, report: Report) -> Sampl
     if requested.cell is None:
         raise UserError(f"{root} is a run: name the row, or the cell, whose samples are evaluated with --cell")
     sampled = SampledCell.open(
-        SampleRequest(root, requested.cell, None, {}, 1, requested.seed, None, requested.iteration, None)
+        SampleRequest(
+            root=root,
+            cell=requested.cell,
+            cell_seed=requested.cell_seed,
+            num=1,
+            noise_seed=requested.noise_seed,
+            iteration=requested.iteration,
+        )
     )
     sampled = replace(sampled, count=requested.num or sampled.cell.metrics.num_samples)
     store = GeneratedStore(root, sampled, report)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,21 +46,30 @@ COMMAND = "tread-bench sample"
 Trained = tuple[Cell, Network]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """The requested samples; None: as the cell samples for its metrics."""
+    """The requested samples; None: as the cell samples for its metrics.
+
+    Args:
+        cell: its id, or the name of its row and, where that has several seeds, `cell_seed`.
+        changes: of the cell's sampling.
+        noise_seed: of noise and masks.
+        classes: that are sampled in turn, such as "0,1,2".
+        npz: one file in place of the folder `out`; `overwrite` lets it be replaced.
+    """
 
     root: Path
     cell: str
-    guidance: str | None
-    changes: Mapping[str, Any]  # of the cell's sampling
+    cell_seed: int | None = None
+    guidance: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
     num: int
-    seed: int | None
-    labels: str | None
-    iteration: int | None
-    out: Path | None
-    npz: Path | None = None  # one file in place of a folder
-    overwrite: bool = False  # of that file
+    noise_seed: int | None = None
+    classes: str | None = None
+    iteration: int | None = None
+    out: Path | None = None
+    npz: Path | None = None
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,9 +151,9 @@ class SampledCell:
         trained, network = job.trained(source)
         cell = _requested_cell(trained, job.cell, request)
         weak = _weak(job, source, cell)
-        classes = _labels(request.labels, cell) or range(network.spec.num_classes)
+        classes = _classes(request.classes, cell) or range(network.spec.num_classes)
         _refuse_another_decoder(job, cell.data)
-        seed = job.seed if request.seed is None else request.seed
+        seed = job.seed if request.noise_seed is None else request.noise_seed
         return cls(job, cell, network, weak, seed, source.iteration, request.num, classes)
 
     @property
@@ -189,16 +198,16 @@ def _image_name(number: int) -> str:
 
 
 def _find(folder: RunFolder, request: SampleRequest) -> CellRequest:
-    """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
+    """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `cell_seed`."""
     cells, damaged = folder.readable_requests()
     found = [cell for cell in cells if request.cell in (cell.cell, cell.row)]
     if not found:
         known = dict.fromkeys([*(cell.row for cell in cells), *(cell.cell for cell in cells)])
         raise UserError("\n".join([unknown("cell", request.cell, known), *damaged]))
-    chosen = [cell for cell in found if cell.seed == request.seed] if len(found) > 1 else found
+    chosen = [cell for cell in found if cell.seed == request.cell_seed] if len(found) > 1 else found
     if len(chosen) != 1:
         seeds = ", ".join(str(cell.seed) for cell in found)
-        raise UserError(f"row {request.cell!r} has a cell for each of the seeds {seeds}: choose one with --seed")
+        raise UserError(f"row {request.cell!r} has a cell for each of the seeds {seeds}: choose one with --cell-seed")
     return chosen[0]
 
 
@@ -258,20 +267,20 @@ def _cell_of_row(root: Path, row: str, seed: int) -> str:
     raise UserError(unknown(f"row of seed {seed}", row, {cell.row for cell in cells if paired_seed(cell) == seed}))
 
 
-def _labels(text: str | None, cell: Cell) -> list[int] | None:
+def _classes(text: str | None, cell: Cell) -> list[int] | None:
     if text is None:
         return None
     classes = cell.data.num_classes
     if not classes:
-        raise UserError("--labels: these data have no labels; leave it out")
+        raise UserError("--classes: these data have no labels; leave it out")
     if not re.fullmatch(r"\s*[0-9]{1,18}(\s*,\s*[0-9]{1,18})*\s*", text) or max(map(int, text.split(","))) >= classes:
-        raise UserError(f"--labels {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
+        raise UserError(f"--classes {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
     return [int(label) for label in text.split(",")]
 
 
 def _default_out(request: SampleRequest, samples: SampledCell) -> Path:
     sampling = samples.cell.sampling
-    requested = [sampling.model_dump(mode="json"), request.labels, samples.iteration]
+    requested = [sampling.model_dump(mode="json"), request.classes, samples.iteration]
     guidance = f"{sampling.guidance.name}-{sampling.guidance_scale:g}"
     rule = f"{guidance}-{sampling.sampler}{sampling.steps}-seed{samples.seed}"
     return request.root / "samples" / samples.job.id / f"{rule}-{digest(canonical_json(requested))}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
+from tread_bench.cli.options import FORGETS, JsonOption, JunitOption, MarkdownOption, OverwriteOption
 
 
 def check(
@@ -16,8 +16,8 @@ def check(
     accept: Annotated[
         bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
     ] = False,
-    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import FORGETS
+from tread_bench.cli.options import FORGETS, RunArgument
 
 
 def clean(
-    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    run_dir: RunArgument,
     yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
 ) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""

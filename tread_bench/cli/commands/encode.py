@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, Device, DeviceOption, SetOption, number
-from tread_bench.core.signals import STATUS as INTERRUPTED
+from tread_bench.cli.options import DataRootOption, Device, DeviceOption, SetOption, number, resumable
 
 
 class Stored(StrEnum):
@@ -73,8 +71,5 @@ def encode(
         device.value,
         shard_samples,
     )
-    try:
+    with resumable():
         typer.echo(encode_images(request))
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to resume", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, Device, DeviceOption, JsonOption, number
-from tread_bench.core.signals import STATUS as INTERRUPTED
+from tread_bench.cli.options import (
+    CellSeedOption,
+    DataRootOption,
+    Device,
+    DeviceOption,
+    IterationOption,
+    JsonOption,
+    NoiseSeedOption,
+    number,
+    resumable,
+)
 
 
 class Protocol(StrEnum):
@@ -63,13 +71,9 @@ def evaluate(
     num: Annotated[
         int | None, number("--num", "of a run folder: images that are generated; default: as for the cell's metrics")
     ] = None,
-    iteration: Annotated[
-        int | None, number("--iteration", "of a run folder: iteration of the weights; default: the last")
-    ] = None,
-    seed: Annotated[
-        int | None,
-        number("--seed", "of a run folder: seed of the cell, if the row has several, and of noise", least=0),
-    ] = None,
+    iteration: IterationOption = None,
+    cell_seed: CellSeedOption = None,
+    noise_seed: NoiseSeedOption = None,
     protocol: Annotated[
         Protocol, typer.Option("--protocol", help="whose Inception score, precision and recall")
     ] = Protocol.ADM,
@@ -90,23 +94,20 @@ def evaluate(
     from tread_bench.services.evaluate import EvaluateRequest
     from tread_bench.services.run_samples import RunSamples
 
-    try:
-        request = EvaluateRequest(
-            samples=samples,
-            reference=reference,
-            metrics=metrics,
-            networks=networks,
-            weights=weights,
-            labels=labels,
-            of_run=RunSamples(cell, num, iteration, seed),
-            protocol=protocol.value,
-            batch=batch,
-            device=device.value,
-            data_root=data_root,
-            out=out,
-        )
+    request = EvaluateRequest(
+        samples=samples,
+        reference=reference,
+        metrics=metrics,
+        networks=networks,
+        weights=weights,
+        labels=labels,
+        of_run=RunSamples(cell, num, iteration, cell_seed, noise_seed),
+        protocol=protocol.value,
+        batch=batch,
+        device=device.value,
+        data_root=data_root,
+        out=out,
+    )
+    with resumable():
         status = show_evaluation(request, as_json)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to resume", file=sys.stderr)
-        status = INTERRUPTED
     raise typer.Exit(status)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from tread_bench.cli.options import Device, DeviceOption, GuidanceOption, JsonOption, SetOption, number
-from tread_bench.core.errors import LARGEST
 
 
 def profile(
@@ -18,9 +17,7 @@ def profile(
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
     image_size: Annotated[
         int | None,
-        typer.Option(
-            "--image-size", min=1, max=LARGEST, help="side of the backbone's input; default: as published, or 32"
-        ),
+        number("--image-size", "side of the backbone's input; default: as published, or 32"),
     ] = None,
     channels: Annotated[
         int | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +11,8 @@ from tread_bench.cli.options import (
     Device,
     DeviceOption,
     JsonOption,
+    JunitOption,
+    MarkdownOption,
     OverwriteOption,
     SetOption,
     SuiteArgument,
@@ -24,8 +25,8 @@ def regress(
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
     device: DeviceOption = Device.AUTO,
-    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
-    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    junit: JunitOption = None,
+    markdown: MarkdownOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,9 +17,9 @@ from tread_bench.cli.options import (
     SetOption,
     SuiteArgument,
     number,
+    resumable,
     with_seeds,
 )
-from tread_bench.core.signals import STATUS as INTERRUPTED
 
 
 class Where(StrEnum):
@@ -114,9 +113,6 @@ def run(
         agreed=yes,
         accept_other_numerics=accept_other_numerics,
     )
-    try:
+    with resumable():
         status = run_suite(suite, with_seeds(overrides, seeds), out, smoke, options, as_json, data_root)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to resume", file=sys.stderr)
-        status = INTERRUPTED
     raise typer.Exit(status)

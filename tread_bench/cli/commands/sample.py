@@ -7,12 +7,24 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import GuidanceOption, JsonOption, OverwriteOption, number
+from tread_bench.cli.options import (
+    CellSeedOption,
+    GuidanceOption,
+    IterationOption,
+    JsonOption,
+    NoiseSeedOption,
+    OverwriteOption,
+    RunArgument,
+    number,
+)
 
 
 def sample(
-    run_dir: Annotated[Path, typer.Argument(help="a run folder")],
-    cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
+    run_dir: RunArgument,
+    cell: Annotated[
+        str, typer.Option("--cell", help="a cell's id, or a row's name (with --cell-seed, if it has several)")
+    ],
+    cell_seed: CellSeedOption = None,
     guidance: GuidanceOption = None,
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
     sampler: Annotated[str | None, typer.Option("--sampler", help="see `list samplers`; default: the cell's")] = None,
@@ -20,9 +32,9 @@ def sample(
     num: Annotated[
         int, typer.Option("--num", min=1, max=100_000, help="number of images; with --npz they are never all in memory")
     ] = 40,
-    seed: Annotated[int | None, number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,
-    labels: Annotated[str | None, typer.Option("--labels", help="classes to sample in turn, such as 0,1,2")] = None,
-    iteration: Annotated[int | None, number("--iteration", "iteration of the weights; default: the last")] = None,
+    noise_seed: NoiseSeedOption = None,
+    classes: Annotated[str | None, typer.Option("--classes", help="classes to sample in turn, such as 0,1,2")] = None,
+    iteration: IterationOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder; default: RUN_DIR/samples/...")] = None,
     npz: Annotated[
         Path | None,
@@ -37,6 +49,18 @@ def sample(
     from tread_bench.cli.show.sample import show_samples
     from tread_bench.services.sample import SampleRequest
 
-    changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
-    request = SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz, overwrite)
+    request = SampleRequest(
+        root=run_dir,
+        cell=cell,
+        cell_seed=cell_seed,
+        guidance=guidance,
+        changes={"guidance_scale": scale, "sampler": sampler, "steps": steps},
+        num=num,
+        noise_seed=noise_seed,
+        classes=classes,
+        iteration=iteration,
+        out=out,
+        npz=npz,
+        overwrite=overwrite,
+    )
     show_samples(request, as_json)

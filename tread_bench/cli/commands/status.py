@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import JsonOption
+from tread_bench.cli.options import JsonOption, RunArgument
 
 
 def status(
-    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    run_dir: RunArgument,
     watch: Annotated[
         bool,
         typer.Option("--watch", help="keep watching until all records exist or Ctrl-C, even if no runner is active"),
