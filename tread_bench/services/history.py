@@ -34,11 +34,16 @@ class History:
 
 def history_of(folders: Sequence[Path], out: Path, tables: Path | None) -> History:
     """Read the runs and write their page. Raises UserError."""
+    # The runs, and where each series changes, which needs a package that may be missing.
     runs, left_out = read_runs(folders)
+    series = series_of(runs)
+    for one in series:
+        one.segments  # noqa: B018  (kept there)
+
+    # The page.
     claim_folders("tread-bench ci history", {"--out": out, "--tables": tables})
     for left in left_out:
         note(f"left out: {left.reason}")
-    series = series_of(runs)
     with disk_errors_reported(out):
         render(runs, series, left_out, out, tables)
     return History(runs, left_out, series)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import pytest
 from synthetic_runs import commit_of, night, two_changes, write_history, write_run
 
 from tests.command_line import tread_bench
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER
+from tread_bench.services.history import history_of
 
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ {{ 1 }}'
 
@@ -122,6 +125,14 @@ def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
     one = tread_bench("ci", "history", folders[0], "--out", tmp_path / "one")
     assert one.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
+
+
+def test_without_its_extra_a_change_is_not_looked_for_and_nothing_is_written(folders, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ruptures", None)
+    with pytest.raises(UserError, match=r"needs ruptures: pip install 'tread-bench\[ci\]'"):
+        history_of(folders[:8], tmp_path / "out", None)
+    assert not [*tmp_path.iterdir()]
+    assert not history_of(folders[:2], tmp_path / "out", None).left_out
 
 
 def test_a_picture_that_is_no_longer_drawn_goes(folders, tmp_path):

@@ -31,6 +31,8 @@ from itertools import groupby, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tread_bench.core.errors import UserError
+
 MIN_RUNS = 8
 MIN_SEGMENT = 3
 PENALTY = 12.0  # of a cut, in units of the noise of one run
@@ -56,10 +58,14 @@ def segments(values: Sequence[float], relevant: float) -> list[Segment]:
 
     Raises:
         ValueError: fewer than `MIN_RUNS` values.
+        UserError: ruptures is not installed.
     """
     if len(values) < MIN_RUNS:
         raise ValueError(f"{len(values)} runs: at least {MIN_RUNS} are needed to tell a change from noise")
-    import ruptures  # takes a second
+    try:
+        import ruptures  # takes a second
+    except ImportError:
+        raise UserError("`ci history` of this many runs needs ruptures: pip install 'tread-bench[ci]'") from None
 
     x = np.asarray(values, dtype=np.float64)
     penalty = max(PENALTY * noise_of(x), MIN_SEGMENT * relevant)
