@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
@@ -18,12 +18,10 @@ from tread_bench.core.stored.evaluations import SetEvaluation
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
+from tread_bench.services.choices import Device, Executor
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Device = Literal["auto", "cpu", "cuda"]
-Executor = Literal["local", "ray", "slurm"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from tread_bench.core.errors import LARGEST
 from tread_bench.core.signals import STATUS as INTERRUPTED
+from tread_bench.services.choices import Device
 
 # Heading in a command's help: a misspelt option is never corrected to one of these.
 FORGETS = "What is removed or replaced"
@@ -81,14 +81,6 @@ GuidanceOption = Annotated[
         "'{name: sparse, strong: 0.5, weak: 0.9, interval: [0.1, 0.9]}'",
     ),
 ]
-
-
-class Device(StrEnum):
-    """Where to compute, chosen by the program if need be."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
 
 
 DataRootOption = Annotated[

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, Device, DeviceOption, SetOption, number, resumable
-
-
-class Stored(StrEnum):
-    """What is stored of an image's latent."""
-
-    SAMPLE = "sample"
-    MEAN_STD = "mean_std"
-    MEAN_LOGVAR = "mean_logvar"
-
-
-class StoredType(StrEnum):
-    """Type of stored latents."""
-
-    FLOAT32 = "float32"
-    FLOAT16 = "float16"
+from tread_bench.cli.options import DataRootOption, DeviceOption, SetOption, number, resumable
 
 
 def encode(
@@ -41,17 +25,17 @@ def encode(
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
     quantity: Annotated[
-        Stored | None,
+        Literal["sample", "mean_std", "mean_logvar"] | None,
         typer.Option(
             "--quantity", help="what is stored: moments, from which training draws, or one sample; default: moments"
         ),
     ] = None,
-    dtype: Annotated[StoredType, typer.Option("--dtype", help="of what is stored")] = StoredType.FLOAT32,
+    dtype: Annotated[Literal["float32", "float16"], typer.Option("--dtype", help="of what is stored")] = "float32",
     seed: Annotated[int, number("--seed", "seed of the noise of samples", least=0)] = 0,
     shard_samples: Annotated[
         int | None, number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
     ] = None,
-    device: DeviceOption = Device.AUTO,
+    device: DeviceOption = "auto",
 ) -> None:
     """Encode images to latents with an autoencoder; print the `data` of a suite that trains on them.
 
@@ -65,10 +49,10 @@ def encode(
         data_of(source, overrides, data_root),
         vae,
         out,
-        quantity.value if quantity else None,
-        dtype.value,
+        quantity,
+        dtype,
         seed,
-        device.value,
+        device,
         shard_samples,
     )
     with resumable():

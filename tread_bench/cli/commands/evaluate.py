@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from tread_bench.cli.options import (
     CellSeedOption,
     DataRootOption,
-    Device,
     DeviceOption,
     IterationOption,
     JsonOption,
@@ -19,13 +17,6 @@ from tread_bench.cli.options import (
     number,
     resumable,
 )
-
-
-class Protocol(StrEnum):
-    """Published protocols of metrics."""
-
-    ADM = "adm"
-    TORCH_FIDELITY = "torch-fidelity"
 
 
 def evaluate(
@@ -75,10 +66,10 @@ def evaluate(
     cell_seed: CellSeedOption = None,
     noise_seed: NoiseSeedOption = None,
     protocol: Annotated[
-        Protocol, typer.Option("--protocol", help="whose Inception score, precision and recall")
-    ] = Protocol.ADM,
+        Literal["adm", "torch-fidelity"], typer.Option("--protocol", help="whose Inception score, precision and recall")
+    ] = "adm",
     batch: Annotated[int | None, number("--batch", "images at a time; default: as many as pay on the device")] = None,
-    device: DeviceOption = Device.AUTO,
+    device: DeviceOption = "auto",
     data_root: DataRootOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="folder of evaluation.json and the page; default: evaluations/...")
@@ -102,9 +93,9 @@ def evaluate(
         weights=weights,
         labels=labels,
         of_run=RunSamples(cell, num, iteration, cell_seed, noise_seed),
-        protocol=protocol.value,
+        protocol=protocol,
         batch=batch,
-        device=device.value,
+        device=device,
         data_root=data_root,
         out=out,
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import Device, DeviceOption, GuidanceOption, JsonOption, SetOption, number
+from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, number
 
 
 def profile(
@@ -30,7 +30,7 @@ def profile(
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
-    device: DeviceOption = Device.AUTO,
+    device: DeviceOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
@@ -47,6 +47,6 @@ def profile(
         guidance=guidance,
         is_timed=train,
         batch=batch,
-        device=device.value,
+        device=device,
     )
     show_profile(request, as_json)

@@ -8,7 +8,6 @@ import typer
 
 from tread_bench.cli.options import (
     DataRootOption,
-    Device,
     DeviceOption,
     JsonOption,
     JunitOption,
@@ -24,7 +23,7 @@ def regress(
     against: Annotated[str, typer.Option("--against", metavar="GIT_REF", help="the version to compare with")],
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
-    device: DeviceOption = Device.AUTO,
+    device: DeviceOption = "auto",
     junit: JunitOption = None,
     markdown: MarkdownOption = None,
     overwrite: OverwriteOption = False,
@@ -37,6 +36,6 @@ def regress(
     from tread_bench.services.regress import regress as compare_versions
 
     outputs = Outputs(junit, markdown, overwrite)
-    checked = compare_versions(suite, against, list(overrides), usable_device(device.value), outputs, data_root)
+    checked = compare_versions(suite, against, list(overrides), usable_device(device), outputs, data_root)
     print_findings(checked, as_json)
     raise typer.Exit(checked.status)

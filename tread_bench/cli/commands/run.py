@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 from tread_bench.cli.options import (
     FORGETS,
     DataRootOption,
-    Device,
     JsonOption,
     SeedsOption,
     SetOption,
@@ -20,14 +18,7 @@ from tread_bench.cli.options import (
     resumable,
     with_seeds,
 )
-
-
-class Where(StrEnum):
-    """Where cells run."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    SLURM = "slurm"
+from tread_bench.services.choices import Device, Executor
 
 
 def run(
@@ -49,10 +40,10 @@ def run(
             help="auto: the device that the run folder was started on; in a new folder, or with --fresh, CUDA if there "
             "is one",
         ),
-    ] = Device.AUTO,
+    ] = "auto",
     executor: Annotated[
-        Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
-    ] = Where.LOCAL,
+        Executor, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
+    ] = "local",
     workers: Annotated[int | None, number("--workers", "cells trained at a time")] = None,
     shard: Annotated[
         str | None,
@@ -103,9 +94,9 @@ def run(
     from tread_bench.runner.shards import Shard
 
     options = Options(
-        device=device.value,
+        device=device,
         rows=tuple(rows),
-        executor=executor.value,
+        executor=executor,
         workers=workers,
         shard=Shard.parse(shard) if shard else None,
         retry_failed=retry_failed,
