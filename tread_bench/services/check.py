@@ -1,4 +1,4 @@
-"""`check`: a run against an accepted one."""
+"""`ci check`: a run against an accepted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`regress`: this version against another one, timed in turn."""
+"""`ci regress`: this version against another one, timed in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `check`."""
+"""The command `ci check`."""
 
 from __future__ import annotations
 

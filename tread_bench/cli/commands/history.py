@@ -1,4 +1,4 @@
-"""The command `history`."""
+"""The command `ci history`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `regress`."""
+"""The command `ci regress`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`history`: many runs, and where their figures changed."""
+"""`ci history`: many runs, and where their figures changed."""
 
 from __future__ import annotations
 
