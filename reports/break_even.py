@@ -24,7 +24,7 @@ _RULE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TimedRow:
     """A row at its number of tokens, with the achieved speed-up of a training step and its 95 % interval."""
 
     tokens: int
@@ -48,10 +48,10 @@ class Line:
 
     architecture: str
     route: str
-    points: tuple[Point, ...]
+    points: tuple[TimedRow, ...]
 
     @property
-    def pays_from(self) -> Point | None:
+    def pays_from(self) -> TimedRow | None:
         """The first point from which on the route is faster than dense, there and at every later one."""
         first = None
         for point in reversed(self.points):
@@ -70,11 +70,11 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
     """A line per architecture and route, by rate, of rows that were only timed; that of dense rows is the control."""
     lines = []
     for members in by_architecture(rows):
-        found: dict[str, list[Point]] = {}
+        found: dict[str, list[TimedRow]] = {}
         for row in sorted(members, key=_rates):
             tokens = row.cost("dense_tokens")
             if requested.is_timed_only(row.first) and tokens and row.speedup:
-                found.setdefault(_route(row), []).append(Point(int(tokens), row, *row.speedup))
+                found.setdefault(_route(row), []).append(TimedRow(int(tokens), row, *row.speedup))
         name = _name(members)
         lines += [Line(name, route, tuple(sorted(points, key=attrgetter("tokens")))) for route, points in found.items()]
     return lines
@@ -99,7 +99,7 @@ def _route(row: Row) -> str:
     return " ".join(parts)
 
 
-def lead(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """Where the route that pays first does so, architecture by architecture, in a sentence."""
     pays, never = [], []
     for members in by_architecture(rows):
@@ -165,7 +165,7 @@ def _range(line: Line) -> str:
     return f"at {last:,} tokens" if first == last else f"from any of {first:,} to {last:,} tokens on"
 
 
-def _at(point: Point) -> str:
+def _at(point: TimedRow) -> str:
     how = "slower" if point.is_slower else "faster" if point.is_faster else "not distinguishable"
     return (
         f"{how} at {point.tokens:,}: {number(point.speedup)} times as fast, {number(point.low)} to {number(point.high)}"

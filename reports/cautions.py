@@ -114,7 +114,7 @@ def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
 
 def _mean_fid(row: Row) -> float:
     """Infinite for a row that is not ranked."""
-    return row.fid.mean if row.fid and not row.is_judged_by_teacher else math.inf
+    return row.fid.mean if row.fid and not row.is_evaluated_by_teacher else math.inf
 
 
 def starved(rows: Sequence[Row]) -> list[str]:
@@ -130,9 +130,9 @@ def starved(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def judged_by_teacher(rows: Sequence[Row]) -> list[str]:
+def evaluated_by_teacher(rows: Sequence[Row]) -> list[str]:
     """A caution where the network that measures a row's FID was also its teacher."""
-    taught = [row.label for row in rows if row.is_judged_by_teacher]
+    taught = [row.label for row in rows if row.is_evaluated_by_teacher]
     if not taught:
         return []
     was, its = ("was", "its") if len(taught) == 1 else ("were", "their")

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from tread_bench.core.names import few
 from tread_bench.core.numbers.statistics import (
     LEVEL,
-    Estimate,
+    MeanInterval,
     against_best,
     holm,
     paired_difference,
@@ -48,7 +48,7 @@ _LONGEST = 60  # characters of a value in words
 _NAMED = 3  # contents of files of one name, in words
 _TIMED_ON = ("device", "device_name", "cpu_capability", "blas_kernels")
 
-Outcome = Literal["identical", "lower", "higher", "no difference found", "too few seeds", "not compared"]
+Change = Literal["identical", "lower", "higher", "no difference found", "too few seeds", "not compared"]
 Differing = Mapping[str, tuple[str, str]]  # what differs between two rows -> its two values
 
 
@@ -94,13 +94,13 @@ class Difference:
     of: Member
     to: Member
     differing: Differing
-    fid: Estimate | None = None
+    fid: MeanInterval | None = None
     is_paired: bool = False
     is_identical: bool = False
     p_value: float | None = None
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Change:
         """What may be concluded."""
         if self.fid is None:
             return "not compared"
@@ -280,7 +280,7 @@ def rankings(runs: Sequence[Run]) -> list[Ranking]:
     for run in runs:
         for row in run.rows:
             member = Member(run, row)
-            if not member.fids or row.is_judged_by_teacher:
+            if not member.fids or row.is_evaluated_by_teacher:
                 continue
             alike = groups.setdefault(row.group.backbone, [])
             group = next((one for one in alike if not _apart(row, one[0].row, varied)), None)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import GitState
 from tread_bench.reports.compare import (
+    Change,
     Difference,
     Differing,
-    Outcome,
     Ranking,
     Run,
     Speed,
@@ -110,7 +110,7 @@ def sentences(found: Sequence[Difference]) -> list[str]:
 
 
 def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
-    by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in get_args(Outcome)}
+    by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in get_args(Change)}
     tested = [*by_outcome["lower"], *by_outcome["higher"], *by_outcome["no difference found"]]
     parts = []
 
@@ -147,7 +147,7 @@ def _listed(members: Sequence[Difference]) -> str:
     return names([*shown, f"{more} more rows"] if more > 0 else shown)
 
 
-def _signed(estimate: Estimate | None, places: int) -> str:
+def _signed(estimate: MeanInterval | None, places: int) -> str:
     assert estimate is not None, "a row that differs has a difference"
     return f"{number(estimate.mean, places, signed=True)}, 95 % interval {interval(estimate, places, signed=True)}"
 
@@ -201,7 +201,7 @@ def _differences(found: Sequence[Difference]) -> Table | None:
         )  # fmt: skip
     headers = (
         *("Row", "Run", "Earlier run", "FID", "FID in the earlier run", "Difference"),
-        *("Test", "p", "Outcome", "What differs"),
+        *("Test", "p", "Change", "What differs"),
     )
     return Table("differences", "FID of the same row in two runs", headers, lines)
 
@@ -287,7 +287,7 @@ def _speed(found: Sequence[Speed]) -> Table | None:
     return Table("speed", "Speed-up over dense, each paired in its own run", headers, lines)
 
 
-def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> Entry:
+def _estimate(estimate: MeanInterval | None, places: int, signed: bool = False) -> Entry:
     if estimate is None:
         return Entry(DASH)
     return Entry(

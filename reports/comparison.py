@@ -18,7 +18,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import (
     LEVEL,
     AgainstBest,
-    Estimate,
+    MeanInterval,
     against_best,
     holm,
     paired_p_value,
@@ -27,11 +27,11 @@ from tread_bench.core.stored.records import Evaluation, Record, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side, with_labels
 from tread_bench.reports.columns import further_figures
-from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
+from tread_bench.reports.rates import DenseSetting, dense_step_ms, dense_steps_ms
 from tread_bench.reports.row import Group, Row
 
 METRICS = ("fid", "kid", "validation_loss")
-Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
+Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
@@ -155,7 +155,7 @@ class _Cells:
         )
 
 
-def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[Setting, float]) -> list[Row]:
+def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[DenseSetting, float]) -> list[Row]:
     """One row per protocol that its finished cells were measured under; unfinished cells stay with the first."""
     done = [record for record in records if record.status == "done"]
     not_done = [record for record in records if record.status != "done"]
@@ -168,7 +168,7 @@ def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[Setting
     return [_row(group, members, cells, dense_ms) for group, members in groups.items()]
 
 
-def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mapping[Setting, float]) -> Row:
+def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mapping[DenseSetting, float]) -> Row:
     step_ms = next((dense_step_ms(record, dense_ms) for record in records if record.timing), None)
     members = tuple(sorted(records, key=record_order))
     row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
@@ -211,7 +211,7 @@ def _test(rows: Sequence[Row]) -> list[Row]:
         tested: dict[int, float] = {}
         for row in members:
             p_value = paired_p_value(row.scores.get("fid", {}), row.references.get("fid", {}))
-            if p_value is not None and not row.is_judged_by_teacher:
+            if p_value is not None and not row.is_evaluated_by_teacher:
                 tested[id(row)] = p_value
         adjusted |= zip(tested, holm(list(tested.values())), strict=True)
     return [replace(row, fid_p_value=adjusted.get(id(row))) for row in rows]
@@ -230,7 +230,7 @@ def _rank(rows: Sequence[Row]) -> list[Row]:
 
 def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
     """The FIDs of rows of one group, by their places in `rows`; without rows whose teacher measures their FID."""
-    ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_judged_by_teacher}
+    ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_evaluated_by_teacher}
     return against_best({place: row.scores["fid"] for place, row in ranked.items()})
 
 
@@ -243,7 +243,7 @@ def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list
     return [rows[int(place)] for place in fids_against_best(rows).best(chosen)]
 
 
-def concluded(difference: Estimate | None, p_value: float | None) -> Outcome:
+def concluded(difference: MeanInterval | None, p_value: float | None) -> Standing:
     """What can be concluded from a difference in FID and its adjusted test."""
     if difference is None or difference.bounds is None:
         return "unknown"

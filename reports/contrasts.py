@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.numbers import decimals, interval, number
 from tread_bench.reports.row import Row
@@ -19,7 +19,7 @@ class Contrast(NamedTuple):
     base: Row
     row: Row
     change: str
-    difference: Estimate  # of FID
+    difference: MeanInterval  # of FID
 
 
 class _Settings(NamedTuple):
@@ -34,7 +34,7 @@ class _Settings(NamedTuple):
 def contrasts(rows: Sequence[Row]) -> list[Contrast]:
     """By base, the simplest first; none where the rows are a comparison of methods, routes or rates."""
     # Rows that were trained, and may be ranked.
-    ranked = [row for row in rows if row.fid and not row.is_judged_by_teacher]
+    ranked = [row for row in rows if row.fid and not row.is_evaluated_by_teacher]
     trained = [row for row in ranked if not requested.is_evaluated_only(row.first)]
     if kind([row for row in trained if not row.is_dense and not requested.is_control(row.first)]) != "row":
         return []
@@ -77,7 +77,7 @@ def _change(base_row: Row, row: Row) -> str:
     return ""
 
 
-def lead(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """The effect of each change on FID, base by base; "" without any."""
     found = contrasts(rows)
     if not found:

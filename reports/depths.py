@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.numbers import decimals, interval, number, plural
 from tread_bench.reports.row import Row
@@ -17,13 +17,13 @@ class Line(NamedTuple):
 
     family: str
     rule: str
-    points: list[tuple[Row, Estimate]]
+    points: list[tuple[Row, MeanInterval]]
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Rules that ran at two or more depths of a family."""
     # The rows of each rule, with their differences to dense.
-    found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
+    found: dict[tuple[str, str], list[tuple[Row, MeanInterval]]] = {}
     stems = {stem(row) for row in rows}
     for row in rows:
         difference = row.difference("fid")
@@ -54,7 +54,7 @@ def stem(row: Row) -> str:
     return re.sub(rf"[-_]?(depth|blocks|d|l)?[-_]?(?<!\d)({'|'.join(numbers)})(?!\d)", "", name) or name
 
 
-def lead(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """The two rules of a family compared, depth by depth; "" where no family has two rules."""
     lines = lines_of(rows)
     if len(lines) != 2 or lines[0].family != lines[1].family:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import (
-    Estimate,
+    MeanInterval,
     Seeds,
     holm,
     paired_difference,
@@ -23,7 +23,7 @@ from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, p
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.curves import Curve, Reached, over_seeds
-from tread_bench.reports.rates import Setting, images_per_s
+from tread_bench.reports.rates import DenseSetting, images_per_s
 from tread_bench.reports.row import Row
 
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
@@ -31,7 +31,7 @@ SAME_COST = 1e-3  # relative difference up to which two costs are compared as th
 Cost = Literal["macs", "seconds"]
 
 
-class Point(NamedTuple):
+class EvaluatedPoint(NamedTuple):
     """One seed of a row at an evaluated iteration."""
 
     iteration: int
@@ -54,10 +54,10 @@ class AtEqualCost:
     is_trained: bool = False  # to that cost; False: a curve of at least six points was interpolated
     macs: float | None = None  # at which `at_macs` compares them, all images
     seconds: float | None = None  # at which `at_time` compares them
-    at_macs: Estimate | None = None
+    at_macs: MeanInterval | None = None
     at_macs_p: float | None = None
-    at_time: Estimate | None = None  # None also for another architecture or batch, whose steps were not timed in pairs
-    at_iterations: Estimate | None = None  # at the reference's last iteration
+    at_time: MeanInterval | None = None  # None also for another architecture or batch: steps not timed in pairs
+    at_iterations: MeanInterval | None = None  # at the reference's last iteration
     at_iterations_p: float | None = None
     macs_to_target: Reached | None = None  # MACs to come down to the reference's end, over the reference's own
     time_to_target: Reached | None = None
@@ -93,7 +93,7 @@ def reference_of(row: Row, rows: Sequence[Row]) -> Row | None:
     return next((other for other in alike if other.is_dense and any(r.cell in cells for r in other.records)), None)
 
 
-def curve(row: Row, seed: int) -> list[Point]:
+def curve(row: Row, seed: int) -> list[EvaluatedPoint]:
     """The row's evaluated points of one (paired) seed under its group's protocol, by iteration.
 
     Empty for a row that evaluates what another row trained.
@@ -106,7 +106,7 @@ def curve(row: Row, seed: int) -> list[Point]:
     for evaluation in sorted(record.evaluations, key=lambda e: e.iteration):
         i, macs = evaluation.iteration, evaluation.training_macs
         if i and macs and evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
-            points.append(Point(i, macs, step_s and step_s * i, evaluation.fid))
+            points.append(EvaluatedPoint(i, macs, step_s and step_s * i, evaluation.fid))
     return points
 
 
@@ -132,7 +132,9 @@ def _wait_ms(timing: TimingFigures) -> float:
     return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
 
 
-def cost_columns(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
+def cost_columns(
+    record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]
+) -> dict[str, Any]:
     """What results.csv says of the cost of a training up to an evaluation."""
     columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
     if evaluation is None:
@@ -154,7 +156,7 @@ class _Compared(NamedTuple):
     is_interpolated: bool
 
     @property
-    def difference(self) -> Estimate | None:
+    def difference(self) -> MeanInterval | None:
         return paired_difference(self.row, self.reference)
 
 
@@ -270,7 +272,7 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
     p_values: dict[int, float] = {}
     for place, (pair, fids) in enumerate(zip(pairs, at_macs, strict=True)):
         p_value = paired_p_value(fids.row, fids.reference) if fids else None
-        if p_value is not None and not pair.row.is_smoke and not pair.row.is_judged_by_teacher:
+        if p_value is not None and not pair.row.is_smoke and not pair.row.is_evaluated_by_teacher:
             p_values[place] = p_value
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Outcome, are_beside_dense, concluded, lowest_fids
+from tread_bench.reports.comparison import Standing, are_beside_dense, concluded, lowest_fids
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
 from tread_bench.reports.row import Row
 from tread_bench.reports.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
 
-_VERDICTS: dict[tuple[Outcome, ...], str] = {
+_VERDICTS: dict[tuple[Standing, ...], str] = {
     ("better",): "better than {training}",
     ("open", "not beyond chance"): "not significantly different from {reference}",
     ("worse",): "worse than {reference}",
@@ -21,18 +21,18 @@ _VERDICTS: dict[tuple[Outcome, ...], str] = {
 _ROUTED = "routed row"
 
 
-def lead(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """Over all architectures: where the best routed row gains, loses, or does not differ from its reference.
 
     First at equal training MACs, where that is known of some, then at equal iterations.
     """
     # The outcome of each architecture's best row.
     architectures = by_architecture(rows)
-    at_iterations: dict[str, Outcome] = {}
+    at_iterations: dict[str, Standing] = {}
     for members in architectures:
         best = _best(members)
         at_iterations[members[0].architecture] = outcome(best) if best else "unknown"
-    at_cost: dict[str, Outcome] = {}
+    at_cost: dict[str, Standing] = {}
     for members, compared in _at_cost(rows):
         if compared:
             at_cost[members[0].architecture] = concluded(compared[0].at_macs, compared[0].at_macs_p)
@@ -55,7 +55,7 @@ def lead(rows: Sequence[Row]) -> str:
     )
 
 
-def _where(outcomes: Mapping[str, Outcome], rows: Sequence[Row]) -> str:
+def _where(outcomes: Mapping[str, Standing], rows: Sequence[Row]) -> str:
     """Such as "better than dense training in DiT; worse than dense in ZigMa"."""
     within = "under" if what_differs(rows) == "objective" else "in"
     training, reference = ("dense training", "dense") if are_beside_dense(rows) else ("its reference", "its reference")
@@ -117,7 +117,7 @@ def _statement(rows: list[Row]) -> str:
         failed = [record for row in rows for record in row.not_done]
         taught = (
             "that was not trained towards the features that measure it "
-            if any(row.is_judged_by_teacher for row in rows)
+            if any(row.is_evaluated_by_teacher for row in rows)
             else ""
         )
         return f"No {_noun(rows)} {taught}has an FID ({plural(len(failed), 'cell')} not finished)."

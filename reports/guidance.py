@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import Estimate, paired_difference
+from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
@@ -44,12 +44,12 @@ class Checkpoint(NamedTuple):
         """Decimals that suit all its FIDs."""
         return decimals(fid_of(row).mean for sweep in self.sweeps for row in sweep.rows)
 
-    def gain(self, row: Row) -> Estimate | None:
+    def gain(self, row: Row) -> MeanInterval | None:
         """FID of the row minus that without guidance, paired over seeds."""
         return paired_difference(row.scores["fid"], self.unguided.scores["fid"]) if self.unguided else None
 
 
-def fid_of(row: Row) -> Estimate:
+def fid_of(row: Row) -> MeanInterval:
     """Of a row that has an FID."""
     fid = row.fid
     assert fid is not None
@@ -103,7 +103,7 @@ def is_swept(rows: Sequence[Row]) -> bool:
     return bool(checkpoints(rows))
 
 
-def lead(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """The best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
     found = [made for made in checkpoints(rows) if made.judged]
     if not found:

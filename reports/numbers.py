@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"
@@ -29,7 +29,7 @@ def ratio(value: float) -> str:
     return number(value) if math.isfinite(value) else "not reached"
 
 
-def interval(estimate: Estimate, places: int = 2, signed: bool = False, can_be_negative: bool = False) -> str:
+def interval(estimate: MeanInterval, places: int = 2, signed: bool = False, can_be_negative: bool = False) -> str:
     """low to high, or why there is none; "up to high" where too few seeds bound what is not negative from below.
 
     Without a sign it is of what cannot be negative, such as an FID, unless said otherwise.

@@ -15,7 +15,7 @@ from tread_bench.reports.architectures import by_architecture, short_names, side
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.document import write_export, write_page
-from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.family_verdict import scope, statements, summary
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
@@ -154,7 +154,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         *_unfinished(records, report.plan, missing),
         *cautions.mixed_conditions(records),
         *cautions.mixed_data(records),
-        *cautions.judged_by_teacher(rows),
+        *cautions.evaluated_by_teacher(rows),
         *cautions.unusable_fids(records, rows),
         *cautions.lower_over_other_seeds(rows),
         *cautions.disturbed_timing(rows),
@@ -174,23 +174,23 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
 
     # Of speed alone, of rules of guidance, of one architecture, or of several.
     if break_even.is_about_speed(rows):
-        quality = break_even.lead(rows)
+        quality = break_even.summary(rows)
         cost = break_even.SCOPE
         power = break_even.rule(rows)
         families = break_even.statements(rows)
     elif guidance.is_swept(rows):
-        quality = guidance.lead(rows)
+        quality = guidance.summary(rows)
         cost = guidance.scope(rows)
         families = guidance.statements(rows)
     elif is_one:
         answer = answers(rows, is_over)[0]
         group = answer.group
-        said = [contrasts.lead(rows), answer.at_cost, answer.at_iterations, answer.disagreement]
+        said = [contrasts.summary(rows), answer.at_cost, answer.at_iterations, answer.disagreement]
         quality, *further = filter(None, said)
         cost = " ".join(filter(None, (answer.cost, answer.to_target)))
         controls = answer.controls
     else:
-        quality = depths.lead(rows) or lead(rows)
+        quality = depths.summary(rows) or summary(rows)
         cost = scope(rows)
         families = statements(rows)
 

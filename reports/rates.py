@@ -14,12 +14,12 @@ from statistics import median
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.reports import requested
 
-Setting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
+DenseSetting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 
 
-def dense_steps_ms(records: Iterable[Record]) -> dict[Setting, float]:
+def dense_steps_ms(records: Iterable[Record]) -> dict[DenseSetting, float]:
     """The median dense step in ms by setting, over all that were timed; seeds that share a measurement count once."""
-    measurements: dict[Setting, set[tuple[float, ...]]] = {}
+    measurements: dict[DenseSetting, set[tuple[float, ...]]] = {}
     for record in records:
         if record.timing:
             dense_ms = tuple(record.timing.reference_step_times_ms)
@@ -27,12 +27,12 @@ def dense_steps_ms(records: Iterable[Record]) -> dict[Setting, float]:
     return {setting: median(chain.from_iterable(found)) for setting, found in measurements.items()}
 
 
-def dense_step_ms(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
+def dense_step_ms(record: Record, dense_ms: Mapping[DenseSetting, float]) -> float | None:
     """The dense step of the record's own setting; None where it was not timed."""
     return dense_ms[_setting(record, record.timing)] if record.timing else None
 
 
-def images_per_s(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
+def images_per_s(record: Record, dense_ms: Mapping[DenseSetting, float]) -> float | None:
     """The dense rate of the run times the record's paired speed-up; the dense rate itself for a dense record."""
     step_ms = dense_step_ms(record, dense_ms)
     if record.timing is None or step_ms is None:
@@ -41,6 +41,6 @@ def images_per_s(record: Record, dense_ms: Mapping[Setting, float]) -> float | N
     return record.timing.batch / step_ms * 1e3 * speedup
 
 
-def _setting(record: Record, timing: TimingFigures) -> Setting:
+def _setting(record: Record, timing: TimingFigures) -> DenseSetting:
     config = [record.config.get(part) for part in ("data", "objective")]
     return record.backbone, json.dumps(config, sort_keys=True), timing.batch

@@ -79,7 +79,7 @@ def method(record: Record) -> str:
     return " + ".join(filter(None, (record.method, auxiliary(record))))
 
 
-def is_judged_by_teacher(record: Record) -> bool:
+def is_evaluated_by_teacher(record: Record) -> bool:
     """Whether REPA aligned its tokens with features of the network that measures its FID."""
     judge = record.last.protocol_details.get("feature_network_sha256", "") if record.last else ""
     return bool(judge and judge in record.target_features_sha256)

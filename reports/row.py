@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import Estimate, mean_interval, paired_difference, paired_ratio
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.reports import requested
 
@@ -70,9 +70,9 @@ class Row:
         return requested.is_plainly_dense(self.first)
 
     @property
-    def is_judged_by_teacher(self) -> bool:
+    def is_evaluated_by_teacher(self) -> bool:
         """Trained towards features of the same network that measures its FID, so its FID is not ranked."""
-        return any(requested.is_judged_by_teacher(record) for record in self.done)
+        return any(requested.is_evaluated_by_teacher(record) for record in self.done)
 
     @property
     def blocks(self) -> int:
@@ -90,18 +90,18 @@ class Row:
         return f"{self.architecture} {self.short_label}".lstrip()
 
     @property
-    def fid(self) -> Estimate | None:
+    def fid(self) -> MeanInterval | None:
         return self.metric("fid")
 
-    def metric(self, name: str) -> Estimate | None:
+    def metric(self, name: str) -> MeanInterval | None:
         """Mean over seeds and its interval."""
         return self._means.get(name)
 
     @cached_property
-    def _means(self) -> dict[str, Estimate]:
+    def _means(self) -> dict[str, MeanInterval]:
         return {name: mean_interval(list(values.values())) for name, values in self.scores.items() if values}
 
-    def difference(self, name: str) -> Estimate | None:
+    def difference(self, name: str) -> MeanInterval | None:
         """Paired difference to the reference over seeds; None for the dense row and without a reference."""
         return paired_difference(self.scores.get(name, {}), self.references.get(name, {}))
 

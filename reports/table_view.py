@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports import requested
 from tread_bench.reports.columns import further_figures, title_of
 from tread_bench.reports.comparison import METRICS
@@ -196,7 +196,7 @@ def _seeds(row: Row) -> Entry:
     return Entry(f"{done}" if done == planned else f"{done} of {planned}", "", done)
 
 
-def _estimate(estimate: Estimate | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Entry:
+def _estimate(estimate: MeanInterval | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Entry:
     if estimate is None:
         return Entry(DASH)
     below = "one seed" if estimate.low is None else interval(estimate, places, signed, can_be_negative)

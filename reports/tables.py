@@ -20,7 +20,7 @@ from tread_bench.reports.columns import COLUMNS, columns_of
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.equal_cost import cost_columns
 from tread_bench.reports.numbers import DASH, MINUS, number
-from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
+from tread_bench.reports.rates import DenseSetting, dense_steps_ms, images_per_s
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     write_atomically(path, inert.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
 
-def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
+def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]) -> dict[str, Any]:
     conditions = record.conditions.model_dump(mode="json")
     line = {
         **_fields(record),

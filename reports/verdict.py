@@ -9,9 +9,9 @@ from itertools import groupby
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Outcome, concluded, fids_against_best, lowest_fids
+from tread_bench.reports.comparison import Standing, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
 from tread_bench.reports.curves import Reached
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
@@ -130,7 +130,7 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
     return f"{subject} {said}{_at_time(one, places)}."
 
 
-def _though(difference: Estimate | None, reference: str) -> str:
+def _though(difference: MeanInterval | None, reference: str) -> str:
     """That the lowest FID of some rows is not the lowest: on the same seeds that of their reference is lower."""
     return f", though above that of {reference}" if difference and difference.mean > 0 else ""
 
@@ -214,7 +214,7 @@ def _reached(found: Reached, what: str) -> str:
     return f"{ratio(found.ratio)}{bounds} {what}"
 
 
-def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
+def ranked(rows: Sequence[Row]) -> list[tuple[Row, MeanInterval]]:
     """The rows that may be ranked by FID, with it: neither the reference nor controls."""
     return [(row, fid) for row in _candidates([row for row in rows if row.fid]) if (fid := row.fid)]
 
@@ -222,7 +222,7 @@ def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
 def _candidates(rows: Sequence[Row]) -> list[Row]:
     """The rows that are ranked: not the reference, nor dense controls among other methods, nor a taught one."""
     found = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
-    found = [row for row in found if not row.is_judged_by_teacher]
+    found = [row for row in found if not row.is_evaluated_by_teacher]
     found = [row for row in found if requested.method(row.first) != PLAINLY_DENSE.name] or found
 
     # Among nothing but routes, skipping layers is a control.
@@ -250,7 +250,7 @@ def _missing(rows: list[Row]) -> str:
 def _without_ranks(rows: list[Row], is_over: bool) -> str:
     if not any(row.fid for row in rows):
         return "FID was not measured, so no row can be called best by it."
-    if any(row.is_judged_by_teacher for row in rows):
+    if any(row.is_evaluated_by_teacher for row in rows):
         return "No row other than dense is ranked: the network that measures FID was their teacher."
     finished = "finished" if is_over else "has finished yet"
     has_controls = any(row.fid and requested.is_control(row.first) for row in rows)
@@ -316,7 +316,7 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
     )
 
 
-def outcome(row: Row) -> Outcome:
+def outcome(row: Row) -> Standing:
     """What can be concluded about a row's FID against its reference."""
     return concluded(row.difference("fid"), row.fid_p_value)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.colors import Normalize
 
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, against_best, mean_interval
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, against_best, mean_interval
 from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures.drawing import tones
 from tread_bench.reports.figures.style import BETTER, DIVERGING, MUTED, WORSE
@@ -20,7 +20,7 @@ from tread_bench.reports.verdict import outcome
 class Difference:
     """The FID of a row minus that of its reference."""
 
-    estimate: Estimate
+    estimate: MeanInterval
     is_significant: bool  # by the test of the verdict
 
 
@@ -29,7 +29,7 @@ class Basis:
     """FIDs and their differences to the reference at one kind of equality, by id of the row."""
 
     words: str
-    fids: dict[int, Estimate]
+    fids: dict[int, MeanInterval]
     differences: dict[int, Difference]
     best: frozenset[int]  # ids of rows that are not distinguishable from the one of lowest FID
     caption: str
@@ -39,7 +39,7 @@ class Basis:
     def difference(self, row: Row) -> Difference | None:
         return self.differences.get(id(row))
 
-    def shown(self, row: Row) -> Estimate | None:
+    def shown(self, row: Row) -> MeanInterval | None:
         found = self.difference(row)
         return found.estimate if found else None
 
@@ -105,7 +105,7 @@ def _best_at_cost(costs: Sequence[AtEqualCost]) -> frozenset[int]:
     fids |= {id(one.reference): one.reference.scores.get("fid", {}) for one in costs}
     for reference in {id(one.reference): one.reference for one in costs}.values():
         members = [one.row for one in costs if one.reference is reference and one.is_trained]
-        ranked = [row for row in (reference, *members) if not row.is_judged_by_teacher]
+        ranked = [row for row in (reference, *members) if not row.is_evaluated_by_teacher]
         ends = {str(place): fids[id(row)] for place, row in enumerate(ranked)}
         if len(ranked) > 1 and all(ends.values()) and not reference.is_smoke:
             best |= {id(ranked[int(place)]) for place in against_best(ends).best()}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tread_bench.reports.break_even import Line, Point, in_words, is_about_speed, lines_of, rule
+from tread_bench.reports.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
@@ -39,7 +39,7 @@ def _is_control(line: Line) -> bool:
     return all(point.row.is_dense for point in line.points)
 
 
-def _numbers(line: Line, point: Point) -> tuple[str, ...]:
+def _numbers(line: Line, point: TimedRow) -> tuple[str, ...]:
     row, start = point.row, line.pays_from
     pays = "control" if _is_control(line) else f"{start.tokens:,}" if start else "never here"
     return (

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
-from tread_bench.core.numbers.statistics import Estimate, mean_interval
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
@@ -42,7 +42,7 @@ class Point(NamedTuple):
     fids: tuple[float, ...]  # one per seed
 
     @property
-    def fid(self) -> Estimate:
+    def fid(self) -> MeanInterval:
         return mean_interval(self.fids)
 
 
@@ -79,7 +79,7 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
 
 def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
     """One row at every iteration at which its finished cells were evaluated under the group's protocol."""
-    evaluated: dict[int, list[equal_cost.Point]] = {}
+    evaluated: dict[int, list[equal_cost.EvaluatedPoint]] = {}
     for seed in seeds_of(rows[index]):
         for point in curve(rows[index], seed):
             evaluated.setdefault(point.iteration, []).append(point)

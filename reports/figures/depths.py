@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.depths import Line, lines_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright, words
@@ -40,7 +40,7 @@ def _words(line: Line, places: int) -> str:
     return ", ".join(f"{words(difference, places)} in {row.blocks} blocks" for row, difference in line.points)
 
 
-def _numbers(line: Line, row: Row, difference: Estimate, places: int) -> tuple[str, ...]:
+def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> tuple[str, ...]:
     return (
         line.rule, str(row.blocks), row.first.routes, *cells(row.fid, places),
         *cells(difference, places, signed=True), str(difference.n), number(row.cost("ideal_speedup")),

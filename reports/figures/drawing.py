@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE
 from tread_bench.reports.numbers import DASH, interval, number
 from tread_bench.reports.row import Row
@@ -19,7 +19,7 @@ from tread_bench.reports.verdict import outcome
 GRID_COLUMNS = 3
 
 
-def words(estimate: Estimate | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:
+def words(estimate: MeanInterval | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:
     """-2.40 [-3.00, -1.80]."""
     if estimate is None:
         return nothing
@@ -29,7 +29,7 @@ def words(estimate: Estimate | None, places: int, signed: bool = True, nothing: 
     return f"{text} [{', '.join(number(bound, places, signed) for bound in estimate.bounds)}]"
 
 
-def cells(estimate: Estimate | None, places: int, signed: bool = False) -> tuple[str, str]:
+def cells(estimate: MeanInterval | None, places: int, signed: bool = False) -> tuple[str, str]:
     """Mean and interval, for two columns of a table."""
     return (number(estimate.mean, places, signed), interval(estimate, places, signed)) if estimate else (DASH, DASH)
 
@@ -66,7 +66,9 @@ def speed_up(axes: Axes, y: float, row: Row) -> None:
         dot(axes, y, ratio, (low, high), INK)
 
 
-def upright(axes: Axes, x: float, estimate: Estimate, colour: str, marker: str, values: Iterable[float] = ()) -> None:
+def upright(
+    axes: Axes, x: float, estimate: MeanInterval, colour: str, marker: str, values: Iterable[float] = ()
+) -> None:
     """Mean and interval over x, the seeds' values as small points beside them."""
     values = list(values)
     beside = axes.transData + ScaledTranslation(6 / 72, 0, axes.figure.dpi_scale_trans)  # inches

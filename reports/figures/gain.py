@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.depths import lines_of as depth_lines
@@ -29,7 +29,7 @@ class _Line(NamedTuple):
     row: Row
     y: float
     leads: bool
-    difference: Estimate | None
+    difference: MeanInterval | None
 
 
 def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from tread_bench.core.numbers.statistics import (
     STRONG_EXCESS,
     WEAK_EXCESS,
-    Estimate,
     GuidanceRates,
+    MeanInterval,
     guidance_rates,
     mean_interval,
 )
@@ -34,13 +34,13 @@ class Point(NamedTuple):
 
     row: Row
     rate: float
-    loss: Estimate
+    loss: MeanInterval
     excess: list[float]  # over the loss at rate 0, of each seed
-    cosine: Estimate  # of routed to dense outputs, mean over the blocks
+    cosine: MeanInterval  # of routed to dense outputs, mean over the blocks
     lowest: float  # of a block, mean over seeds
 
     @property
-    def gap(self) -> Estimate:
+    def gap(self) -> MeanInterval:
         return mean_interval(self.excess)
 
 

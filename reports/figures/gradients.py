@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tread_bench.core.numbers.statistics import Estimate, mean_interval
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import Panels, drawn_of, panels
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
@@ -26,8 +26,8 @@ class Curves(NamedTuple):
     """Gradient norm of every block, mean over seeds with its interval."""
 
     row: Row
-    training: list[Estimate]  # of the cell's own loss
-    dense: list[Estimate]  # of the same weights' loss without routes
+    training: list[MeanInterval]  # of the cell's own loss
+    dense: list[MeanInterval]  # of the same weights' loss without routes
 
 
 def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -88,7 +88,7 @@ def _panel(axes: Axes, curves: Curves) -> None:
     axes.grid(axis="x", visible=False)
 
 
-def _curve(axes: Axes, estimates: Sequence[Estimate], colour: str, line: str) -> None:
+def _curve(axes: Axes, estimates: Sequence[MeanInterval], colour: str, line: str) -> None:
     blocks = range(len(estimates))
     bounds = np.array([e.bounds or (e.mean, e.mean) for e in estimates])
     axes.fill_between(blocks, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.25, linewidth=0)

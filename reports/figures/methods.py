@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
@@ -27,7 +27,7 @@ _MOST = 30  # rows in the picture
 
 class _Line(NamedTuple):
     row: Row
-    difference: Estimate | None
+    difference: MeanInterval | None
     macs: float | None  # of a training step, mean over the schedule, dense = 1
 
     def on(self, basis: Basis) -> _Line:
@@ -105,7 +105,7 @@ def _title(lines: Sequence[_Line]) -> str:
 
 def _taught(lines: Sequence[_Line]) -> str:
     """Whose FID says little."""
-    taught = [line.row.short_label for line in lines if line.row.is_judged_by_teacher]
+    taught = [line.row.short_label for line in lines if line.row.is_evaluated_by_teacher]
     return f"The FID of {names(taught)} is measured with the features of the training targets. " if taught else ""
 
 
@@ -127,7 +127,7 @@ def _count(params: float) -> str:
 def _numbers(line: _Line, places: int) -> tuple[str, ...]:
     row = line.row
     ratio, low, high = row.speedup or (None, None, None)
-    judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
+    judged, dense = row.cost("evaluated_forward_macs"), row.cost("dense_forward_macs")
     return (
         row.label, requested.method(row.first), words(line.difference, places),
         published_method(row) or DASH,

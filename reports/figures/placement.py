@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
@@ -35,8 +35,8 @@ class _Line(NamedTuple):
     """One row of the picture."""
 
     row: Row
-    fid: Estimate | None  # at what the rows are compared at
-    shown: Estimate | None  # the difference to dense where the run has any, else the FID itself
+    fid: MeanInterval | None  # at what the rows are compared at
+    shown: MeanInterval | None  # the difference to dense where the run has any, else the FID itself
     text: str
     published: float | None
 
@@ -128,7 +128,7 @@ def _has_published(lines: Sequence[_Line]) -> bool:
     return any(line.published is not None for line in lines)
 
 
-def _with_interval(row: Row, estimate: Estimate | None, paired: bool, places: int) -> str:
+def _with_interval(row: Row, estimate: MeanInterval | None, paired: bool, places: int) -> str:
     if estimate is None:
         return "reference" if row.is_reference else "no pair"
     text = number(estimate.mean, places, signed=paired)

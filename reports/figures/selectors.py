@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
@@ -21,7 +21,7 @@ _COLUMNS = 4
 
 class _Point(NamedTuple):
     row: Row
-    difference: Estimate
+    difference: MeanInterval
 
 
 def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import (
-    Estimate,
+    MeanInterval,
     _critical_value,
     against_best,
     guidance_rates,
@@ -50,7 +50,7 @@ def test_independent_seeds_are_compared_as_scipy_does(own, others):
 
 
 def test_independent_seeds_without_spread_or_with_one_seed():
-    assert welch_difference({0: 5.0}, {1: 3.0, 2: 4.0}) == Estimate(1.5, None, None, 3)
+    assert welch_difference({0: 5.0}, {1: 3.0, 2: 4.0}) == MeanInterval(1.5, None, None, 3)
     assert welch_p_value({0: 5.0}, {1: 3.0, 2: 4.0}) is None and welch_difference({}, {0: 1.0}) is None
     same = {0: 2.0, 1: 2.0}
     assert welch_difference(same, same).bounds == (0.0, 0.0) and welch_p_value(same, same) == 1.0
@@ -59,7 +59,7 @@ def test_independent_seeds_without_spread_or_with_one_seed():
 
 def test_one_value_has_no_interval_and_excludes_nothing():
     estimate = mean_interval([7.0])
-    assert estimate == Estimate(7.0, None, None, 1)
+    assert estimate == MeanInterval(7.0, None, None, 1)
     assert not estimate.excludes(0.0)
 
 
@@ -93,7 +93,7 @@ def test_pairing_removes_what_the_seeds_share():
 
 
 def test_only_shared_seeds_are_paired():
-    assert paired_difference({0: 1.0, 1: 5.0}, {1: 3.0, 2: 9.0}) == Estimate(2.0, None, None, 1)
+    assert paired_difference({0: 1.0, 1: 5.0}, {1: 3.0, 2: 9.0}) == MeanInterval(2.0, None, None, 1)
     assert paired_difference({0: 1.0}, {1: 1.0}) is None
 
 

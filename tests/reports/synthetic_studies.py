@@ -85,7 +85,7 @@ def _of_method(row: str, seed: int) -> Record:
     priced = priced.model_copy(
         update={
             "params": priced.params + own, "method_params": own, "auxiliary_params": losses,
-            "mean_train_step_macs": round(times * priced.train_step_macs), "judged_forward_macs": 10_000_000,
+            "mean_train_step_macs": round(times * priced.train_step_macs), "evaluated_forward_macs": 10_000_000,
         }
     )  # fmt: skip
     made = record(row, routes, seed, fid, speed, method=method, cost=priced, cell=f"{row}-{seed}",

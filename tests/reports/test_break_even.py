@@ -92,12 +92,12 @@ def test_the_verdict_is_on_speed_alone(rows):
 
 def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
     none = [timed("DRWKV", 0.25, k) for k in range(4)]
-    assert break_even.lead(comparison(none)) == (
+    assert break_even.summary(comparison(none)) == (
         "On this machine no route pays at any number of tokens that was measured, in DRWKV (depth 12, hidden 32, patch "
         "2)."
     )
     failed = [timed("DiT", rate, 0, status="failed", reason="out of memory", timing=None) for rate in (None, 0.5)]
-    assert break_even.lead(comparison(failed)).startswith("No speed was measured")
+    assert break_even.summary(comparison(failed)).startswith("No speed was measured")
 
 
 def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):

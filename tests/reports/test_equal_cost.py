@@ -16,7 +16,7 @@ from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
 from tread_bench.reports.curves import Curve
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
-from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.family_verdict import scope, statements, summary
 from tread_bench.reports.table_view import comparison_view, published
 from tread_bench.reports.tables import as_csv, comparison, results_frame
 from tread_bench.reports.verdict import answers
@@ -293,7 +293,7 @@ def test_several_architectures_without_a_dense_row_are_not_said_to_be_compared_w
                                        "cell": f"{one.cell} {backbone}"}) for one in (*named, *routed)]  # fmt: skip
 
     rows = comparison([*of("DiT (depth 12)"), *of("ZigMa (depth 12)")])
-    assert lead(rows) == "In FID, the best routed row is better than its reference in DiT and ZigMa."
+    assert summary(rows) == "In FID, the best routed row is better than its reference in DiT and ZigMa."
     assert "dense" not in scope(rows)
 
 
@@ -411,7 +411,7 @@ def test_several_architectures_have_both_answers_each_beside_its_own_dense_row()
         return changed
 
     rows = comparison([*of("DiT (depth 12)", 18.0), *of("ZigMa (depth 12)", 22.0)])
-    assert lead(rows) == (
+    assert summary(rows) == (
         "In FID at equal training MACs, routing is better than dense training in DiT; worse than dense in ZigMa. "
         "At equal iterations, it is worse than dense in DiT and ZigMa."
     )

@@ -13,7 +13,7 @@ from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, side_by_side
-from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.family_verdict import scope, statements, summary
 from tread_bench.reports.figures.depths import depths as draw_depths
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
@@ -147,14 +147,14 @@ def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both():
 
 
 def test_two_rules_are_told_against_each_other_at_every_depth(rows):
-    records, said = made.depths(), depths.lead(rows["location_scaling"])
+    records, said = made.depths(), depths.summary(rows["location_scaling"])
     (at_6, at_12, at_18) = said.rstrip(".").split("; in ")
     gains = lasts(records, "absolute-18") - lasts(records, "relative-18")
     assert at_12 == "12 blocks both rules give 2:8@0.5"
     assert at_18.startswith("18 blocks absolute routes have the lower FID")
     assert minus(f"absolute minus relative {gains.mean():.2f} FID") in at_18
     assert at_6.startswith("In 6 blocks absolute and relative routes do not differ significantly")
-    assert depths.lead(rows["selection_rate"]) == depths.lead(rows["objectives"]) == ""
+    assert depths.summary(rows["selection_rate"]) == depths.summary(rows["objectives"]) == ""
 
 
 @pytest.mark.parametrize("name", ["absolute backbone.depth=12", "absolute-12", "absolute-d12", "absolute_depth12"])
@@ -211,7 +211,7 @@ def test_dense_training_with_a_schedule_is_not_the_reference(rows):
 
 
 def test_each_change_is_told_beside_the_same_row_without_it(rows):
-    records, said = made.finetune(), contrasts.lead(rows["finetune"])
+    records, said = made.finetune(), contrasts.summary(rows["finetune"])
     found = {(one.base.name, one.row.name): one.difference for one in contrasts.contrasts(rows["finetune"])}
     assert found.keys() == {
         ("dense", "dense-low-rate"), ("tread", "tread-warm-up"), ("tread", "tread-dense-end"),
@@ -230,12 +230,12 @@ def test_several_routes_stand_beside_the_one_and_a_loss_beside_none(rows):
         ("tread-2:8", "two", "routes 2:4@0.5,6:8@0.5"),
         ("tread-2:8", "three", "routes 1:2@0.5,4:6@0.5,8:9@0.5"), ("two", "two-mae", "mae"),
     }  # fmt: skip
-    assert "too few to decide" in contrasts.lead(comparison(made.multi_route(1)))
+    assert "too few to decide" in contrasts.summary(comparison(made.multi_route(1)))
 
 
 @pytest.mark.parametrize("name", ["selection_rate", "methods", "guidance", "objectives", "location_scaling"])
 def test_methods_rates_and_routes_have_no_such_sentence(rows, name):
-    assert contrasts.lead(rows[name]) == ""
+    assert contrasts.summary(rows[name]) == ""
 
 
 def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance():
@@ -256,9 +256,9 @@ def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
     assert "path drop ran at one scale only, so that rule is not compared" in several and "optimistic" in several
     told = {name: said for name, _, said in guidance.statements(rows["guidance"])}
     assert set(told) == {"dense", "tread"} and "the other 3 rules in the table" in told["tread"]
-    said = guidance.lead(rows["guidance"])
+    said = guidance.summary(rows["guidance"])
     assert said.count("with sparse (strong 0.5, weak 0.9) at scale 1.5") == 2 and "path drop" not in said
-    assert "best of 4 scales" in told["dense"] and "route" not in guidance.lead(rows["guidance"])
+    assert "best of 4 scales" in told["dense"] and "route" not in guidance.summary(rows["guidance"])
 
 
 def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_changes_no_name(rows):
@@ -280,7 +280,7 @@ def test_a_label_of_guidance_names_its_settings_and_the_csv_keeps_its_short_text
 
 def test_of_rules_at_one_scale_each_none_is_called_best():
     single = [r for r in made.guidance() if not requested.is_guided(r) or requested.guidance_scale(r) == 1.5]
-    said = guidance.lead(comparison(single))
+    said = guidance.summary(comparison(single))
     assert "none is called best" in said and "lowest" not in said
 
 
@@ -289,7 +289,7 @@ def test_where_no_rule_helps_no_guidance_is_called_best():
         r if not requested.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
         for r in made.guidance()
     ]
-    said = guidance.lead(comparison(worse))
+    said = guidance.summary(comparison(worse))
     assert said.count("without guidance") == 2 and "with " not in said.replace("without", "")
 
 
@@ -367,7 +367,7 @@ def test_a_network_that_no_rate_harms_gives_no_rates():
 def test_objectives_are_judged_apart_and_their_losses_never_together(rows):
     (members,) = side_by_side(rows["objectives"])
     assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
-    assert "under edm" in lead(members) and "validation losses are different quantities" in scope(members)
+    assert "under edm" in summary(members) and "validation losses are different quantities" in scope(members)
     assert "parameters" not in scope(members) and len(statements(members)) == 2
     table = {line[0]: line for line in drawn("objectives")["routing_gain"].table}
     assert "SiT-B/2" in table["flow 2:8@0.5"][-1] and "DiT-B/2" in table["edm 2:8@0.5"][-1]
@@ -462,7 +462,7 @@ def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan)
     assert min(lasts(made.methods(), row).mean() for row in made.METHODS) == lasts(made.methods(), "repa").mean()
     rows = comparison(taught(made.methods()))
     by_name = {row.name: row for row in rows}
-    assert {name for name, row in by_name.items() if row.is_judged_by_teacher} == {"repa", "tread+repa"}
+    assert {name for name, row in by_name.items() if row.is_evaluated_by_teacher} == {"repa", "tread+repa"}
     assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
     assert by_name["repa"].fid and not by_name["repa"].is_among_lowest_fid and by_name["repa"].fid_p_value is None
     quality, _ = verdict_of(rows)
@@ -478,7 +478,7 @@ def test_targets_of_another_network_than_the_judge_leave_a_row_in_the_ranking():
         r.model_copy(update={"target_features_sha256": "b" * 64}) if r.target_features_sha256 else r
         for r in taught(made.methods())
     )
-    assert not any(row.is_judged_by_teacher for row in rows)
+    assert not any(row.is_evaluated_by_teacher for row in rows)
     assert [row.name for row in rows if row.is_lowest_fid] == ["repa"]
 
 

@@ -11,10 +11,10 @@ from scipy import stats
 from synthetic_records import FAMILIES, architectures, evaluation, failed, of_family, record, selectors, study
 
 from tests.many_families import holm_of_each
-from tread_bench.core.numbers.statistics import LEVEL, Estimate
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import fids_against_best
-from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.family_verdict import scope, statements, summary
 from tread_bench.reports.numbers import interval
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison
@@ -128,7 +128,7 @@ def test_what_two_seeds_cannot_say_is_not_said_in_impossible_figures():
 
 
 def test_an_interval_of_what_may_be_negative_keeps_its_lower_end():
-    wide, below = Estimate(4.0, -21.4, 29.4, 2), Estimate(-0.1, -0.3, 0.1, 2)
+    wide, below = MeanInterval(4.0, -21.4, 29.4, 2), MeanInterval(-0.1, -0.3, 0.1, 2)
     assert interval(wide) == "up to 29.40" and interval(below) == "−0.30 to 0.10"
     assert interval(wide, signed=True) == "−21.40 to +29.40"
     assert interval(wide, can_be_negative=True) == "−21.40 to 29.40"
@@ -175,7 +175,7 @@ def test_speed_that_was_not_measured():
 
 def families(records):
     (rows,) = side_by_side(comparison(records))
-    return lead(rows), scope(rows), {name: (params, said) for name, params, said in statements(rows)}
+    return summary(rows), scope(rows), {name: (params, said) for name, params, said in statements(rows)}
 
 
 def test_each_family_is_judged_against_its_own_dense_row():
@@ -229,7 +229,7 @@ def gives_a_verdict(differences):
 def test_a_verdict_is_given_where_the_tests_of_all_architectures_allow_one():
     differences = np.random.default_rng(11).normal(size=(24, 6, 5))
     differences[12:, 0] += 2.5
-    leads = [lead(*side_by_side(comparison(with_differences(one)))) for one in differences]
+    leads = [summary(*side_by_side(comparison(with_differences(one)))) for one in differences]
     expected = gives_a_verdict(differences)
     assert [("better" in said or "worse" in said) for said in leads] == expected.tolist() and 3 < expected.sum() < 12
 

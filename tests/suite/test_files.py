@@ -268,7 +268,7 @@ def timed_run(monkeypatch: pytest.MonkeyPatch, macs: int, batch: int, seconds: f
     for row, beside_ms, speedup in (("dense", [9.0, 10.0], 1.19), ("elsewhere", [30.0], 0.5)):  # disturbed
         timing = SimpleNamespace(reference_step_times_ms=beside_ms, speedup=speedup, batch=batch)
         cost = SimpleNamespace(
-            train_step_macs=macs, mean_train_step_macs=2 * macs, judged_forward_macs=None, dense_forward_macs=2
+            train_step_macs=macs, mean_train_step_macs=2 * macs, evaluated_forward_macs=None, dense_forward_macs=2
         )
         evaluations = [SimpleNamespace(num_samples=3, seconds=seconds)]
         of_cell = {"row": row, "cell": row, "reference": "dense", "timing": timing, "cost": cost}

@@ -149,7 +149,7 @@ def _counter() -> FlopCounterMode:
     return FlopCounterMode(display=False, custom_mapping=mapping)
 
 
-def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool = False) -> Macs:
+def count_evaluated(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool = False) -> Macs:
     """Count one image's forward pass as the method is evaluated, or along its shallow path, on the meta device."""
     with torch.device("meta"), torch.no_grad():
         backbone = build_backbone(family, spec, {"attention": "math"})

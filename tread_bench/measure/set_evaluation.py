@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from torch import Tensor
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.describe.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError, printable
+from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
@@ -37,7 +38,6 @@ from tread_bench.measure.sets.labels import array_sha256
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet, matched_labels
 
-Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
 _OPENED = "tread_bench.measure.quality.features:extractor_problems"
 _READ = 250  # images at a time, for metrics that read them
 KEPT = 50_000  # most reference images whose features are compared one by one, but for metrics that read their classes
@@ -196,7 +196,7 @@ def _needs_met(images: SampleSet) -> set[Needs]:
     return {one for one in Needs if one is not Needs.LABELS or images.labels is not None}
 
 
-def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:
+def evaluate_sets(request: SetRequest, report: ReportProgress) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:
     """Measure every metric on the features of every network that gives what it reads.
 
     Features are kept in the cache folder, so an evaluation that was interrupted resumes.
@@ -225,7 +225,7 @@ def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNe
     return networks, rows
 
 
-def _on_images(metric: MetricOptions, request: SetRequest, report: Report) -> list[EvaluatedFigure]:
+def _on_images(metric: MetricOptions, request: SetRequest, report: ReportProgress) -> list[EvaluatedFigure]:
     """The rows of a metric that reads images and labels alone."""
     # Both sets.
     samples, images, classes = request.samples, request.reference.images, request.classes
@@ -267,7 +267,7 @@ def refused_rows(metric: MetricFamily, network: NetworkChoice | None, reason: st
 
 
 def _on_network(
-    network: NetworkChoice, metrics: Sequence[MetricOptions], request: SetRequest, report: Report
+    network: NetworkChoice, metrics: Sequence[MetricOptions], request: SetRequest, report: ReportProgress
 ) -> tuple[EvaluatedNetwork | None, dict[str, list[EvaluatedFigure]]]:
     """The network, and the rows of each metric on its features; None: statistics of another one refuse all metrics."""
     # What can be measured with the statistics that came with the reference.
@@ -418,7 +418,7 @@ class _Seen:
     extractor: Extractor
     network: str
     request: SetRequest
-    report: Report
+    report: ReportProgress
 
     def samples(self, needs: frozenset[Needs]) -> ImageRecords:
         """The samples, with what is read of them."""

@@ -16,7 +16,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import (
@@ -314,7 +314,7 @@ def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iter
         match event:
             case Started(key):
                 display.started(key)
-            case Told(key, phase, done, of, loss):
+            case TaskProgress(key, phase, done, of, loss):
                 display.progressed(key, phase, done, of, loss)
             case Ended(disk=OSError() as error):
                 raise error

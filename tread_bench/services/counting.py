@@ -17,13 +17,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from tread_bench.core.progress import ReportProgress
 from tread_bench.services.display import QUIET_S, duration
-
-Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
 
 
 @contextmanager
-def counted(console: Console, device: str = "", unit: str = "") -> Iterator[Report]:
+def counted(console: Console, device: str = "", unit: str = "") -> Iterator[ReportProgress]:
     """What is to be called with each work's progress.
 
     Args:

@@ -23,6 +23,7 @@ from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Place, SuiteError, shortened, validation_problems
+from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.destinations import check_folder, claim_folders
 from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation, by_reason
@@ -44,7 +45,7 @@ from tread_bench.measure.set_evaluation import (
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.runner.folder import disk_errors_reported
-from tread_bench.services.counting import Report, counted
+from tread_bench.services.counting import counted
 from tread_bench.services.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.suite.plan import digest
 from tread_bench.suite.yaml import read_yaml
@@ -132,7 +133,7 @@ def evaluate_request(request: EvaluateRequest, is_kept: bool = False) -> Evaluat
     return Evaluated(evaluation=evaluation, out=out, is_complete=not _lacks_what_was_named(evaluation, opened))
 
 
-def _written(opened: Opened, out: Path, report: Report) -> SetEvaluation:
+def _written(opened: Opened, out: Path, report: ReportProgress) -> SetEvaluation:
     """What was measured and written. Raises UserError."""
     claim_folders(EVALUATED, {"--out": out})
     evaluation = evaluate(opened, report)
@@ -143,7 +144,7 @@ def _written(opened: Opened, out: Path, report: Report) -> SetEvaluation:
 # Before any work
 
 
-def open_request(request: EvaluateRequest, report: Report) -> Opened:
+def open_request(request: EvaluateRequest, report: ReportProgress) -> Opened:
     """Open the sets and check everything. Raises UserError with all mistakes."""
     # The sets.
     problems: list[str] = []
@@ -218,7 +219,7 @@ def _too_small(request: EvaluateRequest) -> Iterator[str]:
             yield f"--{name} {value}: must be at least {least}"
 
 
-def _open_samples(request: EvaluateRequest, report: Report) -> SampleSet:
+def _open_samples(request: EvaluateRequest, report: ReportProgress) -> SampleSet:
     """Raises UserError with all mistakes."""
     # Those of a run.
     path = Path(request.samples)
@@ -354,7 +355,7 @@ def _identity(network: ExtractorOptions) -> dict[str, Any]:
 # The work
 
 
-def evaluate(opened: Opened, report: Report) -> SetEvaluation:
+def evaluate(opened: Opened, report: ReportProgress) -> SetEvaluation:
     """Compute the features and the figures. Raises UserError."""
     began = time.monotonic()
     sets = opened.sets

@@ -109,7 +109,7 @@ def _evaluation_paces(record: Record) -> Iterator[float]:
     cost = record.cost
     if cost is None:
         return
-    forward = cost.judged_forward_macs or cost.dense_forward_macs
+    forward = cost.evaluated_forward_macs or cost.dense_forward_macs
     validation = record.config["metrics"]["validation_samples"] * VALIDATION_TIMES * forward
     for one in record.evaluations:
         if one.seconds is not None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tread_bench.cell.run import weights_sha256
 from tread_bench.core.errors import UserError
+from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import make_below, refuse_irregular, refuse_linked
 from tread_bench.measure.quality.decoder import open_decoder
@@ -19,7 +20,6 @@ from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import NpzStore
 from tread_bench.measure.sets.samples import SampleSet
-from tread_bench.services.counting import Report
 from tread_bench.services.sample import SampledCell, SampleRequest
 from tread_bench.suite.plan import digest
 
@@ -47,7 +47,7 @@ def is_run(path: Path) -> bool:
     return (path / "plan.json").exists()
 
 
-def open_run_samples(root: Path, requested: RunSamples, report: Report) -> SampleSet:
+def open_run_samples(root: Path, requested: RunSamples, report: ReportProgress) -> SampleSet:
     """The samples of a cell, under the sampling of its metrics; nothing is generated yet. Raises UserError."""
     if requested.cell is None:
         raise UserError(f"{root} is a run: name the row, or the cell, whose samples are evaluated with --cell")
@@ -72,7 +72,7 @@ class GeneratedStore:
 
     root: Path
     sampled: SampledCell
-    report: Report = field(repr=False)
+    report: ReportProgress = field(repr=False)
 
     @property
     def count(self) -> int:

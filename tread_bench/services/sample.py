@@ -246,10 +246,10 @@ def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
     root, row = Path(source.run or job.folder.root), rule.weak_row
-    judged = Job.open(root, source.cell)
-    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, paired_seed(job.request)))
+    evaluated = Job.open(root, source.cell)
+    weak = evaluated if row is None else Job.open(root, _cell_of_row(root, row, paired_seed(job.request)))
     try:
-        found = guiding(cell, Weights(_as_source(judged), source.iteration), _as_source(weak))
+        found = guiding(cell, Weights(_as_source(evaluated), source.iteration), _as_source(weak))
     except ValueError as error:
         raise UserError(str(error)) from None
     return job.trained(WeightsRef(cell=weak.id, iteration=found.iteration, run=source.run))

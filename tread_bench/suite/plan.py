@@ -217,9 +217,9 @@ class _Row:
     def unguided_key(self) -> str:
         """Key of the weights and of their evaluation, without guidance."""
         cell = self.resolved.cell
-        judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
+        evaluated = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
-        return f"{judged.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+        return f"{evaluated.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
 
     def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
         reference = related.reference(self)
@@ -284,7 +284,7 @@ class _Related:
 
     def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
         """Return the weights that the row's cell of that seed of the suite reads."""
-        read: dict[Reads, Weights | None] = {"network": row.resolved.judged, "weak": row.resolved.weak}
+        read: dict[Reads, Weights | None] = {"network": row.resolved.evaluated_weights, "weak": row.resolved.weak}
         found: dict[Reads, WeightsRef] = {}
         for name, weights in read.items():
             if weights is not None:
@@ -356,7 +356,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "method_params": cost.method_params,
         "auxiliary_params": cost.auxiliary_params,
         "forward_macs": cost.forward_macs,
-        "judged_forward_macs": cost.judged_forward_macs,
+        "evaluated_forward_macs": cost.evaluated_forward_macs,
         "train_step_macs": cost.train_step_macs,
         "mean_train_step_macs": cost.mean_train_step_macs,
         "training_macs": training_macs(first.cell) if first.trains else 0,

@@ -42,14 +42,14 @@ _DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of 
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `judged` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch. `reference`
-    is the cell whose total training MACs this one trains to.
+    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
+    `reference` is the cell whose total training MACs this one trains to.
     """
 
     cell: Cell
     family: Family
     spec: BackboneSpec
-    judged: Weights | None = None
+    evaluated_weights: Weights | None = None
     weak: Weights | None = None
     reference: Cell | None = None
 
@@ -177,7 +177,7 @@ class Resolver:
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
         """Add the evaluated weights and those of the weak branch, with everything that follows from them."""
         cell, family, spec = resolved[:3]
-        judged = None
+        evaluated_weights = None
         if cell.evaluate is not None:
             if self.files.lacks_run(cell, row.draft):
                 return resolved
@@ -188,14 +188,14 @@ class Resolver:
             taken = adopted(cell, row.draft, source)
             if isinstance(taken, list):
                 return taken
-            cell, judged = taken
-        weak = weak_weights(cell, judged, self.sources, row.label)
+            cell, evaluated_weights = taken
+        weak = weak_weights(cell, evaluated_weights, self.sources, row.label)
         if isinstance(weak, Weights):
             cell = guided_by(cell, weak)
         complete = with_blocks(Setting(cell, family, spec))
         if isinstance(weak, Problem) or isinstance(complete, list):
             return [*([weak] if isinstance(weak, Problem) else []), *(complete if isinstance(complete, list) else [])]
-        return Resolved(complete, family, spec, judged, weak)
+        return Resolved(complete, family, spec, evaluated_weights, weak)
 
     def _backbone(self, cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
         key = cell.model_dump_json(include={"backbone", "data"})

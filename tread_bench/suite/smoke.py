@@ -38,10 +38,11 @@ def smoke_cell(cell: Cell, length_of: Callable[[str], int]) -> Cell:
     }
     if training.iterations > ITERATIONS:
         changes["schedule"] = _schedule(cell.schedule)
-    judged = cell.evaluate
-    if judged is not None and judged.run is None:
-        changes["evaluate"] = judged.model_copy(update={"iteration": _moment(judged.iteration, length_of(judged.row))})
-        changes["sampling"] = _guided(changes["sampling"], length_of, judged.row)
+    evaluated = cell.evaluate
+    if evaluated is not None and evaluated.run is None:
+        iteration = _moment(evaluated.iteration, length_of(evaluated.row))
+        changes["evaluate"] = evaluated.model_copy(update={"iteration": iteration})
+        changes["sampling"] = _guided(changes["sampling"], length_of, evaluated.row)
     return cell.model_copy(update=changes)
 
 
@@ -75,12 +76,12 @@ def _steps(cell: Cell) -> int:
     return most
 
 
-def _guided(sampling: Sampling, length_of: Callable[[str], int], judged: str) -> Sampling:
+def _guided(sampling: Sampling, length_of: Callable[[str], int], evaluated: str) -> Sampling:
     """The weights of the weak branch, if it has any of its own, of a moment of the shorter training."""
     rule = sampling.guidance
     if rule.weak_snapshot is None:
         return sampling
-    row = rule.weak_row or judged
+    row = rule.weak_row or evaluated
     changed = rule.with_weights(row, _moment(rule.weak_snapshot, length_of(row)))
     return sampling.model_copy(update={"guidance": changed})
 

@@ -121,31 +121,31 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
             yield Problem(message, (key,), at_key=True)
 
 
-def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
+def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
     """Return the weights of the weak branch, if guidance uses others than the evaluated ones."""
     rule = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
     row = rule.weak_row
     loc: Loc = ("sampling", "guidance", "snapshot" if row is None else "row")
-    if judged is None or cell.evaluate is None:
+    if evaluated is None or cell.evaluate is None:
         message = f"sampling.guidance {rule.name} reads other weights, which do not exist while a row trains: "
         return Problem(f"{message}put it in a separate row with evaluate: ROW", loc)
     try:
-        weak = judged.source if row is None else sources.find(row, label, cell.evaluate.run)
-        return guiding(cell, judged, weak)
+        weak = evaluated.source if row is None else sources.find(row, label, cell.evaluate.run)
+        return guiding(cell, evaluated, weak)
     except ValueError as error:
         return Problem(str(error), loc)
 
 
-def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
+def guiding(cell: Cell, evaluated: Weights, weak: Source) -> Weights:
     """Return the weights of `weak` that guide the evaluated ones, by the cell's rule. Raises ValueError."""
     iteration = weak.iteration(cell.sampling.guidance.weak_snapshot, "sampling.guidance.snapshot")
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
         raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
-    if weak.row == judged.source.row and iteration >= judged.iteration:
+    if weak.row == evaluated.source.row and iteration >= evaluated.iteration:
         message = (
-            f"sampling.guidance.snapshot {iteration}: must come before the evaluated iteration, {judged.iteration}"
+            f"sampling.guidance.snapshot {iteration}: must come before the evaluated iteration, {evaluated.iteration}"
         )
         raise ValueError(message)
     return Weights(weak, iteration)

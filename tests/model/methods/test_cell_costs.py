@@ -20,7 +20,7 @@ from tread_bench.core.numbers.cell_costs import (
 from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.measure.macs import count_judged, count_method
+from tread_bench.measure.macs import count_evaluated, count_method
 from tread_bench.model.methods.mask.cost import mask_cost
 from tread_bench.model.methods.mask.family import MaskOptions
 
@@ -54,7 +54,7 @@ def test_blocks_as_the_family_states_them_cost_what_they_compute(method, backbon
     routed = cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
     computed = replace(family, cost=None)
     assert count_method(cell, family, spec, routed, share) == count_method(cell, computed, spec, routed, share)
-    assert count_judged(cell, family, spec) == count_judged(cell, computed, spec)
+    assert count_evaluated(cell, family, spec) == count_evaluated(cell, computed, spec)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
@@ -68,7 +68,7 @@ def test_maskdit_s_closed_form_is_what_is_counted(backbone, share):
     stated = mask_cost(cell, dense, [kept] * spec.depth)
     assert stated == count_method(cell, family, spec, routed, share)
     judged = mask_cost(cell, dense, [spec.num_tokens] * spec.depth)
-    assert dense.forward + judged.forward == count_judged(cell, family, spec)
+    assert dense.forward + judged.forward == count_evaluated(cell, family, spec)
 
 
 def test_a_backbone_that_states_no_last_layer_is_counted():
@@ -83,7 +83,7 @@ def test_dropping_costs_what_bypassing_costs(backbone):
     drop = cell_cost(cell_of("drop", backbone))
     tread = cell_cost(cell_of("tread", backbone, routes="1:-1@0.5"))
     assert (drop.forward_macs, drop.train_step_macs) == (tread.forward_macs, tread.train_step_macs)
-    assert (drop.judged_forward_macs, drop.method_params) == (drop.dense_forward_macs, WIDTH)
+    assert (drop.evaluated_forward_macs, drop.method_params) == (drop.dense_forward_macs, WIDTH)
 
 
 def test_sprint_costs_a_layer_from_two_widths_to_one():
@@ -92,7 +92,7 @@ def test_sprint_costs_a_layer_from_two_widths_to_one():
     fuse = TOKENS * 2 * WIDTH * WIDTH
     assert cost.method_params == 2 * WIDTH * WIDTH + WIDTH + WIDTH
     assert cost.forward_macs == routed.forward.total + fuse
-    assert cost.judged_forward_macs == dense.forward.total + fuse
+    assert cost.evaluated_forward_macs == dense.forward.total + fuse
     assert cost.train_step_macs == routed.train_step + 3 * fuse
 
 
@@ -101,7 +101,7 @@ def test_mixture_of_depths_costs_a_router_per_block_and_samples_routed():
     cost, (routed, _) = cell_cost(cell), backbone_cost(cell)
     routers = 3 * TOKENS * WIDTH
     assert cost.method_params == 3 * WIDTH
-    assert cost.forward_macs == cost.judged_forward_macs == routed.forward.total + routers
+    assert cost.forward_macs == cost.evaluated_forward_macs == routed.forward.total + routers
     assert cost.train_step_macs == routed.train_step + 3 * routers
 
 
@@ -115,7 +115,7 @@ def test_maskdit_costs_a_decoder_over_all_tokens():
     trained = TOKENS // 2 * WIDTH * DECODER + 2 * WIDTH**2 + decoder  # into the decoder go the kept tokens
     judged = TOKENS * WIDTH * DECODER + 2 * WIDTH**2 + decoder
     assert cost.forward_macs == routed.forward.total + trained
-    assert cost.judged_forward_macs == dense.forward.total + judged
+    assert cost.evaluated_forward_macs == dense.forward.total + judged
     assert cost.train_step_macs == routed.train_step + 3 * trained
 
 
@@ -137,7 +137,7 @@ def test_layer_skip_costs_on_average_what_passes():
     cost, (_, dense) = cell_cost(cell), backbone_cost(cell)
     blocks = [block.total * (0.75 if 1 <= n <= 3 else 1) for n, block in enumerate(dense.blocks)]
     assert cost.forward_macs == dense.outside.total + sum(blocks)
-    assert cost.judged_forward_macs == dense.forward.total
+    assert cost.evaluated_forward_macs == dense.forward.total
 
 
 @pytest.mark.parametrize("method", ["sprint", "mod"])
@@ -190,7 +190,7 @@ def test_expected_work_is_what_is_recorded_of_a_cell_without_modules_and_guidanc
     cell = cell_of(method, metrics={"num_samples": 100, **metrics}, sampling={"sampler": sampler, "steps": 3})
     cost, objective, work = cell_cost(cell), build_objective(cell.objective), expected_work(cell)
     generated = 100 * sampling_macs(setting_of(cell), objective.sampling_times(3)) if cell.metrics.generate else 0
-    validated = cell.metrics.validation_samples * len(objective.validation_times) * cost.judged_forward_macs
+    validated = cell.metrics.validation_samples * len(objective.validation_times) * cost.evaluated_forward_macs
     assert work.evaluation == generated + validated
     assert work.until(12) == 12 * 6 * cost.mean_train_step_macs + (len(work.at) - 1) * work.evaluation
     assert work.total == work.until(12) + work.evaluation

@@ -99,7 +99,7 @@ def cell_cost(cell: Cell) -> CostFigures:
             "attention_macs": forward.attention,
             "scan_macs": forward.scan,
             "block_macs": [block.total for block in routed.blocks],
-            "judged_forward_macs": _judged_macs(cell, family, spec),
+            "evaluated_forward_macs": _evaluated_macs(cell, family, spec),
             "train_step_macs": step,
             "mean_train_step_macs": _mean_train_step(cell)(cell.training.iterations) if _is_scheduled(cell) else step,
         }
@@ -172,12 +172,12 @@ def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Ext
     return stated if stated is not None else _count_method(_network(cell), share)
 
 
-def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
+def _evaluated_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
     method, dense = cell.method.family, cost_of(family, spec)
     if method.is_plain_backbone:
         return dense.forward.total
     stated = _stated(cell, family, spec, 0.0) if method.evaluated is Evaluated.DENSE else None
-    return (dense.forward + stated.forward).total if stated is not None else _count_judged(_network(cell))
+    return (dense.forward + stated.forward).total if stated is not None else _count_evaluated(_network(cell))
 
 
 def _stated(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra | None:
@@ -205,9 +205,9 @@ def _count_method(network: str, share: float) -> Extra:
 
 
 @cache
-def _count_judged(network: str) -> int:
+def _count_evaluated(network: str) -> int:
     cell = Cell.model_validate_json(network)
-    macs: Macs = named("tread_bench.measure.macs:count_judged")(
+    macs: Macs = named("tread_bench.measure.macs:count_evaluated")(
         cell, cell.backbone.family(), cell.backbone.spec(cell.data)
     )
     return macs.total

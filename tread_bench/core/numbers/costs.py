@@ -27,26 +27,26 @@ def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1)
     """Return the MACs of one image's forward pass in a guidance branch, at one sampling step."""
     cell, family, spec = setting
     if not cell.method.family.is_plain_backbone:
-        return named("tread_bench.measure.macs:count_judged")(cell, family, spec, shallow=branch.drops_path)
+        return named("tread_bench.measure.macs:count_evaluated")(cell, family, spec, shallow=branch.drops_path)
     cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector)
     return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)
 
 
-def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None = None) -> int:
+def sampling_macs(evaluated: Setting, times: Sequence[float], weak: Setting | None = None) -> int:
     """Return the MACs of one generated image: all calls of the sampler, with the branches that each call needs.
 
     Args:
         times: the sampler's times, steps + 1.
         weak: the weak branch's cell, if it has weights of its own.
     """
-    sampling = judged.cell.sampling
+    sampling = evaluated.cell.sampling
     strong_branch, weak_branch = sampling.guidance.branches
 
     @cache
     def macs(step: int, guided: bool) -> int:
-        total = branch_cost(judged, strong_branch, step, sampling.steps).total
+        total = branch_cost(evaluated, strong_branch, step, sampling.steps).total
         if guided and weak_branch is not None:
-            setting = weak if weak_branch.other_weights and weak else judged
+            setting = weak if weak_branch.other_weights and weak else evaluated
             total += branch_cost(setting, weak_branch, step, sampling.steps).total
         return total
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
-from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL, Estimate, student_quantile
+from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL, MeanInterval, student_quantile
 
 POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread
@@ -72,7 +72,7 @@ class Spread:
     pairs: int | None = None
 
     @classmethod
-    def behind(cls, interval: Estimate) -> Spread | None:
+    def behind(cls, interval: MeanInterval) -> Spread | None:
         """Return the spread of differences whose mean has this 95 % Student-t interval; None without one."""
         if interval.high is None:
             return None

@@ -21,7 +21,7 @@ Seeds = Mapping[Any, float]  # seed -> value
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanInterval:
     """A mean over `n` values and its confidence interval; a single value has none."""
 
     mean: float
@@ -39,14 +39,14 @@ class Estimate:
         return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
 
 
-def mean_interval(values: ArrayLike) -> Estimate:
+def mean_interval(values: ArrayLike) -> MeanInterval:
     """Return the mean and its Student-t interval: mean +- t_{n-1} s / sqrt(n). Raises ValueError without values."""
     sample = _sample(values, at_least=1)
     n, mean = len(sample), float(sample.mean())
     if n == 1:
-        return Estimate(mean, None, None, 1)
+        return MeanInterval(mean, None, None, 1)
     half = student_quantile((1 + CONFIDENCE) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half, n)
+    return MeanInterval(mean, mean - half, mean + half, n)
 
 
 @cache
@@ -55,7 +55,7 @@ def student_quantile(p: float, freedom: float) -> float:
     return float(stats.t.ppf(p, freedom))
 
 
-def paired_difference(a: Seeds, b: Seeds) -> Estimate | None:
+def paired_difference(a: Seeds, b: Seeds) -> MeanInterval | None:
     """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
     differences = _differences(a, b)
     return mean_interval(differences) if differences else None
@@ -73,7 +73,7 @@ def paired_p_value(a: Seeds, b: Seeds) -> float | None:
     return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
 
 
-def welch_difference(a: Seeds, b: Seeds) -> Estimate | None:
+def welch_difference(a: Seeds, b: Seeds) -> MeanInterval | None:
     """Return the interval of the mean of `a` minus the mean of `b`, of independent seeds (Welch 1947).
 
     None if one of them is empty; no interval where one has a single seed. `n` is the number of all values.
@@ -83,9 +83,9 @@ def welch_difference(a: Seeds, b: Seeds) -> Estimate | None:
     mean, error, freedom = _welch(a, b)
     n = len(a) + len(b)
     if math.isnan(error):
-        return Estimate(mean, None, None, n)
+        return MeanInterval(mean, None, None, n)
     half = student_quantile((1 + CONFIDENCE) / 2, freedom) * error
-    return Estimate(mean, mean - half, mean + half, n)
+    return MeanInterval(mean, mean - half, mean + half, n)
 
 
 def welch_p_value(a: Seeds, b: Seeds) -> float | None:

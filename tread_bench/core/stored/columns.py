@@ -71,7 +71,7 @@ AFTER_FIGURES = (
     Column("auxiliary_params", "", "parameters that those losses add in training, not part of params", True),
     Column("schedule", "", "shares of the iterations: warm-up of the routes, and the start of dense training"),
     Column("mean_train_step_macs", "MACs per image", "mean of train_step_macs over the schedule", True),
-    Column("judged_forward_macs", "MACs per image", "one forward pass as the network is evaluated", True),
+    Column("evaluated_forward_macs", "MACs per image", "one forward pass as the network is evaluated", True),
     Column("skipped_steps", "optimiser steps", "skipped because float16 gradients overflowed", True),
     Column("sampling_macs", "MACs per image", "of one generated image: all calls of the sampler, both branches", True),
     Column("checkpoint", "", "row whose weights are evaluated, and their iteration; empty: the cell's own"),

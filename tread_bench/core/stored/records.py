@@ -56,7 +56,7 @@ class CostFigures(Part):
     method_params: NonNegativeInt = 0  # part of `params` that the backbone does not have
     auxiliary_params: NonNegativeInt = 0
     mean_train_step_macs: PositiveInt | None = None  # None: equal to train_step_macs
-    judged_forward_macs: PositiveInt | None = None  # of one call in sampling; None: equal to dense_forward_macs
+    evaluated_forward_macs: PositiveInt | None = None  # of one call in sampling; None: equal to dense_forward_macs
 
     @model_validator(mode="after")
     def _count_every_block(self) -> CostFigures:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from tread_bench.core.describe.data_sources import VAE_FILES, DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.draws import normal
 from tread_bench.core.problems import validation_problems
+from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.files import read_json, replacing, write_json
 from tread_bench.core.stored.identity import canonical_json
@@ -41,8 +42,6 @@ _SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # 
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _LONGEST_HEADER = 2**20
 _MAX_WORKERS = 8
-
-Report = Callable[[str, int, int], None]  # split, samples that are done, samples of the split
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class EncodeRequest:
     shard_samples: int | None = None
 
 
-def encode(request: EncodeRequest, report: Report) -> Job:
+def encode(request: EncodeRequest, report: ReportProgress) -> Job:
     """Write `out`/train and `out`/held_out: shards of latents and manifest.json. Files that are whole are kept.
 
     Raises:
@@ -211,7 +210,7 @@ class _Split:
         each = _bytes_each(self.job.latent, self.job.quantity, self.job.dtype) * (1 + self.job.is_mirrored)
         return sum(len(self.shards[path]) for path in self.missing) * each
 
-    def write(self, report: Report) -> None:
+    def write(self, report: ReportProgress) -> None:
         """Write the missing shards, then the manifest."""
         done = len(self.samples) - sum(len(self.shards[path]) for path in self.missing)
         report(self.name, done, len(self.samples))
@@ -219,7 +218,7 @@ class _Split:
             done = self._write_shard(path, done, report)
         self._write_manifest()
 
-    def _write_shard(self, path: Path, done: int, report: Report) -> int:
+    def _write_shard(self, path: Path, done: int, report: ReportProgress) -> int:
         """Encode one shard; the number of samples that are done then."""
         # Encode it, while the next images are read.
         rows = self.shards[path]

@@ -223,7 +223,7 @@ def _not_comparable(options: LatentsData) -> str:
     if not missing:
         return ""
     return (
-        f"data latents without {missing}: samples are judged as decoded images, against real ones; give both "
+        f"data latents without {missing}: samples are evaluated as decoded images, against real ones; give both "
         "decoder and images, or set metrics.generate: false"
     )
 

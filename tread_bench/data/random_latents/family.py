@@ -21,7 +21,7 @@ class RandomLatentsData(DataOptions):
 
 
 def _never_comparable(options: RandomLatentsData) -> str:
-    return "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
+    return "data random_latents is noise, by which no sample can be evaluated: set metrics.generate: false"
 
 
 def _counts(options: RandomLatentsData) -> tuple[int, int]:

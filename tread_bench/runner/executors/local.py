@@ -29,7 +29,7 @@ from tread_bench.core.stored.cache import one_at_a_time
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.core.stored.locks import is_locked, try_lock
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.runner.executors.server"])
@@ -218,7 +218,7 @@ def _named_gpus() -> list[str]:
     return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
-def _read(child: _Running) -> Iterator[Told]:
+def _read(child: _Running) -> Iterator[TaskProgress]:
     """All messages in the inbox; the task's end is kept until its process has ended."""
     while not child.inbox.closed and child.inbox.poll():
         try:
@@ -296,7 +296,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
         # torch is imported, but reads this when it first asks for a device
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
-    def send(news: Told | Ended) -> None:
+    def send(news: TaskProgress | Ended) -> None:
         try:
             outbox.send(news)
         except OSError:  # the runner is gone: this process ends, and its task has not failed

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
@@ -49,7 +49,7 @@ class _Followed:
             self.has_started = True
             yield Started(self.task.key)
         if now.of:
-            yield Told(self.task.key, now.phase, now.done, now.of, now.loss)
+            yield TaskProgress(self.task.key, now.phase, now.done, now.of, now.loss)
 
 
 def follow(tasks: Sequence[Task], scheduler: Scheduler, at_once: int | None = None) -> Generator[Event, None, None]:

@@ -45,7 +45,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskProgress:
     """What a running task reports: a phase, how far it is, the latest loss."""
 
     key: str
@@ -70,7 +70,7 @@ class Ended:
     disk: OSError | None = None
 
 
-Event = Started | Told | Ended
+Event = Started | TaskProgress | Ended
 
 
 class Executor(Protocol):
@@ -111,13 +111,13 @@ def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
     return ended
 
 
-def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
+def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
     """Call the task's function in this process, with what it prints in the task's log; an exception is its failure."""
     try:
         _write_to(task.log)
         module, _, name = task.function.partition(":")
         function = getattr(import_module(module), name)
-        extra = (lambda *news: tell(Told(task.key, *news)),) if task.reports else ()
+        extra = (lambda *news: tell(TaskProgress(task.key, *news)),) if task.reports else ()
         return Ended(task.key, function(*task.arguments, *extra))
     except UserError as error:
         return Ended(task.key, failure=str(error))
