@@ -37,8 +37,8 @@ def rules_out(at_cost: Sequence[AtEqualCost], routes: Sequence[AtEqualCost], pla
     chance = [_by_chance(one, places) for one in at_cost if one.at_macs and _repeats_reference(one)]
     found = []
     for control in at_cost:
-        instead = _instead(control)
-        for route in _beside(control, routes) if instead and control.at_macs else ():
+        instead = instead_of_routing(control)
+        for route in beside(control, routes) if instead and control.at_macs else ():
             found.append(_Beside(route, control, instead))
 
     # The test of each, and the sentence on the best route beside each control.
@@ -73,7 +73,7 @@ def _by_chance(one: AtEqualCost, places: int) -> str:
     )
 
 
-def _instead(control: AtEqualCost) -> str:
+def instead_of_routing(control: AtEqualCost) -> str:
     """What the control does in place of routing; "" for a row that is none."""
     row, reference = control.row, control.reference
     if requested.skips_layers(row.first):
@@ -90,7 +90,7 @@ def _instead(control: AtEqualCost) -> str:
     return f"simply training {reference.short_label} for {requested.iterations(row.first):,} iterations"
 
 
-def _beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
+def beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
     """The routes at the control's cost; beside skipped layers those of the same share, else all."""
     others = [one for one in routes if one is not control and one.reference is control.reference]
     others = [one for one in others if _is_near(one.macs, control.macs)]

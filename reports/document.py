@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -53,29 +54,42 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
     """
     write_pictures(drawn, out)
 
-    # The template, with the filters that templates use.
-    environment = Environment(
-        loader=PackageLoader("tread_bench.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(flat=flat, number=number, plural=plural)
-
     # Style and script are inside the page, which then needs no other file.
     templates = files("tread_bench.reports") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (templates / "page.css").read_text(encoding="utf-8")
-    page = environment.get_template(template).render(
-        **context,
-        figures=" ".join(f"{picture.name}.svg" for picture in drawn),
-        script=Markup(script),
-        style=Markup(style),
-        script_hash=script_hash,  # the package's own files
+    page = (
+        _environment()
+        .get_template(template)
+        .render(
+            **context,
+            figures=" ".join(f"{picture.name}.svg" for picture in drawn),
+            script=Markup(script),
+            style=Markup(style),
+            script_hash=script_hash,  # the package's own files
+        )
     )
     write_atomically(out / "index.html", page.encode("utf-8", "replace"))
+
+
+def text_of(template: str, **context: Any) -> str:
+    """Return one text from a template of this package whose name ends in .txt.j2."""
+    return _environment().get_template(template).render(**context).strip()
+
+
+@cache
+def _environment() -> Environment:
+    """The templates of this package, with the filters that they use; only pages are HTML."""
+    environment = Environment(
+        loader=PackageLoader("tread_bench.reports"),
+        autoescape=lambda name: bool(name and name.endswith(".html.j2")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(flat=flat, number=number, plural=plural)
+    return environment
 
 
 def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:

@@ -63,6 +63,9 @@ class AtEqualCost:
     time_to_target: Reached | None = None
     detectable: float | None = None  # smallest FID difference at equal MACs that these seeds find with 80 % power
     fids_at_macs: Mapping[int, float] = field(default_factory=dict)  # the row's own, by paired seed
+    references_at_macs: Mapping[int, float] = field(default_factory=dict)
+    # The row's FIDs and its reference's at equal time: for its speed-up, and for both ends of the speed-up's interval.
+    fids_at_times: tuple[tuple[Seeds, Seeds], ...] = ()
 
     @property
     def is_of_its_own(self) -> bool:
@@ -115,16 +118,19 @@ def seeds_of(row: Row) -> list[int]:
     return sorted({paired_seed(record) for record in row.done})
 
 
-def step_seconds(row: Row) -> float | None:
+def step_seconds(row: Row, slower: float = 1.0) -> float | None:
     """Seconds of a training step: the paired step time behind the speed-up, and the mean wait for a batch.
 
     None where steps were not timed, and for a schedule, which has two kinds of steps of which one was timed. A wait
     that was not measured counts as none.
+
+    Args:
+        slower: by this factor than measured, without the wait.
     """
     if row.step_ms is None or (row.spans and requested.scheduled(row.first)):
         return None
     waits = [_wait_ms(timing) for timing in row.timings]
-    return (row.step_ms + sum(waits) / len(waits)) / 1e3
+    return (row.step_ms * slower + sum(waits) / len(waits)) / 1e3
 
 
 def _wait_ms(timing: TimingFigures) -> float:
@@ -236,8 +242,30 @@ class _Pair:
         wholes = self._wholes(cost)
         if wholes is None:
             return None
-        end = min(wholes)
-        return self._compared(end, (end / wholes[0], end / wholes[1]))
+        return self._at_end_of_cheaper(*wholes)
+
+    def at_times(self) -> list[_Compared]:
+        """At equal measured time, if the speed-up is the measured one, or either end of its interval; empty if unknown.
+
+        Empty, too, where one of the three would be beyond the evaluated points.
+        """
+        wholes = self._wholes("seconds")
+        if wholes is None or self.row.speedup is None or self.own.end is None:
+            return []
+        measured, low, high = self.row.speedup
+        found = []
+        for speedup in (measured, low, high):
+            step_s = step_seconds(self.row, measured / speedup)
+            assert step_s is not None, "its seconds are known"
+            compared = self._at_end_of_cheaper(step_s * self.own.end.iteration, wholes[1])
+            if compared is None:
+                return []
+            found.append(compared)
+        return found
+
+    def _at_end_of_cheaper(self, own: float, reference: float) -> _Compared | None:
+        end = min(own, reference)
+        return self._compared(end, (end / own, end / reference))
 
     def _compared(self, cost: float, shares: tuple[float, float]) -> _Compared | None:
         """At these shares of the whole trainings; None where no seed has both FIDs."""
@@ -301,6 +329,8 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
                 at_macs=fids.difference,
                 detectable=detectable_difference(differences, len(p_values)) if place in p_values else None,
                 fids_at_macs=fids.row,
+                references_at_macs=fids.reference,
+                fids_at_times=tuple((found.row, found.reference) for found in pair.at_times()),
             )
         found.append(one)
     return found

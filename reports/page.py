@@ -10,8 +10,10 @@ from typing import Any
 
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record
-from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
+from tread_bench.reports import break_even, cautions, contrasts, decision_view, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
+from tread_bench.reports.claims.decision import Choice, Decision
+from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.document import write_export, write_page
@@ -69,7 +71,9 @@ def render(
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
     write_page(folder, "page.html.j2", all_drawn, **context)
     if export:
-        write_export(export, _tables(context["parts"]), all_drawn, is_smoke)
+        decided = [decision for _, decision in _made(rows)]
+        tests = [decision_view.as_table("The tests behind the decision", decided)] if decided else []
+        write_export(export, [*_tables(context["parts"]), *tests], all_drawn, is_smoke)
 
 
 @dataclass(frozen=True)
@@ -200,9 +204,32 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         "quality": quality,
         "further": further,
         "controls": controls,
+        "decisions": [_decision(members, found, is_over) for members, found in _made(rows)],
         "cost": cost,
         "families": families,
         "power": power,
+    }
+
+
+def _made(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
+    """The decisions of comparisons in which anything was tested."""
+    return [(members, found) for members, found in decisions(rows) if found.choice is not Choice.UNTESTED]
+
+
+def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
+    """A decision with its strip of tests, and what it says nothing about."""
+    first = rows[0].first
+    difference = decision.tests[0].difference
+    assert difference is not None, "it was tested"
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    data = first.config.get("data", {}).get("name", "")
+    params = rows[0].cost("params")
+    return {
+        "architecture": rows[0].architecture or rows[0].group.backbone,
+        "sentence": decision_view.sentence(decision, is_over),
+        "tests": decision_view.strip(decision, places),
+        "scope": f"{data}, {millions(params)} parameters, {plural(difference.n, 'seed')}: "
+        "says nothing about other data, sizes or lengths of training.",
     }
 
 

@@ -94,7 +94,7 @@ def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEq
 
     None where their costs are equal as they are, so that equal MACs are equal iterations.
     """
-    candidates = {id(row) for row in _candidates(rows)}
+    candidates = {id(row) for row in ranked_candidates(rows)}
     found = [(one.at_macs.mean, one) for one in at_cost if one.at_macs and id(one.row) in candidates]
     if not any(one.is_of_its_own for _, one in found):
         return []
@@ -216,10 +216,10 @@ def _reached(found: Reached, what: str) -> str:
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, MeanInterval]]:
     """The rows that may be ranked by FID, with it: neither the reference nor controls."""
-    return [(row, fid) for row in _candidates([row for row in rows if row.fid]) if (fid := row.fid)]
+    return [(row, fid) for row in ranked_candidates([row for row in rows if row.fid]) if (fid := row.fid)]
 
 
-def _candidates(rows: Sequence[Row]) -> list[Row]:
+def ranked_candidates(rows: Sequence[Row]) -> list[Row]:
     """The rows that are ranked: not the reference, nor dense controls among other methods, nor a taught one."""
     found = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
     found = [row for row in found if not row.is_evaluated_by_teacher]

@@ -19,6 +19,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
 from tread_bench.services.choices import Device, Executor
+from tread_bench.services.decisions import decisions_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,14 @@ class Results:
         """The page of a run folder; None where it is not drawn, as of an export: `tread-bench report` draws it."""
         page = self.source / "index.html"
         return page if page.is_file() else None
+
+    @property
+    def decision(self) -> list[dict[str, Any]]:
+        """Whether to route, for each comparison of routes: the sentence, the choice, and the three tests behind it.
+
+        docs/methods/decision.md defines them. Empty for a smoke run and for runs without routes.
+        """
+        return decisions_of(self.records, len(self.plan.cells), self.plan.smoke)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell and evaluated iteration, with the columns of results.csv.

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import OverwriteOption, TablesOption
+from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption
 
 
 def report(
@@ -28,15 +28,17 @@ def report(
         ),
     ] = None,
     overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write results.csv, the figures and index.html of a run, or of an exported run, again.
 
     An exported file contains no weights, images or logs. It names files without their folders, and no host or user.
     """
+    from tread_bench.cli.show.report import show_report
     from tread_bench.services.export import export_run
     from tread_bench.services.report import write_report
 
-    if export_to is None:
-        typer.echo(write_report(source, out, tables))
-    else:
+    if export_to is not None:
         typer.echo(export_run(source, export_to, out or tables, overwrite))
+    else:
+        show_report(source, write_report(source, out, tables), as_json)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.markup import escape
 from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
@@ -18,6 +19,7 @@ from tread_bench.core.names import few
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
+from tread_bench.services.decisions import decisions_of
 from tread_bench.services.run import Done, bring_up_to_date
 from tread_bench.suite.plan import Plan
 
@@ -70,7 +72,8 @@ def _as_json(done: Done) -> dict[str, Any]:
     """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
     from tread_bench.reports.tables import results_frame
 
-    frame = results_frame(done.result.records, done.plan.is_smoke).astype(object)
+    records, plan = done.result.records, done.plan
+    frame = results_frame(records, plan.is_smoke).astype(object)
     return {
         "suite": done.plan.suite.name,
         "folder": str(done.root),
@@ -81,6 +84,7 @@ def _as_json(done: Done) -> dict[str, Any]:
         "finished_now": done.result.finished_now,
         "failed": len(done.failed),
         "taken": done.result.taken,
+        "decision": decisions_of(records, len(plan.cells), plan.is_smoke),
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
 
@@ -101,7 +105,7 @@ def _again(failed: list[Record]) -> str:
 
 
 def _print_table(records: list[Record], plan: Plan) -> None:
-    """The main table of the comparison on stdout, for each group of rows that may be ranked together."""
+    """The main table of the comparison on stdout, for each group of rows that may be ranked together; the decisions."""
     from tread_bench.reports.cautions import of_smoke_run
     from tread_bench.reports.comparison import comparison
     from tread_bench.reports.table_view import comparison_view
@@ -119,3 +123,5 @@ def _print_table(records: list[Record], plan: Plan) -> None:
         for row, cells in view.rows:
             table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
         console.print(table)
+    for decision in decisions_of(records, len(plan.cells), is_smoke):
+        console.print(f"[bold]{escape(decision['sentence'])}[/bold]")

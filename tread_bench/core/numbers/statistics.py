@@ -39,13 +39,13 @@ class MeanInterval:
         return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
 
 
-def mean_interval(values: ArrayLike) -> MeanInterval:
+def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> MeanInterval:
     """Return the mean and its Student-t interval: mean +- t_{n-1} s / sqrt(n). Raises ValueError without values."""
     sample = _sample(values, at_least=1)
     n, mean = len(sample), float(sample.mean())
     if n == 1:
         return MeanInterval(mean, None, None, 1)
-    half = student_quantile((1 + CONFIDENCE) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
+    half = student_quantile((1 + confidence) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
     return MeanInterval(mean, mean - half, mean + half, n)
 
 
@@ -55,10 +55,10 @@ def student_quantile(p: float, freedom: float) -> float:
     return float(stats.t.ppf(p, freedom))
 
 
-def paired_difference(a: Seeds, b: Seeds) -> MeanInterval | None:
+def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> MeanInterval | None:
     """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
     differences = _differences(a, b)
-    return mean_interval(differences) if differences else None
+    return mean_interval(differences, confidence) if differences else None
 
 
 def paired_p_value(a: Seeds, b: Seeds) -> float | None:

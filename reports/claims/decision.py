@@ -1,0 +1,230 @@
+"""Whether to route: one rule over three tests of FID, each with its estimate, interval and seeds.
+
+The route is the one of lowest FID, relative to dense, at equal training MACs. Three questions are asked of it: is it
+better than dense at equal training MACs, is it better at equal measured time, and is it better than every control that
+costs the same MACs? docs/methods/decision.md has the table of decisions, and how often each of them is wrong.
+
+The choice of the route, and that of the control, are part of the level. With m routes, k controls and level 5 %:
+
+- A test *holds* where the Student-t interval at 5 % / m lies below 0; against controls, each of their intervals. So the
+  best of m routes is not called better because it was chosen (Bonferroni), and a route must beat all its controls
+  (an intersection-union test, Berger 1982, which needs no further adjustment).
+- "Worse than dense" is said where every route is, and "a control does more" where one control is better than every
+  route, at 5 % / k. For the interval that is shown, the smaller of the two levels is used.
+- At equal time the interval is the hull of three: at the measured speed-up, and at both ends of its own 95 % interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tread_bench.core.numbers.power import Spread, seeds_to_find
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, paired_difference
+
+MOST_SEEDS = 100  # that a study is advised to have in all
+QUESTIONS = ("equal training MACs", "equal measured time", "control of equal MACs")
+
+Sides = tuple[Seeds, Seeds]  # FIDs of a route, and of what it is compared with, by paired seed
+
+
+class Outcome(StrEnum):
+    """What one test says."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    INCONCLUSIVE = "inconclusive"
+    UNTESTED = "untested"
+
+
+class Choice(StrEnum):
+    """What a comparison decides."""
+
+    ROUTE = "route"
+    TIME_OPEN = "time open"
+    CONTROL_OPEN = "control open"
+    CONTROLS_MISSING = "controls missing"
+    MACS_NOT_TIME = "MACs, not time"
+    CONTROL_BETTER = "control better"
+    WORSE = "worse than dense"
+    UNDECIDED = "undecided"
+    UNTESTED = "untested"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A route that was compared with dense at equal training MACs.
+
+    Args:
+        name: of its row.
+        at_macs: its FIDs and those of dense at equal training MACs.
+        at_times: the same at equal measured time, for its speed-up and for both ends of the speed-up's interval; empty
+            where that was not measured.
+        controls: its FIDs and those of each control that costs the same MACs, by the control's name.
+    """
+
+    name: str
+    at_macs: Sides
+    at_times: Sequence[Sides] = ()
+    controls: Mapping[str, Sides] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One of the three tests.
+
+    Args:
+        question: one of `QUESTIONS`.
+        other: the row that the route is compared with; "" where there is none.
+        difference: FID of the route minus that of the other, with the interval by which the test was made.
+    """
+
+    question: str
+    outcome: Outcome
+    other: str = ""
+    difference: MeanInterval | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a comparison decides, with the tests behind it.
+
+    Args:
+        route: the row that was tested; "" where no route was compared.
+        tests: at equal training MACs, at equal measured time, and against the best control.
+        finds: the difference in FID that `seeds` seeds would find with 80 % power, of the test that is inconclusive.
+        seeds: so many in all; None where even `MOST_SEEDS` are too few, or nothing is inconclusive.
+    """
+
+    choice: Choice
+    route: str
+    tests: tuple[Claim, Claim, Claim]
+    finds: float | None = None
+    seeds: int | None = None
+
+
+def choice_of(at_macs: Outcome, at_time: Outcome, control: Outcome) -> Choice:
+    """Return the one decision that three outcomes lead to."""
+    match at_macs, at_time, control:
+        case Outcome.UNTESTED, _, _:
+            return Choice.UNTESTED
+        case Outcome.FAILS, _, _:
+            return Choice.WORSE
+        case _, _, Outcome.FAILS:
+            return Choice.CONTROL_BETTER
+        case Outcome.INCONCLUSIVE, _, _:
+            return Choice.UNDECIDED
+        case _, Outcome.FAILS, _:
+            return Choice.MACS_NOT_TIME
+        case _, _, Outcome.UNTESTED:
+            return Choice.CONTROLS_MISSING
+        case _, _, Outcome.INCONCLUSIVE:
+            return Choice.CONTROL_OPEN
+        case _, Outcome.HOLDS, _:
+            return Choice.ROUTE
+        case _:
+            return Choice.TIME_OPEN
+
+
+def decide(candidates: Sequence[Candidate], reference: str = "dense") -> Decision:
+    """Return the decision on routes that were compared with one reference; `UNTESTED` without any."""
+    compared = [one for one in candidates if paired_difference(*one.at_macs)]
+    if not compared:
+        nothing = [Claim(question=question, outcome=Outcome.UNTESTED) for question in QUESTIONS]
+        return Decision(choice=Choice.UNTESTED, route="", tests=(nothing[0], nothing[1], nothing[2]))
+
+    # The three tests of the route of lowest FID.
+    best = min(compared, key=lambda one: _mean(one.at_macs))
+    level = LEVEL / len(compared)
+    tests = (
+        _at_macs(best, compared, level, reference),
+        _at_time(best, level, reference),
+        _against_controls(best, compared, level),
+    )
+
+    # The decision, and what would decide further.
+    choice = choice_of(*(test.outcome for test in tests))
+    open_test = next((test for test in tests if test.outcome is Outcome.INCONCLUSIVE), None)
+    if choice is not Choice.UNDECIDED or open_test is None:
+        return Decision(choice=choice, route=best.name, tests=tests)
+    finds, seeds = _seeds_to_decide(best.at_macs, level)
+    return Decision(choice=choice, route=best.name, tests=tests, finds=finds, seeds=seeds)
+
+
+def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, reference: str) -> Claim:
+    difference = _difference(best.at_macs, level)
+    every_route_is_worse = all(_is_above(_difference(one.at_macs, LEVEL)) for one in compared)
+    outcome = _outcome(difference, fails=_is_above(difference) and every_route_is_worse)
+    return Claim(question=QUESTIONS[0], outcome=outcome, other=reference, difference=difference)
+
+
+def _at_time(best: Candidate, level: float, reference: str) -> Claim:
+    found = [_difference(sides, level) for sides in best.at_times]
+    intervals = [one for one in found if one is not None]
+    if not intervals:
+        return Claim(question=QUESTIONS[1], outcome=Outcome.UNTESTED)
+
+    # The hull of the intervals; the first is that at the speed-up itself.
+    hull = intervals[0]
+    bounds = [one.bounds for one in intervals]
+    known = [one for one in bounds if one is not None]
+    if len(known) == len(best.at_times):
+        hull = MeanInterval(hull.mean, min(low for low, _ in known), max(high for _, high in known), hull.n)
+    outcome = _outcome(hull, fails=_is_above(hull))
+    return Claim(question=QUESTIONS[1], outcome=outcome, other=reference, difference=hull)
+
+
+def _against_controls(best: Candidate, compared: Sequence[Candidate], level: float) -> Claim:
+    beside = {name: sides for name, sides in best.controls.items() if paired_difference(*sides)}
+    if not beside:
+        return Claim(question=QUESTIONS[2], outcome=Outcome.UNTESTED)
+
+    # The control that leaves least of the route's advantage, and what is claimed of it.
+    strictest = min(level, LEVEL / len(beside))
+    name = max(beside, key=lambda other: _mean(beside[other]))
+    difference = _difference(beside[name], strictest)
+    beats_all = all(_is_below(_difference(sides, level)) for sides in beside.values())
+    routes_beside = [one.controls[name] for one in compared if name in one.controls]
+    beats_no_route = all(_is_above(_difference(sides, strictest)) for sides in routes_beside)
+
+    outcome = Outcome.INCONCLUSIVE
+    if beats_all and _is_below(difference):
+        outcome = Outcome.HOLDS
+    elif beats_no_route and len(routes_beside) == len(compared):
+        outcome = Outcome.FAILS
+    return Claim(question=QUESTIONS[2], outcome=outcome, other=name, difference=difference)
+
+
+def _outcome(difference: MeanInterval | None, fails: bool) -> Outcome:
+    if _is_below(difference):
+        return Outcome.HOLDS
+    return Outcome.FAILS if fails else Outcome.INCONCLUSIVE
+
+
+def _difference(sides: Sides, level: float) -> MeanInterval | None:
+    return paired_difference(*sides, confidence=1 - level)
+
+
+def _mean(sides: Sides) -> float:
+    difference = paired_difference(*sides)
+    assert difference is not None, "it was compared"
+    return difference.mean
+
+
+def _is_below(difference: MeanInterval | None) -> bool:
+    return difference is not None and difference.high is not None and difference.high < 0
+
+
+def _is_above(difference: MeanInterval | None) -> bool:
+    return difference is not None and difference.low is not None and difference.low > 0
+
+
+def _seeds_to_decide(sides: Sides, level: float) -> tuple[float | None, int | None]:
+    """The difference that was measured, and how many seeds would find it with 80 % power if it is the true one."""
+    difference = paired_difference(*sides)
+    spread = Spread.behind(difference) if difference else None
+    if difference is None or spread is None or not difference.mean:
+        return None, None
+    size = abs(difference.mean)
+    return size, seeds_to_find(size / spread.value, MOST_SEEDS, level) if spread.value else None

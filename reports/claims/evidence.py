@@ -1,0 +1,48 @@
+"""What the rows of a run give a decision: FIDs at equal cost, of routes, their reference and the controls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from tread_bench.reports.claims.decision import Candidate, Decision, Sides, decide
+from tread_bench.reports.controls import beside, instead_of_routing
+from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.row import Row
+from tread_bench.reports.verdict import ranked_candidates
+
+
+def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
+    """Return a decision for each group of rows that are ranked together, if routes are among them.
+
+    Rows of a smoke run have none.
+    """
+    at_cost = equal_costs(rows)
+    found = []
+    for group, members in groupby(rows, lambda row: row.group):
+        of_group = list(members)
+        routes = [row for row in ranked_candidates(of_group) if row.spans]
+        if routes and not any(row.is_smoke for row in of_group):
+            compared = [one for one in at_cost if one.row.group == group]
+            found.append((of_group, _decision(compared, {id(row) for row in routes})))
+    return found
+
+
+def _decision(at_cost: Sequence[AtEqualCost], routes: set[int]) -> Decision:
+    compared = [one for one in at_cost if one.at_macs and id(one.row) in routes]
+    controls = [one for one in at_cost if one.at_macs and instead_of_routing(one) and id(one.row) not in routes]
+    candidates = [_candidate(one, compared, controls) for one in compared]
+    return decide(candidates, compared[0].reference.short_label if compared else "")
+
+
+def _candidate(one: AtEqualCost, routes: Sequence[AtEqualCost], controls: Sequence[AtEqualCost]) -> Candidate:
+    of_same_cost: dict[str, Sides] = {}
+    for control in controls:
+        if any(route is one for route in beside(control, routes)):
+            of_same_cost[control.row.short_label] = (one.fids_at_macs, control.fids_at_macs)
+    return Candidate(
+        name=one.row.short_label,
+        at_macs=(one.fids_at_macs, one.references_at_macs),
+        at_times=one.fids_at_times,
+        controls=of_same_cost,
+    )

@@ -1,0 +1,146 @@
+"""A decision as people and programs read it: one sentence, a strip of its tests, a document, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tread_bench.core.numbers.statistics import MeanInterval
+from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
+from tread_bench.reports.claims.evidence import decisions
+from tread_bench.reports.document import text_of
+from tread_bench.reports.numbers import DASH, decimals, interval, number, plural
+from tread_bench.reports.row import Group, Row
+from tread_bench.reports.tables import Entry, Table
+
+_SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
+
+
+class Mark(NamedTuple):
+    """One test in the strip; positions are in percent of the strip's width, None where there is no figure."""
+
+    sign: str
+    outcome: str
+    claim: str  # such as "better than dense at equal training MACs"
+    evidence: str
+    zero: float
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+def sentence(decision: Decision, is_over: bool = True) -> str:
+    """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
+    at_macs, _, control = decision.tests
+    finds = decision.finds
+    return text_of(
+        "decision.txt.j2",
+        is_over=is_over,
+        choice=str(decision.choice),
+        route=decision.route,
+        reference=at_macs.other,
+        control=control.other,
+        finds=None if finds is None else number(finds, decimals([finds])),
+        seeds=decision.seeds,
+        most=MOST_SEEDS,
+    )
+
+
+def strip(decision: Decision, places: int) -> list[Mark]:
+    """Return the tests in their order, on one scale that includes 0; `places` are the decimals of an FID."""
+    ends = [0.0]
+    for test in decision.tests:
+        ends += _ends(test.difference)
+    start = min(ends)
+    width = max(ends) - start or 1.0
+
+    def place(value: float | None) -> float | None:
+        return None if value is None else round(4 + 92 * (value - start) / width, 2)
+
+    marks = []
+    for test in decision.tests:
+        found = test.difference
+        zero = place(0.0)
+        assert zero is not None
+        marks.append(
+            Mark(
+                sign=_SIGNS[test.outcome],
+                outcome=str(test.outcome),
+                claim=_claim(test),
+                evidence=_evidence(found, places),
+                zero=zero,
+                mean=place(found.mean if found else None),
+                low=place(found.low if found else None),
+                high=place(found.high if found else None),
+            )
+        )
+    return marks
+
+
+def _ends(difference: MeanInterval | None) -> list[float]:
+    if difference is None:
+        return []
+    return [difference.mean, *(difference.bounds or ())]
+
+
+def _claim(test: Claim) -> str:
+    if test.question.startswith("control"):
+        return f"better than the control {test.other}" if test.other else "better than a control of equal MACs"
+    return f"better than {test.other or 'dense'} at {test.question}"
+
+
+def _evidence(difference: MeanInterval | None, places: int) -> str:
+    if difference is None:
+        return "not tested"
+    mean = number(difference.mean, places, signed=True)
+    return f"{mean} FID ({interval(difference, places, signed=True)}), {plural(difference.n, 'seed')}"
+
+
+def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
+    """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
+    return [_document(members[0].group, decision, is_over) for members, decision in decisions(rows)]
+
+
+def _document(group: Group, decision: Decision, is_over: bool) -> dict[str, Any]:
+    return {
+        "backbone": group.backbone,
+        "protocol": group.protocol,
+        "sentence": sentence(decision, is_over),
+        "choice": str(decision.choice),
+        "route": decision.route,
+        "tests": [_test_document(test) for test in decision.tests],
+        "seeds_to_decide": decision.seeds,
+        "difference_found_fid": decision.finds,
+    }
+
+
+def _test_document(test: Claim) -> dict[str, Any]:
+    found = test.difference
+    return {
+        "question": test.question,
+        "outcome": str(test.outcome),
+        "against": test.other,
+        "difference_fid": found.mean if found else None,
+        "low_fid": found.low if found else None,
+        "high_fid": found.high if found else None,
+        "seeds": found.n if found else 0,
+    }
+
+
+def as_table(title: str, decisions: Sequence[Decision]) -> Table:
+    """Return the tests of several decisions, to publish."""
+    lines = []
+    for decision in decisions:
+        places = decimals(test.difference.mean for test in decision.tests if test.difference)
+        for test in decision.tests:
+            found = test.difference
+            difference = Entry(DASH)
+            if found:
+                difference = Entry(
+                    number(found.mean, places, signed=True),
+                    interval(found, places, signed=True),
+                    found.mean,
+                    found.bounds,
+                )
+            lines.append([Entry(decision.route), Entry(test.question), Entry(str(test.outcome)), difference])
+    return Table("decision", title, ("Route", "Claim", "Outcome", "Δ FID"), lines)

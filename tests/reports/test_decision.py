@@ -1,0 +1,233 @@
+"""Whether to route: the rule on figures worked out by hand, its error rates and power, and what people read of it."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+from scipy import stats
+from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
+from synthetic_records import render
+from test_equal_cost import ROUTED_END, SMALL_END, budget_row, cost, dense, of_seeds
+
+from tread_bench.core.numbers.statistics import MeanInterval
+from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
+from tread_bench.reports.claims.evidence import decisions
+from tread_bench.reports.comparison import comparison
+from tread_bench.reports.decision_view import documents, sentence, strip
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
+NOISE = (0.3, -0.5, 0.1, 0.2, -0.1)
+ZEROS = dict.fromkeys(range(5), 0.0)
+
+
+def beside(mean, noise=NOISE):
+    """Differences to 0 with that mean, by seed."""
+    return {seed: mean + one for seed, one in enumerate(noise)}
+
+
+def candidate(name="2:8", mean=-3.0, time=None, **controls):
+    at_times = [(beside(one), ZEROS) for one in time or ()]
+    sides = {other: (beside(mean), dict.fromkeys(range(5), fid)) for other, fid in controls.items()}
+    return Candidate(name=name, at_macs=(beside(mean), ZEROS), at_times=at_times, controls=sides)
+
+
+def outcomes(*candidates):
+    return [str(test.outcome) for test in decide(candidates).tests]
+
+
+def test_every_combination_of_outcomes_has_one_decision_and_the_page_of_the_docs_has_them_all():
+    said = {}
+    for line in re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| `([^|`]+)` \|", DOCUMENT.read_text("utf-8"), re.M):
+        *claims, choice = line
+        allowed = [Outcome if claim == "any" else [Outcome(one) for one in claim.split(" or ")] for claim in claims]
+        for combination in product(*allowed):
+            assert combination not in said
+            said[combination] = Choice(choice)
+    assert said == {combination: choice_of(*combination) for combination in product(Outcome, repeat=3)}
+    assert set(said.values()) == set(Choice)
+
+
+def test_the_interval_of_the_best_of_several_routes_is_that_of_its_share_of_the_level():
+    routes = [candidate("2:8", -3.0), candidate("0:8", -2.0), candidate("4:8", -1.0)]
+    found = decide(routes).tests[0].difference
+    half = stats.t.isf(0.05 / 3 / 2, 4) * stats.tstd(NOISE) / 5**0.5
+    assert found.bounds == pytest.approx((-3 - half, -3 + half))
+    assert decide(routes).route == "2:8"
+
+
+def test_a_route_must_beat_every_control_and_a_control_must_beat_every_route():
+    assert outcomes(candidate(mean=-3, small=0.0, large=-1.0)) == ["holds", "untested", "holds"]
+    assert outcomes(candidate(mean=-3, small=0.0, large=-2.9)) == ["holds", "untested", "inconclusive"]
+    assert outcomes(candidate(mean=-3, small=0.0, large=-6.0)) == ["holds", "untested", "fails"]
+    two = [candidate("2:8", -3.0, small=-3.1), candidate("0:8", -2.0, small=-3.1)]
+    assert outcomes(*two) == ["holds", "untested", "inconclusive"]  # it beats one of the routes, not the other
+    two = [candidate("2:8", -3.0, skipped=-6.0), candidate("0:8", -2.0)]
+    assert outcomes(*two) == ["holds", "untested", "inconclusive"]  # it was not beside the other
+
+
+def test_the_interval_at_equal_time_holds_those_at_both_ends_of_the_speed_up():
+    (_, at_time, _) = decide([candidate(time=(-2.0, -1.0, -3.0))]).tests
+    alone = [decide([candidate(time=(one,))]).tests[1].difference for one in (-2.0, -1.0, -3.0)]
+    assert at_time.difference.mean == pytest.approx(-2.0)
+    assert at_time.difference.bounds == (alone[2].low, alone[1].high)
+    assert outcomes(candidate(time=(-2.0, 0.0, -3.0)))[1] == "inconclusive"
+    assert outcomes(candidate(time=(2.0, 1.0, 3.0)))[1] == "fails"
+
+
+def test_dense_is_better_only_where_it_beats_every_route():
+    assert decide([candidate("a", 3.0), candidate("b", 4.0)]).choice is Choice.WORSE
+    wide = Candidate(name="b", at_macs=(beside(4.0, (9, -9, 8, -8, 0)), ZEROS))
+    assert decide([candidate("a", 3.0), wide]).choice is Choice.UNDECIDED
+
+
+def test_one_seed_decides_nothing_and_ties_are_no_evidence():
+    one = Candidate(name="a", at_macs=({0: 1.0}, {0: 3.0}))
+    assert decide([one]).choice is Choice.UNDECIDED and decide([one]).finds is None
+    tied = Candidate(name="a", at_macs=(ZEROS, ZEROS))
+    assert decide([tied]).choice is Choice.UNDECIDED
+    assert decide([]).choice is Choice.UNTESTED and decide([]).route == ""
+
+
+def test_an_open_decision_says_how_many_seeds_find_the_measured_difference():
+    found = decide([Candidate(name="a", at_macs=(beside(-1.0, (2.0, -2.0, 1.0, -1.0, 0.0)), ZEROS))])
+    assert (found.choice, found.finds) == (Choice.UNDECIDED, pytest.approx(1.0)) and 15 < found.seeds < 30
+    far = decide([Candidate(name="a", at_macs=(beside(-0.01, (2.0, -2.0, 1.0, -1.0, 0.0)), ZEROS))])
+    assert far.seeds is None and far.finds == pytest.approx(0.01)
+
+
+# Error rates and power. `simulated_runs.py` makes the whole table.
+
+
+@pytest.mark.parametrize("choice", NULLS, ids=str)
+def test_a_definite_decision_is_wrong_in_at_most_five_of_a_hundred_runs(choice):
+    runs = 300
+    most = stats.binom.ppf(0.999, runs, 0.05) / runs
+    for truth in NULLS[choice].values():
+        assert shares(truth, runs)[choice] <= most
+
+
+@pytest.mark.endurance
+@pytest.mark.parametrize("choice", NULLS, ids=str)
+@pytest.mark.parametrize(
+    "variant", [Variant(3), Variant(5, clock=4.0), Variant(5, skewed, spreads=(3.0, 0.3, 0.3, 0.3))]
+)
+def test_the_rates_hold_under_other_noise(choice, variant):
+    runs = 2000
+    for truth in NULLS[choice].values():
+        assert variant.share(truth, choice, runs) <= stats.binom.ppf(0.999, runs, 0.05) / runs
+
+
+@pytest.mark.parametrize("choice", FOUND, ids=str)
+def test_a_difference_of_three_standard_deviations_is_found_as_often_as_was_fixed(choice):
+    runs = 300
+    truth, least = FOUND[choice]
+    assert shares(truth, runs)[choice] >= stats.binom.ppf(0.001, runs, least) / runs
+
+
+def test_noise_alone_is_undecided():
+    assert shares(Truth(routes=(0.0,) * 4, controls=(0.0,)), 200)[Choice.UNDECIDED] > 0.85
+
+
+# What the rows of a run give it.
+
+
+def smaller(at_end):
+    return of_seeds(
+        "smaller", {1200: 24.0, SMALL_END: at_end}, macs_of="dense", reference="", num_blocks=6,
+        backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("control", "choice"),
+    [
+        ([], Choice.CONTROLS_MISSING),
+        (smaller(19.9), Choice.TIME_OPEN),
+        (smaller(18.05), Choice.CONTROL_OPEN),
+        (smaller(15.0), Choice.CONTROL_BETTER),
+    ],
+    ids=["none", "worse", "alike", "better"],
+)
+def test_a_smaller_network_at_the_same_macs_is_a_control(control, choice):
+    ((_, found),) = decisions(comparison([*dense(), *budget_row(), *control]))
+    assert found.choice is choice and found.route == "route (2:8@0.5)"
+    assert found.tests[0].difference.mean == pytest.approx(-2.0)
+    assert found.tests[2].other == ("smaller" if control else "")
+    (document,) = documents(comparison([*dense(), *budget_row(), *control]))
+    assert document["choice"] == choice and document["tests"][0]["low_fid"] == found.tests[0].difference.low
+
+
+def test_without_routes_or_in_a_smoke_run_there_is_no_decision():
+    assert decisions(comparison(dense())) == []
+    assert decisions(comparison([*dense(), *budget_row()], is_smoke=True)) == []
+
+
+def test_rows_of_equal_iterations_alone_leave_it_untested():
+    ((_, found),) = decisions(comparison([*dense(), *of_seeds("route", {1200: 18.0}, routes="2:8@0.5")]))
+    assert found.choice is Choice.UNTESTED and ROUTED_END > 1200
+
+
+def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, plan):
+    records = [*dense(), *budget_row(), *smaller(15.0)]
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
+    assert headline == "Do not route here: the control smaller does more for the same MACs than every route."
+    assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
+    assert "What the decision rests on" in page and "At equal training MACs, route (2:8@0.5) is better than" in page
+
+
+# What people read.
+
+
+def decided(choice, **changes):
+    tests = [
+        Claim(
+            question="equal training MACs", outcome=Outcome.HOLDS, other="dense", difference=MeanInterval(-3, -4, -2, 5)
+        ),
+        Claim(question="equal measured time", outcome=Outcome.INCONCLUSIVE, other="dense"),
+        Claim(question="control of equal MACs", outcome=Outcome.FAILS, other="fewer-blocks"),
+    ]
+    return Decision(choice=choice, route="tread 2:8@0.5", tests=tuple(tests), **changes)
+
+
+SENTENCES = {
+    "Route it: tread 2:8@0.5 is better than dense at equal MACs and equal time, and than every control.":
+        decided(Choice.ROUTE),
+    "tread 2:8@0.5 is better than dense and every control at equal MACs; at equal time nothing is shown.":
+        decided(Choice.TIME_OPEN),
+    "tread 2:8@0.5 is better than dense at equal MACs, but not shown to be better than the control fewer-blocks.":
+        decided(Choice.CONTROL_OPEN),
+    "tread 2:8@0.5 is better than dense at equal MACs; no control of the same cost was tested.":
+        decided(Choice.CONTROLS_MISSING),
+    "tread 2:8@0.5 saves MACs, not time, on this machine: at equal time dense is better.":
+        decided(Choice.MACS_NOT_TIME),
+    "Do not route here: the control fewer-blocks does more for the same MACs than every route.":
+        decided(Choice.CONTROL_BETTER),
+    "Do not route: every route is worse than dense at equal training MACs.": decided(Choice.WORSE),
+    "Undecided: 9 seeds (`--seeds 9`) would find a true difference of 1.200 FID, as measured.":
+        decided(Choice.UNDECIDED, finds=1.2, seeds=9),
+    "Undecided: even 100 seeds would rarely find a difference of 0.01000 FID, as measured.":
+        decided(Choice.UNDECIDED, finds=0.01),
+    "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
+    "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", SENTENCES)
+def test_a_decision_is_one_sentence_of_at_most_twenty_words(said):
+    assert sentence(SENTENCES[said]) == said and len(said.split()) <= 20
+    assert sentence(SENTENCES[said], is_over=False) == f"So far: {said}"
+
+
+def test_the_strip_has_one_scale_around_zero():
+    found = strip(decided(Choice.ROUTE), 2)
+    assert [mark.sign for mark in found] == ["✓", "?", "✗"] and len({mark.zero for mark in found}) == 1
+    first = found[0]
+    assert first.low < first.mean < first.high < first.zero
+    assert (first.zero - first.high) / (first.zero - first.low) == pytest.approx(2 / 4, abs=1e-3)
+    assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == "not tested"
+    assert found[2].claim == "better than the control fewer-blocks"
