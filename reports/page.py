@@ -25,7 +25,7 @@ from tread_bench.reports.row import Group, Row
 from tread_bench.reports.samples import sample_grids
 from tread_bench.reports.table_view import comparison_view, published
 from tread_bench.reports.tables import Table, flat, results_frame, write_csv
-from tread_bench.reports.verdict import answers, detectable
+from tread_bench.reports.verdict import answers, detectable, price_of
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
@@ -198,13 +198,19 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         cost = scope(rows)
         families = statements(rows)
 
+    # A decision has the price of its own route; all else is what it rests on.
+    decided = [_decision(members, found, is_over) for members, found in _made(rows)]
+    if len(decided) == 1:
+        further = [*further, cost]
+        cost = decided[0]["price"]
+
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {
         "title": title,
         "quality": quality,
         "further": further,
         "controls": controls,
-        "decisions": [_decision(members, found, is_over) for members, found in _made(rows)],
+        "decisions": decided,
         "cost": cost,
         "families": families,
         "power": power,
@@ -228,6 +234,7 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[st
         "architecture": rows[0].architecture or rows[0].group.backbone,
         "sentence": decision_view.sentence(decision, is_over),
         "tests": decision_view.strip(decision, places),
+        "price": price_of(next(row for row in rows if row.short_label == decision.route)),
         "scope": f"{data}, {millions(params)} parameters, {plural(difference.n, 'seed')}: "
         "says nothing about other data, sizes or lengths of training.",
     }

@@ -68,9 +68,9 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     # What they cost.
     costs = []
     if pays is not None and pays.row is not best:
-        costs.append(_cost(pays.row))
+        costs.append(price_of(pays.row))
     if best is not None:
-        costs.append(f"{_cost(best)}{_of_tread(best, routed, rows, places)}")
+        costs.append(f"{price_of(best)}{_of_tread(best, routed, rows, places)}")
     return Verdict(
         group=group,
         at_cost=at_equal_cost(pays, compared, places) if pays else "",
@@ -263,7 +263,7 @@ def _cheapest(rows: list[Row], is_over: bool) -> str:
     counted = [row for row in others if row.cost("forward_macs")]
     if not counted:
         return f"What routing would cost or save is not known from these rows{'' if is_over else ' yet'}."
-    return _cost(min(counted, key=lambda row: row.cost("forward_macs") or 0))
+    return price_of(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
 def _mean(best: Row, routed: Sequence[Row], places: int, when: str = "") -> str:
@@ -389,7 +389,8 @@ def _way(row: Row, own: Row) -> str:
     return "lower" if difference and difference.mean < 0 else "higher"
 
 
-def _cost(row: Row) -> str:
+def price_of(row: Row) -> str:
+    """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step."""
     return f"{_macs(row)}{_parameters(row)}, and {_speed(row)}."
 
 

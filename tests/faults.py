@@ -152,7 +152,10 @@ def is_found(fault: Fault) -> bool:
 
 
 def run_tests(tests: Sequence[str], copy: Path) -> tuple[int, list[str]]:
-    """The exit status of pytest in a copy of the checkout, and the first test that fails; a hang counts as failing."""
+    """The exit status of pytest in a copy of the checkout, and the first test that fails.
+
+    A hang or a crash counts as failing.
+    """
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "1000"}
     options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not endurance", f"--basetemp={copy.parent}/tmp"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
@@ -160,6 +163,8 @@ def run_tests(tests: Sequence[str], copy: Path) -> tuple[int, list[str]]:
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=HANGS)
     except subprocess.TimeoutExpired:
         return 1, []
+    if done.returncode < 0:
+        return 1, []  # ended by a signal, as code does that reads beyond its memory
     if done.returncode not in (0, 1, 2):
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
     return done.returncode, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)[:1]

@@ -500,6 +500,7 @@ def test_auto_is_cuda_where_torch_sees_a_device(has_cuda, device, monkeypatch):
 def test_numerical_choices_hold_every_option_of_a_step():
     compute = Compute(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     resolved = resolve_numerics(compute, "cpu")
+    assert (resolved.device, resolved.device_count) == ("cpu", 1)
     assert step_options(resolved) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     assert resolved.tf32 is False
     assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before

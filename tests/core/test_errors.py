@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
-from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text
+from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text, os_error_text
+from tread_bench.core.names import few
 
 
 class HostileError(Exception):
@@ -31,6 +34,23 @@ def test_an_error_is_named_and_quoted_also_where_it_cannot_be_printed(error, tex
 def test_a_long_text_is_shortened_in_the_middle():
     text = error_text(ValueError("start" + "-" * 10**7 + "end"))
     assert len(text) < 1100 and text.startswith("ValueError: start") and text.endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(errno.EIO, "Input/output error", "a.json"), "a.json: Input/output error"),
+        (OSError(errno.EXDEV, "Cross-device link", "a", None, "b"), "a -> b: Cross-device link"),
+        (OSError("broken"), "broken"),
+    ],
+)
+def test_an_error_of_the_system_names_its_files(error, text):
+    assert os_error_text(error).partition(";")[0] == text
+
+
+@pytest.mark.parametrize(("most", "text"), [(1, "a and 2 more"), (2, "a, b and 1 more"), (3, "a, b, c")])
+def test_of_many_names_the_first_are_given_and_the_rest_counted(most, text):
+    assert few(["a", "b", "c"], most) == text
 
 
 class OutOfMemoryError(RuntimeError):

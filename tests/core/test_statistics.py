@@ -355,6 +355,7 @@ def test_of_two_rows_that_are_equally_good_one_is_called_the_only_best_in_at_mos
         ({0.0: 1.0, 0.3: 1.04, 0.5: 1.05, 0.7: 1.3, 0.9: 2.0}, (0.5, 0.9, True)),
         ({0.0: 1.1, 0.5: 1.0, 0.9: 1.2}, (0.5, 0.9, False)),  # nothing is clearly worse: the largest
         ({0.0: 1.0, 0.1: 1.6, 0.9: 9.0}, (0.0, 0.1, True)),
+        ({0.0: 1.0, 0.1: 1.5, 0.9: 9.0}, (0.0, 0.1, True)),  # at least that much above the smallest
         ({0.0: 1.0, 0.9: 1.0}, None),
     ],
 )
