@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:
-    """The rows with what tells them apart in this run: architecture, method, routes, selector, name, and so on."""
+    """Return the rows with what tells them apart in this run: architecture, method, routes, selector, name, and so
+    on.
+    """
     settings = _settings(rows)
     architectures = _architectures({_unit(row) for row in rows})
 
@@ -39,7 +41,7 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
 
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept.
+    """Return the rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept.
 
     A group without a finished cell has neither protocol nor iteration and stands with the first of its data. Rows that
     were only timed stand side by side, by number of tokens: each was timed in turn with its own dense twin.
@@ -62,7 +64,7 @@ def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:
 
 
 def what_differs(rows: Iterable[Row]) -> str:
-    """Whether the rows are of several architectures, else of several objectives, else of one: then ""."""
+    """Return whether the rows are of several architectures, else of several objectives, else of one: then ""."""
     units = {_unit(row) for row in rows}
     if len({backbone for backbone, _ in units}) > 1:
         return "architecture"

@@ -62,12 +62,14 @@ class Line:
 
 
 def is_about_speed(rows: Sequence[Row]) -> bool:
-    """Whether nothing of these rows was trained or evaluated."""
+    """Return whether nothing of these rows was trained or evaluated."""
     return bool(rows) and all(requested.is_timed_only(row.first) for row in rows)
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """A line per architecture and route, by rate, of rows that were only timed; that of dense rows is the control."""
+    """Return a line per architecture and route, by rate, of rows that were only timed; that of dense rows is the
+    control.
+    """
     lines = []
     for members in by_architecture(rows):
         found: dict[str, list[TimedRow]] = {}
@@ -100,7 +102,7 @@ def _route(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Where the route that pays first does so, architecture by architecture, in a sentence."""
+    """Return where the route that pays first does so, architecture by architecture, in a sentence."""
     pays, never = [], []
     for members in by_architecture(rows):
         lines = _routed(members)

@@ -20,14 +20,14 @@ DATA_WAIT = 0.05  # share of the training loop in which the device waits for a b
 
 
 def of_smoke_run(stand_ins: Sequence[str]) -> str:
-    """What a smoke run's figures mean; `stand_ins` are what of it is random, in place of missing files."""
+    """Return what a smoke run's figures mean; `stand_ins` are what of it is random, in place of missing files."""
     if not stand_ins:
         return SMOKE_RUN
     return f"{SMOKE_RUN} Files were missing, and what stands in for them is random: {', '.join(stand_ins)}."
 
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
-    """A caution that rows may not be comparable, where their cells were not made under the same conditions."""
+    """Return a caution that rows may not be comparable, where their cells were not made under the same conditions."""
     conditions: list[Conditions] = []
     for record in records:
         if record.conditions.stated():
@@ -40,7 +40,7 @@ def mixed_conditions(records: Sequence[Record]) -> list[str]:
 
 
 def mixed_data(records: Sequence[Record]) -> list[str]:
-    """A caution that rows may not be comparable, where cells read different contents of a file."""
+    """Return a caution that rows may not be comparable, where cells read different contents of a file."""
     contents: dict[str, set[str]] = {}
     for record in records:
         for path, file in record.data_files.items():
@@ -52,7 +52,7 @@ def mixed_data(records: Sequence[Record]) -> list[str]:
 
 
 def disturbed_timing(rows: Sequence[Row]) -> list[str]:
-    """A caution where a dense step, timed against itself, was not shown to be equally fast."""
+    """Return a caution where a dense step, timed against itself, was not shown to be equally fast."""
     controls = []
     for row in rows:
         if not row.is_dense or row.is_smoke or row.speedup is None:
@@ -96,7 +96,7 @@ def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
 
 
 def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
-    """A caution where a mean is the lowest of its table only because a seed is missing."""
+    """Return a caution where a mean is the lowest of its table only because a seed is missing."""
     messages = []
     for _, members in groupby(rows, lambda row: row.group):
         group = list(members)
@@ -118,7 +118,7 @@ def _mean_fid(row: Row) -> float:
 
 
 def starved(rows: Sequence[Row]) -> list[str]:
-    """A caution where training waits for its data, which no figure of speed includes."""
+    """Return a caution where training waits for its data, which no figure of speed includes."""
     shares = {row.label: row.timing("data_wait_share") or 0.0 for row in rows}
     shares = {label: share for label, share in shares.items() if share > DATA_WAIT}
     if not shares:
@@ -131,7 +131,7 @@ def starved(rows: Sequence[Row]) -> list[str]:
 
 
 def evaluated_by_teacher(rows: Sequence[Row]) -> list[str]:
-    """A caution where the network that measures a row's FID was also its teacher."""
+    """Return a caution where the network that measures a row's FID was also its teacher."""
     taught = [row.label for row in rows if row.is_evaluated_by_teacher]
     if not taught:
         return []

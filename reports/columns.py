@@ -20,7 +20,9 @@ COLUMNS = (*BEFORE_FIGURES, *_STANDARD, *AFTER_FIGURES)
 
 
 def further_figures(records: Iterable[Record]) -> list[Figure]:
-    """The figures of metrics that suites added, by name; of a metric that is not installed here, the name alone."""
+    """Return the figures of metrics that suites added, by name; of a metric that is not installed here, the name
+    alone.
+    """
     known = known_figures()
     measured = [evaluation.figures for record in records for evaluation in record.evaluations]
     return [known.get(name) or Figure.unknown(name) for name in sorted(set().union(*measured))]
@@ -34,5 +36,5 @@ def columns_of(records: Sequence[Record]) -> tuple[Column, ...]:
 
 
 def title_of(name: str) -> str:
-    """What tables for people call a figure of a metric, or the validation loss."""
+    """Return what tables for people call a figure of a metric, or the validation loss."""
     return "Validation loss" if name == "validation_loss" else known_figures()[name].title

@@ -179,7 +179,7 @@ def _own_names(value: JsonValue) -> JsonValue:
 
 
 def differences(runs: Sequence[Run]) -> list[Difference]:
-    """Each row of a later run beside the same row of the first run that has it, tests Holm-adjusted."""
+    """Return each row of a later run beside the same row of the first run that has it, tests Holm-adjusted."""
     # Every row with what is known of it alone.
     found = []
     for first, *others in same_rows(runs):
@@ -215,7 +215,7 @@ def _difference(of: Member, to: Member) -> Difference:
 
 
 def differing_in(a: Row, b: Row) -> dict[str, tuple[str, str]]:
-    """What differs of that on which the figures of two rows depend, apart from what they are compared by."""
+    """Return what differs of that on which the figures of two rows depend, apart from what they are compared by."""
     # What was requested, and how it was measured.
     one, other = _fingerprint(a), _fingerprint(b)
     keys = [key for key in dict.fromkeys((*one, *other)) if one.get(key) != other.get(key)]
@@ -273,7 +273,7 @@ def _words(value: JsonValue) -> str:
 
 
 def rankings(runs: Sequence[Run]) -> list[Ranking]:
-    """The rows of all runs in groups that are ranked together; groups of one architecture follow each other."""
+    """Return the rows of all runs in groups that are ranked together; groups of one architecture follow each other."""
     # Rows that agree in all but what the suites vary.
     varied = set(chain.from_iterable(_varied(run) for run in runs))
     groups: dict[str, list[list[Member]]] = {}
@@ -324,7 +324,7 @@ def _ranking(group: Sequence[Member], differing: Differing) -> Ranking:
 
 
 def speeds(runs: Sequence[Run]) -> list[Speed]:
-    """The timed rows that several runs have, each with its machine."""
+    """Return the timed rows that several runs have, each with its machine."""
     found = []
     for members in same_rows(runs):
         timed = [member for member in members if member.row.speedup]
@@ -333,7 +333,7 @@ def speeds(runs: Sequence[Run]) -> list[Speed]:
 
 
 def machine(member: Member) -> str:
-    """Where it was timed: the device, and what else distinguishes machines."""
+    """Return where it was timed: the device, and what else distinguishes machines."""
     timed = next(record for record in member.row.done if record.timing).conditions
     where = (timed.timed_under or timed).stated()
     cpus = member.run.plan.hardware.get("cpus")

@@ -100,7 +100,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
 
 
 def sentences(found: Sequence[Difference]) -> list[str]:
-    """What may be concluded, for each pair of runs."""
+    """Return what may be concluded, for each pair of runs."""
     if not found:
         return ["No row is in more than one of these runs, so no difference between runs is computed."]
     pairs: dict[tuple[str, str], list[Difference]] = {}
@@ -164,7 +164,7 @@ def _why(found: Sequence[Difference]) -> str:
 
 
 def in_words(differing: Differing, of: str, to: str) -> list[str]:
-    """What differs between two rows: "data.name is latents in B and digits in A"."""
+    """Return what differs between two rows: "data.name is latents in B and digits in A"."""
     return [f"{key} is {own} in {of} and {other} in {to}" for key, (own, other) in differing.items()]
 
 

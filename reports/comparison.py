@@ -35,7 +35,7 @@ Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
-    """One entry per row and protocol, group by group, dense first; the order of `records` does not matter.
+    """Return one entry per row and protocol, group by group, dense first; the order of `records` does not matter.
 
     The rows of a smoke run have no tests and no lowest FID among them.
     """
@@ -75,7 +75,7 @@ def _labelled(rows: Sequence[Row], cells: _Cells) -> list[Row]:
 
 
 def are_beside_dense(rows: Sequence[Row]) -> bool:
-    """Whether every row that one of their budgets names is plainly dense."""
+    """Return whether every row that one of their budgets names is plainly dense."""
     named = {(row.first.suite, requested.macs_of(row.first)) for row in rows}
     return all(row.is_dense for row in rows if (row.first.suite, row.name) in named)
 
@@ -122,11 +122,13 @@ class _Cells:
             self.by_row.setdefault((record.suite, record.row), []).append(record)
 
     def of_budget(self, record: Record) -> list[Record]:
-        """The cells of the row that the record's budget names; without a budget none."""
+        """Return the cells of the row that the record's budget names; without a budget none."""
         return self.by_row.get((record.suite, requested.macs_of(record)), [])
 
     def reference(self, record: Record) -> Record | None:
-        """The finished cell that a record is compared with: the paired one of its budget's row, else its reference."""
+        """Return the finished cell that a record is compared with: the paired one of its budget's row, else its
+        reference.
+        """
         seed = paired_seed(record)
         paired = (one for one in self.of_budget(record) if paired_seed(one) == seed)
         found = next(paired, None) if requested.macs_of(record) else self.by_id.get(record.reference)
@@ -138,7 +140,7 @@ class _Cells:
         return record.suite, requested.macs_of(record) or (reference.row if reference else "")
 
     def group(self, record: Record) -> Group:
-        """The group of a record; with a budget, architecture and iteration are those of the row that it names.
+        """Return the group of a record; with a budget, architecture and iteration are those of the row that it names.
 
         Where no cell of that row has finished, its iteration is the last that was requested.
         """
@@ -229,13 +231,17 @@ def _rank(rows: Sequence[Row]) -> list[Row]:
 
 
 def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
-    """The FIDs of rows of one group, by their places in `rows`; without rows whose teacher measures their FID."""
+    """Return the FIDs of rows of one group, by their places in `rows`; without rows whose teacher measures their
+    FID.
+    """
     ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_evaluated_by_teacher}
     return against_best({place: row.scores["fid"] for place, row in ranked.items()})
 
 
 def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list[Row]:
-    """The row of lowest mean FID and those that are not distinguishable from it; of all rows of a group, or of some."""
+    """Return the row of lowest mean FID and those that are not distinguishable from it; of all rows of a group, or of
+    some.
+    """
     chosen = None
     if among is not None:
         wanted = {id(row) for row in among}
@@ -244,7 +250,7 @@ def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list
 
 
 def concluded(difference: MeanInterval | None, p_value: float | None) -> Standing:
-    """What can be concluded from a difference in FID and its adjusted test."""
+    """Return what can be concluded from a difference in FID and its adjusted test."""
     if difference is None or difference.bounds is None:
         return "unknown"
     if p_value is not None and p_value <= LEVEL:

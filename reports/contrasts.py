@@ -78,7 +78,7 @@ def _change(base_row: Row, row: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The effect of each change on FID, base by base; "" without any."""
+    """Return the effect of each change on FID, base by base; "" without any."""
     found = contrasts(rows)
     if not found:
         return ""

@@ -24,7 +24,7 @@ class _Beside(NamedTuple):
 
 
 def rules_out(at_cost: Sequence[AtEqualCost], routes: Sequence[AtEqualCost], places: int) -> tuple[str, ...]:
-    """A sentence for each control of a group.
+    """Return a sentence for each control of a group.
 
     A route is compared with a control at equal training MACs, by paired t-tests, Holm-adjusted over all routes and
     controls of the group: so the route of lowest FID, on which the sentence is, may be chosen by the same figures.
@@ -74,7 +74,7 @@ def _by_chance(one: AtEqualCost, places: int) -> str:
 
 
 def instead_of_routing(control: AtEqualCost) -> str:
-    """What the control does in place of routing; "" for a row that is none."""
+    """Return what the control does in place of routing; "" for a row that is none."""
     row, reference = control.row, control.reference
     if requested.skips_layers(row.first):
         return "skipping layers at the same share"
@@ -91,7 +91,7 @@ def instead_of_routing(control: AtEqualCost) -> str:
 
 
 def beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
-    """The routes at the control's cost; beside skipped layers those of the same share, else all."""
+    """Return the routes at the control's cost; beside skipped layers those of the same share, else all."""
     others = [one for one in routes if one is not control and one.reference is control.reference]
     others = [one for one in others if _is_near(one.macs, control.macs)]
     if not requested.skips_layers(control.row.first):

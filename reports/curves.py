@@ -36,7 +36,7 @@ class Curve:
 
     @classmethod
     def of(cls, costs: Sequence[float], values: Sequence[float]) -> Curve | None:
-        """The curve; None where it has fewer than `ENOUGH_POINTS` points, or a value without a logarithm."""
+        """Return the curve; None where it has fewer than `ENOUGH_POINTS` points, or a value without a logarithm."""
         if len(costs) < ENOUGH_POINTS or min(values) <= 0:
             return None
         return cls(tuple(costs), tuple(values))
@@ -51,14 +51,14 @@ class Curve:
         return interpolate.PchipInterpolator(np.log(self.costs), self.fitted, extrapolate=False)
 
     def value_at(self, cost: float) -> float | None:
-        """The fitted value; None outside the evaluated costs."""
+        """Return the fitted value; None outside the evaluated costs."""
         inside = self.costs[0] * (1 - _SAME) <= cost <= self.costs[-1] * (1 + _SAME)
         if not inside:
             return None
         return math.exp(self._log_value(math.log(min(max(cost, self.costs[0]), self.costs[-1]))))
 
     def cost_at(self, value: float) -> float:
-        """The cost at which the fit first comes down to the value.
+        """Return the cost at which the fit first comes down to the value.
 
         It is infinite where the fit never does, and that of the first point where it is there already.
         """
@@ -98,7 +98,7 @@ class Reached:
 
 
 def over_seeds(ratios: Iterable[float]) -> Reached | None:
-    """The median of positive ratios, of which some may be infinite, and its interval; None without any.
+    """Return the median of positive ratios, of which some may be infinite, and its interval; None without any.
 
     The interval is the narrowest between the k-th lowest and the k-th highest that covers the median with at least
     93.75 % whatever the distribution: k = 1, the range, for up to eight seeds.

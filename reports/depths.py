@@ -47,7 +47,7 @@ def _rules(name: str, stems: set[str]) -> list[str]:
 
 
 def stem(row: Row) -> str:
-    """The row's name without the depth that a matrix or its author added: "absolute" for "absolute depth=8"."""
+    """Return the row's name without the depth that a matrix or its author added: "absolute" for "absolute depth=8"."""
     name = row.name.partition(" ")[0]
     depth = re.search(r"\bdepth (\d+)", row.group.backbone)
     numbers = {str(row.blocks), *([depth[1]] if depth else [])}
@@ -55,7 +55,7 @@ def stem(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The two rules of a family compared, depth by depth; "" where no family has two rules."""
+    """Return the two rules of a family compared, depth by depth; "" where no family has two rules."""
     lines = lines_of(rows)
     if len(lines) != 2 or lines[0].family != lines[1].family:
         return ""

@@ -74,7 +74,9 @@ class AtEqualCost:
 
 
 def equal_costs(rows: Sequence[Row]) -> list[AtEqualCost]:
-    """Every row that has a reference, in the order of the rows; empty where nothing was trained beside a reference."""
+    """Return every row that has a reference, in the order of the rows; empty where nothing was trained beside a
+    reference.
+    """
     found = []
     for members in side_by_side(rows):
         courses = {id(row): _Course(row) for row in members}
@@ -85,7 +87,9 @@ def equal_costs(rows: Sequence[Row]) -> list[AtEqualCost]:
 
 
 def reference_of(row: Row, rows: Sequence[Row]) -> Row | None:
-    """The row that it is compared with at equal cost; None for a reference, and for a row that was not trained."""
+    """Return the row that it is compared with at equal cost; None for a reference, and for a row that was not
+    trained.
+    """
     if row.is_dense or requested.is_evaluated_only(row.first):
         return None
     alike = [other for other in rows if other.group == row.group and other is not row]
@@ -97,7 +101,7 @@ def reference_of(row: Row, rows: Sequence[Row]) -> Row | None:
 
 
 def curve(row: Row, seed: int) -> list[EvaluatedPoint]:
-    """The row's evaluated points of one (paired) seed under its group's protocol, by iteration.
+    """Return the row's evaluated points of one (paired) seed under its group's protocol, by iteration.
 
     Empty for a row that evaluates what another row trained.
     """
@@ -141,7 +145,7 @@ def _wait_ms(timing: TimingFigures) -> float:
 def cost_columns(
     record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]
 ) -> dict[str, Any]:
-    """What results.csv says of the cost of a training up to an evaluation."""
+    """Return what results.csv says of the cost of a training up to an evaluation."""
     columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
     if evaluation is None:
         return columns

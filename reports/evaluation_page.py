@@ -63,12 +63,12 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
 
 
 def value_text(row: EvaluatedFigure) -> str:
-    """The value with four significant digits."""
+    """Return the value with four significant digits."""
     return number(row.value, decimals([row.value]))
 
 
 def interval_text(row: EvaluatedFigure) -> str:
-    """The interval as precise as the value; empty where there is none."""
+    """Return the interval as precise as the value; empty where there is none."""
     if row.low is None:
         return ""
     places = decimals([row.value])
@@ -76,7 +76,7 @@ def interval_text(row: EvaluatedFigure) -> str:
 
 
 def sentences(evaluation: SetEvaluation) -> list[str]:
-    """The figures of each network in one sentence, and those of images alone."""
+    """Return the figures of each network in one sentence, and those of images alone."""
     found = []
     for network in evaluation.networks:
         rows = [row for row in evaluation.measured if row.network == network.name]
@@ -89,7 +89,7 @@ def sentences(evaluation: SetEvaluation) -> list[str]:
 
 
 def cautions(evaluation: SetEvaluation) -> list[str]:
-    """What a reader must know before comparing figures, each warning once."""
+    """Return what a reader must know before comparing figures, each warning once."""
     of_rows = (warning for row in evaluation.measured for warning in row.warnings)
     return [*dict.fromkeys([*evaluation.warnings, *of_rows])]
 

@@ -81,7 +81,7 @@ def _noun(rows: Sequence[Row]) -> str:
 
 
 def scope(rows: Sequence[Row]) -> str:
-    """What the statements compare, and what they do not."""
+    """Return what the statements compare, and what they do not."""
     what = what_differs(rows)
     params = list(filter(None, (members[0].cost("params") for members in by_architecture(rows))))
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""

@@ -99,12 +99,12 @@ def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
 
 
 def is_swept(rows: Sequence[Row]) -> bool:
-    """Whether guidance is what the rows are about."""
+    """Return whether guidance is what the rows are about."""
     return bool(checkpoints(rows))
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """The best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
+    """Return the best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
     found = [made for made in checkpoints(rows) if made.judged]
     if not found:
         return "Every rule ran at one scale only, so rules are not compared and none is called best."
@@ -136,7 +136,7 @@ def _among(alike: Sequence[str]) -> str:
 
 
 def scope(rows: Sequence[Row]) -> str:
-    """The limits of these sentences."""
+    """Return the limits of these sentences."""
     single = sorted({sweep.rule for made in checkpoints(rows) for sweep in made.sweeps if len(sweep.rows) == 1})
     alone = f" {names(single)} ran at one scale only, so {_it(single)} not compared." if single else ""
     return (

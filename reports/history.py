@@ -85,7 +85,7 @@ def render(
 
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
-    """What was found, over how much."""
+    """Return what was found, over how much."""
     tested = sum(one.is_enough for one in series)
     over = f"in {tested:,} series over {plural(len(runs), 'run')}"
     effects = [change.effect for one in series for change in one.changes]
@@ -117,7 +117,7 @@ def notes(series: Sequence[Series]) -> list[str]:
 
 
 def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLine]:
-    """All changes, in the order of their commits."""
+    """Return all changes, in the order of their commits."""
     found = [(one, change) for one in series for change in one.changes]
     found.sort(key=lambda pair: pair[1].first)
     return [ChangeLine(one, change, runs[change.last], runs[change.first]) for one, change in found]

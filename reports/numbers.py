@@ -18,7 +18,7 @@ def decimals(values: Iterable[float | None]) -> int:
 
 
 def number(value: float | None, places: int = 2, signed: bool = False) -> str:
-    """A fixed number of decimals, thousands apart, a true minus sign; a dash for nothing."""
+    """Return a fixed number of decimals, thousands apart, a true minus sign; a dash for nothing."""
     if value is None or not math.isfinite(value):
         return DASH
     return f"{round(value, places) + 0.0:{'+' if signed else ''},.{places}f}".replace("-", MINUS)
@@ -58,5 +58,5 @@ def scaled_macs(largest: float) -> tuple[float, str]:
 
 
 def millions(count: float | None) -> str:
-    """A number of parameters."""
+    """Return a number of parameters."""
     return DASH if count is None else f"{count / 1e6:.3g}M"

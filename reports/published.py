@@ -29,7 +29,7 @@ DENSE_NOTE = (
 
 
 def stands_beside_published(rows: Iterable[Row]) -> bool:
-    """Whether published figures may stand beside these rows: not in a smoke run, whose figures say nothing."""
+    """Return whether published figures may stand beside these rows: not in a smoke run, whose figures say nothing."""
     return not any(row.is_smoke for row in rows)
 
 
@@ -84,7 +84,7 @@ def placement_difference(row: Row) -> float | None:
 
 
 def placement_note() -> str:
-    """Where the figures come from and why they do not compare."""
+    """Return where the figures come from and why they do not compare."""
     figure = number(_value("TREAD Figure 8", "DiT-B/2", "dense"))
     dense = number(_value("TREAD Table 2", "DiT-B/2", "dense"))
     tread = number(_value("TREAD Table 2", "DiT-B/2", "tread"))
@@ -96,7 +96,7 @@ def placement_note() -> str:
 
 
 def several_routes_note() -> str:
-    """What was published of several routes, and why it does not compare."""
+    """Return what was published of several routes, and why it does not compare."""
     several = _value("TREAD v1 abstract", "DiT-XL/2", "tread + auxiliary")
     single = _value("TREAD v2 abstract", "DiT-XL/2", "tread")
     return (
@@ -205,7 +205,7 @@ def published_gain(row: Row) -> PublishedGain | None:
 
 
 def gain_note() -> str:
-    """Where the gains come from and why they do not compare."""
+    """Return where the gains come from and why they do not compare."""
     return (
         "Published: TREAD (Krause et al. 2025), Table 2, another protocol: ImageNet-256, models of 33M to 675M "
         "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs "
@@ -225,7 +225,7 @@ def published_rates() -> dict[float, float]:
 
 
 def rates_note() -> str:
-    """Where the rates come from and why they do not compare."""
+    """Return where the rates come from and why they do not compare."""
     return (
         "Published: TREAD (Krause et al. 2025), Tables 2 and 5, DiT-B/2 on ImageNet-256 after 400K iterations, one run "
         "each: another protocol, so in a panel with a scale of its own; its shape may be read beside this, its level "
@@ -243,7 +243,7 @@ def published_depths() -> dict[str, float]:
 
 
 def depths_note() -> str:
-    """Where the two rules' figures come from and why they do not compare."""
+    """Return where the two rules' figures come from and why they do not compare."""
     dense, absolute = (number(_value("TREAD Table 2", "DiT-XL/2", method)) for method in ("dense", "tread"))
     return (
         "Published: TREAD (Krause et al. 2025), Tables 2 and 6, DiT-XL/2 with 28 blocks on ImageNet-256 after 400K "
@@ -279,7 +279,7 @@ def _published_method(method: str) -> str:
 
 
 def methods_note() -> str:
-    """Where the methods' figures come from and why they do not compare."""
+    """Return where the methods' figures come from and why they do not compare."""
     return (
         "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
         "for different numbers of epochs, some guided and some not, so no ranking follows from them; dense "
@@ -297,7 +297,7 @@ def published_guidance() -> list[tuple[str, float | None, float | None]]:
 
 
 def guidance_note() -> str:
-    """What was published of guidance, and why it does not compare."""
+    """Return what was published of guidance, and why it does not compare."""
     rules = []
     for rule, fid, gmacs in published_guidance():
         quality = "" if fid is None else f"FID {number(fid)} "
@@ -309,7 +309,7 @@ def guidance_note() -> str:
 
 
 def finetune_note() -> str:
-    """What was published of dense fine-tuning at the end of a training, and why it does not compare."""
+    """Return what was published of dense fine-tuning at the end of a training, and why it does not compare."""
     short, long = (
         number(_value("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned", metric="fid_cfg", iterations=epochs))
         for epochs in ("220 epochs", "740 epochs")

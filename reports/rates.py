@@ -18,7 +18,9 @@ DenseSetting = tuple[str, str, int]  # what dense steps must share: backbone, da
 
 
 def dense_steps_ms(records: Iterable[Record]) -> dict[DenseSetting, float]:
-    """The median dense step in ms by setting, over all that were timed; seeds that share a measurement count once."""
+    """Return the median dense step in ms by setting, over all that were timed; seeds that share a measurement count
+    once.
+    """
     measurements: dict[DenseSetting, set[tuple[float, ...]]] = {}
     for record in records:
         if record.timing:
@@ -28,12 +30,12 @@ def dense_steps_ms(records: Iterable[Record]) -> dict[DenseSetting, float]:
 
 
 def dense_step_ms(record: Record, dense_ms: Mapping[DenseSetting, float]) -> float | None:
-    """The dense step of the record's own setting; None where it was not timed."""
+    """Return the dense step of the record's own setting; None where it was not timed."""
     return dense_ms[_setting(record, record.timing)] if record.timing else None
 
 
 def images_per_s(record: Record, dense_ms: Mapping[DenseSetting, float]) -> float | None:
-    """The dense rate of the run times the record's paired speed-up; the dense rate itself for a dense record."""
+    """Return the dense rate of the run times the record's paired speed-up; the dense rate itself for a dense record."""
     step_ms = dense_step_ms(record, dense_ms)
     if record.timing is None or step_ms is None:
         return None

@@ -20,7 +20,7 @@ def schedule(record: Record) -> RoutingSchedule:
 
 
 def scheduled(record: Record) -> str:
-    """The schedule in words, such as "warm-up 0.1, dense from 0.8"; "" for routes that apply from start to end.
+    """Return the schedule in words, such as "warm-up 0.1, dense from 0.8"; "" for routes that apply from start to end.
 
     Of training that is dense all the time only the learning rate changes.
     """
@@ -42,17 +42,19 @@ def iterations(record: Record) -> int:
 
 
 def training(record: Record, name: str) -> Any:
-    """One setting of the optimisation; None where the record does not say."""
+    """Return one setting of the optimisation; None where the record does not say."""
     return record.config.get("training", {}).get(name)
 
 
 def sampling(record: Record, name: str) -> Any:
-    """One setting of the generation of images; None where the record does not say."""
+    """Return one setting of the generation of images; None where the record does not say."""
     return record.config.get("sampling", {}).get(name)
 
 
 def macs_of(record: Record) -> str:
-    """The row to whose training MACs this one is trained; "" without a budget, and for one that trains nothing."""
+    """Return the row to whose training MACs this one is trained; "" without a budget, and for one that trains
+    nothing.
+    """
     if is_evaluated_only(record):
         return ""
     budget = record.config.get("training", {}).get("budget") or {}
@@ -70,7 +72,7 @@ def data_family(record: Record) -> DataFamily | None:
 
 
 def auxiliary(record: Record) -> str:
-    """Names of the losses that are added to the method's own: "", "mae" or "mae + repa"."""
+    """Return names of the losses that are added to the method's own: "", "mae" or "mae + repa"."""
     return " + ".join(str(loss.get("name", "")) for loss in record.config.get("auxiliary") or ())
 
 
@@ -80,7 +82,7 @@ def method(record: Record) -> str:
 
 
 def is_evaluated_by_teacher(record: Record) -> bool:
-    """Whether REPA aligned its tokens with features of the network that measures its FID."""
+    """Return whether REPA aligned its tokens with features of the network that measures its FID."""
     judge = record.last.protocol_details.get("feature_network_sha256", "") if record.last else ""
     return bool(judge and judge in record.target_features_sha256)
 
@@ -91,40 +93,42 @@ def is_plainly_dense(record: Record) -> bool:
 
 
 def is_trained_densely(record: Record) -> bool:
-    """Whether no method, no auxiliary loss and no schedule is requested."""
+    """Return whether no method, no auxiliary loss and no schedule is requested."""
     return method(record) == PLAINLY_DENSE.name and not scheduled(record)
 
 
 def is_control(record: Record) -> bool:
-    """Whether it is dense training that stands beside the reference: to its cost, or with another group of seeds."""
+    """Return whether it is dense training that stands beside the reference: to its cost, or with another group of
+    seeds.
+    """
     is_repeated = seed_group(record) > 0 and record.reference != record.cell  # not where all of a run has that group
     return is_trained_densely(record) and bool(macs_of(record) or is_repeated)
 
 
 def stands_beside_routes(record: Record) -> bool:
-    """Whether it says what routes are better than: dense training that is a control, or skipped layers."""
+    """Return whether it says what routes are better than: dense training that is a control, or skipped layers."""
     return is_control(record) or skips_layers(record)
 
 
 def is_plain_routing(record: Record) -> bool:
-    """Whether its method is nothing but routes; not known of a method that is not installed here."""
+    """Return whether its method is nothing but routes; not known of a method that is not installed here."""
     family = methods().get(record.method)
     return family is not None and family.is_plain_routing
 
 
 def skips_layers(record: Record) -> bool:
-    """Whether all tokens of a sample skip blocks together: the control of what routing of single tokens adds."""
+    """Return whether all tokens of a sample skip blocks together: the control of what routing of single tokens adds."""
     family = methods().get(record.method)
     return family is not None and family.tokens is Tokens.SKIP_AS_A_WHOLE
 
 
 def is_routing_alone(record: Record) -> bool:
-    """Whether it is trained with routes, and without any auxiliary loss."""
+    """Return whether it is trained with routes, and without any auxiliary loss."""
     return is_plain_routing(record) and not auxiliary(record)
 
 
 def is_evaluated_routed(record: Record) -> bool:
-    """Whether its samples are made with routes; not known of a method that is not installed here."""
+    """Return whether its samples are made with routes; not known of a method that is not installed here."""
     family = methods().get(record.method)
     return family is not None and family.evaluated is Evaluated.ROUTED
 
@@ -149,12 +153,12 @@ def is_evaluated_only(record: Record) -> bool:
 
 
 def is_timed_only(record: Record) -> bool:
-    """Whether nothing was requested to be trained or evaluated, only timed."""
+    """Return whether nothing was requested to be trained or evaluated, only timed."""
     return not is_evaluated_only(record) and record.config.get("training", {}).get("iterations") == 0
 
 
 def guidance(record: Record) -> Setting:
-    """The rule with its settings; `name` is "none" without one."""
+    """Return the rule with its settings; `name` is "none" without one."""
     config = record.config.get("sampling", {}).get("guidance") or UNGUIDED.name
     return {"name": config} if isinstance(config, str) else dict(config)
 
@@ -169,7 +173,7 @@ def is_guided(record: Record) -> bool:
 
 
 def rule(record: Record) -> str:
-    """The guidance with what tells it from another of its name: "sparse 0.5/0.9 cosine"; "" without guidance."""
+    """Return the guidance with what tells it from another of its name: "sparse 0.5/0.9 cosine"; "" without guidance."""
     config = guidance(record)
     if not is_guided(record):
         return ""
@@ -178,7 +182,7 @@ def rule(record: Record) -> str:
 
 
 def rule_in_words(record: Record) -> str:
-    """The same for a reader: "sparse (strong 0.5, weak 0.9, cosine decay)"."""
+    """Return the same for a reader: "sparse (strong 0.5, weak 0.9, cosine decay)"."""
     config = guidance(record)
     if not is_guided(record):
         return ""
@@ -221,5 +225,5 @@ def _moment(moment: float) -> str:
 
 
 def guided(record: Record) -> str:
-    """The rule at its scale, in words: "cfg at scale 1.5"; "" without guidance."""
+    """Return the rule at its scale, in words: "cfg at scale 1.5"; "" without guidance."""
     return f"{rule_in_words(record)} at scale {guidance_scale(record):g}" if is_guided(record) else ""

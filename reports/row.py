@@ -137,7 +137,7 @@ class Row:
         return self.timings[0].batch / self.step_ms * 1e3 if self.step_ms else None
 
     def cost(self, name: str) -> float | None:
-        """A figure of `CostFigures`, which all seeds share."""
+        """Return a figure of `CostFigures`, which all seeds share."""
         return next((getattr(r.cost, name) for r in self.records if r.cost), None)
 
     @property

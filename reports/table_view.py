@@ -26,7 +26,7 @@ class TableView(NamedTuple):
 
 
 def comparison_view(rows: Sequence[Row]) -> TableView:
-    """The rows of one group. Columns that are empty in all rows are left out."""
+    """Return the rows of one group. Columns that are empty in all rows are left out."""
     headers = []
     columns = []
     for title, hint, cell in _columns(rows):
@@ -38,7 +38,7 @@ def comparison_view(rows: Sequence[Row]) -> TableView:
 
 
 def published(name: str, title: str, view: TableView) -> Table:
-    """The same table for papers: `name` is its file name without the ending."""
+    """Return the same table for papers: `name` is its file name without the ending."""
     lines = [[Entry(row.short_label), *shown] for row, shown in view.rows]
     return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
 

@@ -32,7 +32,8 @@ _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown wh
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """One row per cell and evaluated iteration, columns as in `columns_of`; the order of `records` does not matter.
+    """Return one row per cell and evaluated iteration, columns as in `columns_of`; the order of `records` does not
+    matter.
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
@@ -151,7 +152,7 @@ def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
 
 
 def flat(value: object) -> str:
-    """A condition in one cell of a table: mappings as name=value, sorted by name."""
+    """Return a condition in one cell of a table: mappings as name=value, sorted by name."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={flat(value[name])}" for name in sorted(value, key=str))
     if isinstance(value, list | tuple):
@@ -182,7 +183,7 @@ class Entry(NamedTuple):
 
 
 def ratio_entry(found: tuple[float, float, float] | None) -> Entry:
-    """A ratio with its interval; a dash for none."""
+    """Return a ratio with its interval; a dash for none."""
     if found is None:
         return Entry(DASH)
     ratio, low, high = found
@@ -247,7 +248,7 @@ def _machine_readable(text: str) -> str:
 
 
 def as_markdown(table: Table) -> str:
-    """A table of GitHub's Markdown, numbers to the right; names are shown as they are."""
+    """Return a table of GitHub's Markdown, numbers to the right; names are shown as they are."""
     lines = [[_shown(entry) for entry in row] for row in table.rows]
     marks = ["---" if place == 0 else "--:" for place in range(len(table.headers))]
     rows = (list(map(_of_markdown, table.headers)), marks, *(list(map(_of_markdown, line)) for line in lines))
@@ -261,7 +262,7 @@ def _of_markdown(text: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A tabular for the package booktabs, to be read by \\input; the title is a comment."""
+    """Return a tabular for the package booktabs, to be read by \\input; the title is a comment."""
     lines = [[_shown(entry) for entry in row] for row in table.rows]
     body = "".join(f"{' & '.join(map(latex, line))} \\\\\n" for line in lines)
     return (
@@ -284,7 +285,7 @@ _LATEX = {
 
 
 def latex(text: str) -> str:
-    """The text for LaTeX, character by character; letters of other scripts stay and need LuaLaTeX or XeLaTeX."""
+    """Return the text for LaTeX, character by character; letters of other scripts stay and need LuaLaTeX or XeLaTeX."""
     return "".join(_LATEX.get(character, character) for character in _one_line(text))
 
 

@@ -33,7 +33,7 @@ class Verdict:
 
 
 def answers(rows: Sequence[Row], is_over: bool = True) -> list[Verdict]:
-    """One for every group of rows that may be ranked together.
+    """Return one for every group of rows that may be ranked together.
 
     For an unfinished run, what is not known is said to be not known yet.
     """
@@ -90,7 +90,7 @@ def _at_iterations(best: Row, routed: Sequence[Row], rows: Sequence[Row], places
 
 
 def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:
-    """Those of the ranked rows that have an FID at equal training MACs, the lowest first.
+    """Return those of the ranked rows that have an FID at equal training MACs, the lowest first.
 
     None where their costs are equal as they are, so that equal MACs are equal iterations.
     """
@@ -102,7 +102,7 @@ def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEq
 
 
 def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int) -> str:
-    """The sentence on the row of lowest FID at equal training MACs."""
+    """Return the sentence on the row of lowest FID at equal training MACs."""
     # Which row, of how many, and how it was brought to equal cost.
     how = "" if one.is_trained else " (interpolated between evaluated points)"
     many = plural(len(compared), kind([other.row for other in compared]))
@@ -215,12 +215,12 @@ def _reached(found: Reached, what: str) -> str:
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, MeanInterval]]:
-    """The rows that may be ranked by FID, with it: neither the reference nor controls."""
+    """Return the rows that may be ranked by FID, with it: neither the reference nor controls."""
     return [(row, fid) for row in ranked_candidates([row for row in rows if row.fid]) if (fid := row.fid)]
 
 
 def ranked_candidates(rows: Sequence[Row]) -> list[Row]:
-    """The rows that are ranked: not the reference, nor dense controls among other methods, nor a taught one."""
+    """Return the rows that are ranked: not the reference, nor dense controls among other methods, nor a taught one."""
     found = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
     found = [row for row in found if not row.is_evaluated_by_teacher]
     found = [row for row in found if requested.method(row.first) != PLAINLY_DENSE.name] or found
@@ -231,7 +231,7 @@ def ranked_candidates(rows: Sequence[Row]) -> list[Row]:
 
 
 def kind(rows: Sequence[Row]) -> str:
-    """What these rows, without dense, compare: methods, rates of a route, routes, or just rows."""
+    """Return what these rows, without dense, compare: methods, rates of a route, routes, or just rows."""
     methods = [requested.method(row.first) for row in rows]
     if len(set(methods)) == len(methods):
         return "method"
@@ -278,7 +278,7 @@ def _mean(best: Row, routed: Sequence[Row], places: int, when: str = "") -> str:
 
 
 def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
-    """The rows other than dense that are not distinguishable from the best of them."""
+    """Return the rows other than dense that are not distinguishable from the best of them."""
     if len(routed) == 1:
         return ""
     alike = [row.short_label for row in lowest_fids(rows, routed)[1:]]
@@ -290,7 +290,9 @@ def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
 
 
 def smallest_difference(rows: Sequence[Row]) -> str:
-    """How far above the lowest FID of its group a row must be to be detected with these seeds; "" if not compared."""
+    """Return how far above the lowest FID of its group a row must be to be detected with these seeds; "" if not
+    compared.
+    """
     found = fids_against_best(rows)
     if len(found.names) < 2:
         return ""
@@ -304,7 +306,9 @@ def smallest_difference(rows: Sequence[Row]) -> str:
 
 
 def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """What the seeds of each named set of rows could have detected, in a sentence; "" where nothing is compared."""
+    """Return what the seeds of each named set of rows could have detected, in a sentence; "" where nothing is
+    compared.
+    """
     differences = [(name, smallest_difference(rows)) for name, rows in sets]
     found = [(name, difference) for name, difference in differences if difference]
     if not found:
@@ -317,12 +321,12 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def outcome(row: Row) -> Standing:
-    """What can be concluded about a row's FID against its reference."""
+    """Return what can be concluded about a row's FID against its reference."""
     return concluded(row.difference("fid"), row.fid_p_value)
 
 
 def against_reference(row: Row, rows: Sequence[Row], places: int, with_power: bool = False) -> str:
-    """The row's FID compared with its reference, as the end of a sentence.
+    """Return the row's FID compared with its reference, as the end of a sentence.
 
     Args:
         rows: of its group, or more.

@@ -114,7 +114,7 @@ class DiT(Backbone):
         self.final_layer = self.final_layer_type(spec)
 
     def block_type(self, kernel: str) -> type[nn.Module]:
-        """The class of the blocks, which compute with that formulation of adaLN-Zero."""
+        """Return the class of the blocks, which compute with that formulation of adaLN-Zero."""
         return CompiledBlock if kernel == "numba" else Block
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:

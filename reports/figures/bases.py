@@ -53,7 +53,7 @@ class Basis:
         return Normalize(-largest, largest)
 
     def tone(self, row: Row, scale: Normalize) -> Any:
-        """The stronger, the larger the difference; grey where the test of the verdict finds none, or there is none."""
+        """Return a colour, the stronger the larger the difference; grey where the verdict finds none, or has none."""
         found = self.difference(row)
         return DIVERGING(scale(found.estimate.mean if found and found.is_significant else 0.0))
 

@@ -17,7 +17,9 @@ from tread_bench.reports.row import Row
 
 
 def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A panel per architecture, a line per route over the tokens, its ideal dashed; of rows that were only timed."""
+    """Draw a panel per architecture, a line per route over the tokens, its ideal dashed; of rows that were only
+    timed.
+    """
     lines = lines_of(rows) if is_about_speed(rows) else []
     routed = [line for line in lines if not _is_control(line)]
     if not any(len(line.points) > 1 for line in routed):

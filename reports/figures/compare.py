@@ -19,7 +19,7 @@ _WIDTH, _LEFT, _RIGHT = 9.6, 3.6, 2.2
 
 
 def run_differences(found: Sequence[Difference], exports: bool = False) -> Picture | None:
-    """A forest plot: a line for each row and later run; `exports` adds a PNG and a PDF to the SVG.
+    """Draw a forest plot: a line for each row and later run; `exports` adds a PNG and a PDF to the SVG.
 
     Rows whose FID is the same in every seed have nothing to show.
     """
@@ -41,7 +41,7 @@ def run_differences(found: Sequence[Difference], exports: bool = False) -> Pictu
 
 
 def line_name(one: Difference, all_of_page: Sequence[Difference]) -> str:
-    """The row, with the two runs where there are several pairs."""
+    """Return the row, with the two runs where there are several pairs."""
     pairs = {(each.of.run.name, each.to.run.name) for each in all_of_page}
     return one.of.row.name + (f", {one.of.run.name} − {one.to.run.name}" if len(pairs) > 1 else "")
 

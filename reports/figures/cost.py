@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> Picture | None:
-    """Every evaluated iteration, joined per row, with 95 % intervals over seeds."""
+    """Draw every evaluated iteration, joined per row, with 95 % intervals over seeds."""
     points = [point for index in range(len(rows)) for point in points_of(index, rows)]
     if not points:
         return None
@@ -78,7 +78,7 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
 
 
 def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
-    """One row at every iteration at which its finished cells were evaluated under the group's protocol."""
+    """Return one row at every iteration at which its finished cells were evaluated under the group's protocol."""
     evaluated: dict[int, list[equal_cost.EvaluatedPoint]] = {}
     for seed in seeds_of(rows[index]):
         for point in curve(rows[index], seed):
@@ -90,7 +90,7 @@ def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
 
 
 def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
-    """One panel against MACs, one against seconds where any row was timed."""
+    """Draw one panel against MACs, one against seconds where any row was timed."""
     # Which panels there are.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     timed = [point for point in points if point.seconds is not None]
@@ -114,7 +114,9 @@ def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCo
 
 
 def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
-    """One panel per architecture, against MACs, each with its own scales, since their FIDs are not comparable."""
+    """Draw one panel per architecture, against MACs, each with its own scales, since their FIDs are not
+    comparable.
+    """
     # A grid of panels.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     groups = list(dict.fromkeys(rows[point.row].group for point in points))

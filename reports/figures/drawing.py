@@ -41,12 +41,12 @@ _TONES = (
 
 
 def tones(rows: Sequence[Row]) -> str:
-    """What the colours of differences to dense mean."""
+    """Return what the colours of differences to dense mean."""
     return "" if any(row.is_smoke for row in rows) else _TONES
 
 
 def tone(row: Row) -> str:
-    """The colour of a row's difference to dense, which agrees with the verdict."""
+    """Return the colour of a row's difference to dense, which agrees with the verdict."""
     return {"better": BETTER, "worse": WORSE}.get(outcome(row), MUTED)
 
 

@@ -18,7 +18,7 @@ _WIDTH = 7.2  # inches
 
 
 def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
-    """A picture of every fit, and of every figure with a value for each class, in the order of the rows."""
+    """Return a picture of every fit, and of every figure with a value for each class, in the order of the rows."""
     drawn = []
     several = len(evaluation.networks) > 1  # with figures
     with style.theme():

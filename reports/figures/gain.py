@@ -33,7 +33,9 @@ class _Line(NamedTuple):
 
 
 def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A forest plot over the routed rows of several architectures, with relative speed and the published gains."""
+    """Draw a forest plot over the routed rows of several architectures, with relative speed and the published
+    gains.
+    """
     lines = _lines(rows)
     if len({line.row.group for line in lines}) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
         return None  # depths of one family have a picture of their own

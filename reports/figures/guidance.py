@@ -23,7 +23,9 @@ _Look = tuple[str, str, str]  # colour, marker, line
 
 
 def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A panel per checkpoint, a line per rule over its scales, the best of each marked, no guidance as a level."""
+    """Draw a panel per checkpoint, a line per rule over its scales, the best of each marked, no guidance as a
+    level.
+    """
     found = checkpoints(rows)
     if not found:
         return None

@@ -41,7 +41,7 @@ class _Axis(NamedTuple):
 
 
 def metrics_of(series: Sequence[Series]) -> Sequence[Metric]:
-    """Every metric that a history follows, with those that suites added to these runs."""
+    """Return every metric that a history follows, with those that suites added to these runs."""
     return [*followed(one.metric.name for one in series).values()]
 
 
@@ -56,12 +56,12 @@ def pictures(series: Sequence[Series], runs: Sequence[Run], exports: bool = Fals
 
 
 def series_name(series: Series) -> str:
-    """Its row, and what distinguishes it from other series of that row."""
+    """Return its row, and what distinguishes it from other series of that row."""
     return f"{series.row} ({flat(series.apart)})" if series.apart else series.row
 
 
 def size(change: Change, metric: Metric) -> str:
-    """How large a change is: +8.0 %, or of a count +64."""
+    """Return how large a change is: +8.0 %, or of a count +64."""
     if metric.is_exact:
         return number(change.after - change.before, 0, signed=True)
     return f"{number(100 * change.share, 1, signed=True)} %" if change.share is not None else DASH

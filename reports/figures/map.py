@@ -26,7 +26,7 @@ _WIDE, _HIGH = 0.62, 0.4  # inches of a cell
 
 
 def placement_map(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """A cell for each route, first block across and last block up, coloured by its FID difference to dense.
+    """Draw a cell for each route, first block across and last block up, coloured by its FID difference to dense.
 
     For one architecture, a panel for each rate that ran at several starts and ends; at equal training cost, where rows
     were compared so, and at equal iterations.

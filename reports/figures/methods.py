@@ -31,12 +31,12 @@ class _Line(NamedTuple):
     macs: float | None  # of a training step, mean over the schedule, dense = 1
 
     def on(self, basis: Basis) -> _Line:
-        """The line with its difference on that basis."""
+        """Return the line with its difference on that basis."""
         return self._replace(difference=basis.shown(self.row))
 
 
 def methods(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """A forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart.
+    """Draw a forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart.
 
     A picture at equal training cost, where rows were compared so, and one at equal iterations.
     """

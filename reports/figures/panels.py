@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def drawn_of(known: Sequence[T], row_of: Callable[[T], Row], most: int = SHOWN) -> tuple[list[T], str]:
-    """Those of the rows that a picture shows, first by rank, and what it says of the others."""
+    """Return those of the rows that a picture shows, first by rank, and what it says of the others."""
     rows = list({id(row): row for row in map(row_of, known)}.values())
     shown = first_by_rank(rows, most)
     chosen = set(map(id, shown))
@@ -125,7 +125,7 @@ _COSINES = (0.0, 0.9, 0.99, 0.999)  # that the colour bar names, in equal steps;
 
 
 def cosine_map(axes: Axes, cosines: NDArray[np.float64], **look: Any) -> AxesImage:
-    """A heat map of cosine similarities, coloured by the logarithm of 1 - cosine.
+    """Draw a heat map of cosine similarities, coloured by the logarithm of 1 - cosine.
 
     The outputs of most blocks agree to a few per cent, where a linear scale shows one colour. The scale is the same in
     all pictures of all pages, so that their colours are comparable.

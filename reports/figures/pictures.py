@@ -39,7 +39,7 @@ _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 
 
 def pictures(rows: Sequence[Row], suffix: str = "", exports: bool = False) -> list[Picture]:
-    """Every picture that these rows allow; `suffix` keeps the names of several calls apart.
+    """Return every picture that these rows allow; `suffix` keeps the names of several calls apart.
 
     Args:
         exports: whether each picture holds a PNG and a PDF beside the SVG.

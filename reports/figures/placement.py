@@ -42,7 +42,7 @@ class _Line(NamedTuple):
 
 
 def route_placement(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval.
+    """Draw each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval.
 
     A picture at equal training cost, where rows were compared so, and one at equal iterations.
     """

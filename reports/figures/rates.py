@@ -30,7 +30,9 @@ class Line(NamedTuple):
 
 
 def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A line per route, method and selector that ran at several rates; the published rates in a panel of their own."""
+    """Draw a line per route, method and selector that ran at several rates; the published rates in a panel of their
+    own.
+    """
     lines = lines_of(rows)
     if not lines:
         return None

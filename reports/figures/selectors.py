@@ -25,7 +25,7 @@ class _Point(NamedTuple):
 
 
 def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """One panel per architecture with more than one selector, selectors from top to bottom, routes by colour."""
+    """Draw one panel per architecture with more than one selector, selectors from top to bottom, routes by colour."""
     points = [_Point(row, difference) for row in rows if row.spans and (difference := row.difference("fid"))]
     points = [point for point in points if len(_selectors(points, point.row.group.backbone)) > 1]
     if not points:

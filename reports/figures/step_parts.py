@@ -35,7 +35,7 @@ class Parts(NamedTuple):
 
 
 def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A bar for each row, of the parts of its step; drawn where a routed row's step was profiled."""
+    """Draw a bar for each row, of the parts of its step; drawn where a routed row's step was profiled."""
     known = [parts for row in rows if (parts := parts_of(row))]
     if not any(parts.row.spans for parts in known) or len({row.group for row in rows}) > 1:
         return None

@@ -144,14 +144,14 @@ def looks(is_dense: Iterable[bool]) -> list[tuple[str, str]]:
 
 
 def clean(text: str, longest: int = 40) -> str:
-    """A name as a figure can show it: printable, of bounded length, not hidden by a leading underscore."""
+    """Return a name as a figure can show it: printable, of bounded length, not hidden by a leading underscore."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"
     return f"\N{ZERO WIDTH SPACE}{shown}" if shown.startswith("_") else shown
 
 
 def row_key(label: str) -> str:
-    """What a row is called in the page's addresses, and what marks of a picture belong to it."""
+    """Return what a row is called in the page's addresses, and what marks of a picture belong to it."""
     return re.sub(r"[^\w.:@+-]+", "_", label)
 
 
@@ -167,7 +167,7 @@ def marks_of(label: str, *panels: Axes) -> Iterator[None]:
 
 
 def mark(label: str) -> str:
-    """The id of what belongs to a row, which `save` makes unique."""
+    """Return the id of what belongs to a row, which `save` makes unique."""
     return f"{_MARK}{row_key(label)}"
 
 

@@ -53,7 +53,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
 
 
 def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
-    """The newest undamaged checkpoint, or None; a damaged one is named in a warning.
+    """Return the newest undamaged checkpoint, or None; a damaged one is named in a warning.
 
     Raises:
         StrangerError: it is another cell's, or its iteration is not the one in its name.

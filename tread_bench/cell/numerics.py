@@ -46,7 +46,7 @@ def matmul_error(precision: str, device: str) -> float:
 
 
 def usable_device(device: str) -> str:
-    """The device, where "auto" is CUDA if there is one. Raises UserError where this machine does not have it."""
+    """Return the device, where "auto" is CUDA if there is one. Raises UserError where this machine does not have it."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -58,7 +58,7 @@ def usable_device(device: str) -> str:
 
 
 def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
-    """Every choice resolved, and the machine it was resolved on; `device` "auto" is CUDA where there is one.
+    """Return every choice resolved, and the machine it was resolved on; `device` "auto" is CUDA where there is one.
 
     `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
     there), else "highest"; on a GPU "high" and "medium" are TF32.
@@ -93,7 +93,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
 
 
 def machine(device: str) -> dict[str, str]:
-    """The properties of this process's machine that figures depend on."""
+    """Return the properties of this process's machine that figures depend on."""
     return {
         "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
@@ -103,13 +103,13 @@ def machine(device: str) -> dict[str, str]:
 
 
 def as_here(plan: RunPlan) -> RunPlan:
-    """A run's plan.json with the machine and the versions of this process."""
+    """Return a run's plan.json with the machine and the versions of this process."""
     numerics = plan.numerics.model_copy(update=machine(plan.numerics.device))
     return plan.model_copy(update={"numerics": numerics, "versions": versions()})
 
 
 def step_options(numerics: Numerics | StepOptions) -> StepOptions:
-    """How a training step computes, among the numerical choices of a run."""
+    """Return how a training step computes, among the numerical choices of a run."""
     return StepOptions(**{name: getattr(numerics, name) for name in StepOptions.model_fields})
 
 
@@ -152,7 +152,7 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
 def resolve_choices(
     compute: Compute, device: str, data: Sequence[tuple[DataOptions, bool]] = (), reads_everything: bool = False
 ) -> Choices:
-    """What plan.json says about the machine where cells will run, as a run's first task there.
+    """Return what plan.json says about the machine where cells will run, as a run's first task there.
 
     Args:
         data: what cells read, each with whether samples are generated.

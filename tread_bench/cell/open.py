@@ -47,7 +47,7 @@ class Job:
         return cls(folder, folder.existing_request(cell_id), folder.existing_plan())
 
     def here(self) -> Job:
-        """The same under the conditions of this process's machine, which may be another one than the runner's.
+        """Return the same under the conditions of this process's machine, which may be another one than the runner's.
 
         Raises:
             StoreError: they are not those of the run, and the run does not accept others.
@@ -97,13 +97,17 @@ class Job:
         return open_data(self.cell.data, self.folder.decoded)
 
     def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
-        """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
+        """Return the cell's backbone with the initial weights of its seed; with the run's kernels where none are
+        given.
+        """
         choice = self.cell.backbone
         chosen = kernels or self.plan.numerics.kernels
         return build_backbone(choice.family(), choice.spec(self.cell.data), chosen, self.seed)
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
-        """What a training step needs, before the first one; if given, for another `cell` on this backbone and data."""
+        """Return what a training step needs, before the first one; if given, for another `cell` on this backbone and
+        data.
+        """
         cell = cell or self.cell
         backbone = self.build()
         network = build_network(cell, backbone, self.seed)
@@ -118,11 +122,12 @@ class Job:
         )
 
     def initial_record(self) -> Record:
-        """A record that says what was requested and under which conditions."""
+        """Return a record that says what was requested and under which conditions."""
         return initial_record(self.request, self.plan)
 
     def trained(self, source: WeightsRef) -> tuple[Cell, Network]:
-        """The cell that `source` (of cell.json) names, and its evaluated network with its kept weights, verified.
+        """Return the cell that `source` (of cell.json) names, and its evaluated network with its kept weights,
+        verified.
 
         Raises:
             StoreError: its training was not finished, its weights are not what was written, or plug-ins of its
@@ -147,7 +152,7 @@ class Job:
         return found.target_features_sha256 if found else ""
 
     def trained_on(self, source: WeightsRef) -> dict[str, DataFile]:
-        """The files that the cell that `source` names was trained on, by path."""
+        """Return the files that the cell that `source` names was trained on, by path."""
         found = self._source(source)._left()
         return found.data_files if found else {}
 

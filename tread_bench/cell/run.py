@@ -233,12 +233,12 @@ def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
 
 
 def unscheduled(cell: Cell) -> Cell:
-    """The same cell, routed as configured at every step."""
+    """Return the same cell, routed as configured at every step."""
     return cell.model_copy(update={"schedule": RoutingSchedule()})
 
 
 def dense_twin(cell: Cell) -> Cell:
-    """The same cell without anything that a method, a schedule or an auxiliary loss changes."""
+    """Return the same cell without anything that a method, a schedule or an auxiliary loss changes."""
     return unscheduled(cell).model_copy(update={"method": PLAINLY_DENSE, "routes": (), "auxiliary": ()})
 
 

@@ -48,7 +48,7 @@ class LossScaler:
         self._skipped += self._scaler.scale(self._one) < before
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its state, by name; empty where it is not enabled."""
+        """Return its state, by name; empty where it is not enabled."""
         if not self.enabled:
             return {}
         state = self._scaler.state_dict()

@@ -107,7 +107,9 @@ def time_backbone(
 
 
 def profiled_steps(pairs: int, step_ms: float) -> int:
-    """How many steps run under the profiler: one or more, at most half as many as pairs, and about a second's worth."""
+    """Return how many steps run under the profiler: one or more, at most half as many as pairs, and about a second's
+    worth.
+    """
     return max(1, min(PROFILED_STEPS, pairs // 2, round(PROFILED_MS / step_ms)))
 
 

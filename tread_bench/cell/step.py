@@ -51,11 +51,11 @@ class Batch:
             yield replace(self, range=part_range).each(itemgetter(part))
 
     def to(self, device: torch.device) -> Batch:
-        """The same on the device; from pinned memory without waiting for the copy."""
+        """Return the same on the device; from pinned memory without waiting for the copy."""
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The same with every tensor changed."""
+        """Return the same with every tensor changed."""
         masks = {key: change(ids) for key, ids in self.range.masks.items()}
         return replace(
             self,
@@ -112,11 +112,11 @@ class Trainer:
         self._compiled = blocks.active if blocks else nullcontext
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """What the optimiser changes: the backbone's parameters, then the method's own."""
+        """Return what the optimiser changes: the backbone's parameters, then the method's own."""
         return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
     def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
-        """The inputs of `steps` in their order, made ahead in the background, in host memory."""
+        """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
         return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
 
     def synchronize(self) -> None:
@@ -125,11 +125,11 @@ class Trainer:
             torch.cuda.synchronize(self.device)
 
     def batch(self, step: int) -> Batch:
-        """The inputs of `step`, on the device."""
+        """Return the inputs of `step`, on the device."""
         return self.prepared(step).to(self.device)
 
     def prepared(self, step: int) -> Batch:
-        """The inputs of `step` in host memory, which is pinned for CUDA; drawn by sample index, in any thread.
+        """Return the inputs of `step` in host memory, which is pinned for CUDA; drawn by sample index, in any thread.
 
         They are the same for every cell of the seed; masks are drawn by route as well.
         """
@@ -173,13 +173,13 @@ class Trainer:
             torch.cuda.manual_seed_all(seed)
 
     def precision(self) -> AbstractContextManager[object]:
-        """The context of the network's forward pass."""
+        """Return the context of the network's forward pass."""
         if self.options.autocast == "none":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.options.autocast))
 
     def loss(self, batch: Batch, network: Network | None = None) -> Tensor:
-        """The training loss of a batch, a scalar; of another `network` if given."""
+        """Return the training loss of a batch, a scalar; of another `network` if given."""
         network = network or self.network
         made: list[Prediction] = []  # with what the loss needs beside the output
 
@@ -206,7 +206,7 @@ class Trainer:
         return Images(batch.x, noised, denoised, batch.pictures)
 
     def step(self, batch: Batch) -> Tensor:
-        """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
+        """Make one optimiser step; return the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
 
         # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it need not be saved.

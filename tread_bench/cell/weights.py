@@ -57,5 +57,5 @@ def _parts(network: Network) -> dict[str, nn.Module]:
 
 
 def weights_path(folder: Path, iteration: int) -> Path:
-    """The file of an iteration's weights in the folder `weights` of a cell."""
+    """Return the file of an iteration's weights in the folder `weights` of a cell."""
     return folder / f"{iteration}.safetensors"

@@ -18,7 +18,7 @@ FORGETS = "What is removed or replaced"
 
 
 def number(name: str, about: str, least: int = 1) -> Any:
-    """An option for an integer that fits 64 bits, a bound that nobody needs to read of."""
+    """Return an option for an integer that fits 64 bits, a bound that nobody needs to read of."""
     return typer.Option(name, min=least, callback=fits, help=about)
 
 

@@ -52,7 +52,9 @@ class Interrupts:
             self.end_at_once()
 
     def caused(self, error: BaseException) -> bool:
-        """Whether the error may come from the keyboard, also as another exception; False: code has raised it itself."""
+        """Return whether the error may come from the keyboard, also as another exception; False: code has raised it
+        itself.
+        """
         return self.heard_at is not None or (not self.is_installed and isinstance(error, KeyboardInterrupt))
 
     def end_at_once(self) -> None:

@@ -26,7 +26,7 @@ _SHOWN = 3  # classes in a message
 
 
 def data_problems(read: Iterable[tuple[DataOptions, bool]], reads_everything: bool = False) -> list[str]:
-    """One message for each mistake in data files: in headers, columns, labels, and first and last samples.
+    """Return one message for each mistake in data files: in headers, columns, labels, and first and last samples.
 
     Files in which nothing was found are not read again until one of them changes.
 
@@ -69,7 +69,7 @@ def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
 
 
 def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) -> list[str]:
-    """What a check finds; nothing, without a look, where it found nothing in these very files before.
+    """Return what a check finds; nothing, without a look, where it found nothing in these very files before.
 
     A check that reads no files looks each time: what else it depends on is not known here.
 

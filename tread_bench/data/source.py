@@ -97,7 +97,7 @@ class RealImages(Protocol):
         """Hash of content and order."""
 
     def batches(self, size: int) -> Iterator[Tensor]:
-        """All images in their order, (B, C, H, W) uint8, `size` at a time."""
+        """Return all images in their order, (B, C, H, W) uint8, `size` at a time."""
 
 
 class Pixels:

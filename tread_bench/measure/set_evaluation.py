@@ -130,7 +130,7 @@ def _names(images: SampleSet) -> list[str]:
 
 
 def can_measure(metric: MetricFamily, network: ExtractorFamily) -> bool:
-    """Whether a metric reads outputs of a network, and this one gives them."""
+    """Return whether a metric reads outputs of a network, and this one gives them."""
     return metric.needs_network and (metric.needs | metric.needs_of_real) & OF_NETWORK <= network.outputs
 
 
@@ -262,7 +262,7 @@ def images_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> di
 
 
 def refused_rows(metric: MetricFamily, network: NetworkChoice | None, reason: str) -> list[EvaluatedFigure]:
-    """The figures of a metric that cannot be measured."""
+    """Return the figures of a metric that cannot be measured."""
     return [_row(metric, figure, network, None, refused=reason) for figure in metric.figures]
 
 
@@ -421,7 +421,7 @@ class _Seen:
     report: ReportProgress
 
     def samples(self, needs: frozenset[Needs]) -> ImageRecords:
-        """The samples, with what is read of them."""
+        """Return the samples, with what is read of them."""
         samples = self.request.samples
         statistics, spatial = self._statistics(samples, "samples", needs)
         batches, labels = partial(samples.batches, _READ), _tensor(self.request.classes.labels)
@@ -439,7 +439,7 @@ class _Seen:
         return ""
 
     def reference(self, needs: frozenset[Needs]) -> Reference:
-        """The reference, with what is read of it; statistics that came with it go before those of its images."""
+        """Return the reference, with what is read of it; statistics that came with it go before those of its images."""
         # What came with it.
         reference = self.request.reference
         published = self._stored(self.network, self.extractor.dims)

@@ -60,7 +60,7 @@ def build_repa(options: RepaOptions, cell: Cell, backbone: Backbone) -> Repa:
 
 
 def open_targets(config: RepaOptions) -> TargetFeatures:
-    """The feature network of digits before its mean over pixels, or a timm model with local weights.
+    """Return the feature network of digits before its mean over pixels, or a timm model with local weights.
 
     Raises:
         UserError: no such model, or a file that does not contain its weights.

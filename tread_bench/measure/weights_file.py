@@ -23,13 +23,14 @@ class Weights(NamedTuple):
 
 
 def read_weights(path: str | Path) -> Weights:
-    """The tensors of a file. Raises OSError, or ValueError with what is wrong in one line."""
+    """Return the tensors of a file. Raises OSError, or ValueError with what is wrong in one line."""
     content = read_plain(Path(path))
     return Weights(tensors_of(content), hashlib.sha256(content).hexdigest())
 
 
 def tensors_of(content: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, or of a state dict written by torch.save, on the CPU; no code in it is run.
+    """Return the tensors of a safetensors file, or of a state dict written by torch.save, on the CPU; no code in it is
+    run.
 
     Raises:
         ValueError: it is neither, or contains anything but finite tensors; the text is one line.

@@ -101,7 +101,9 @@ def _advanced(progress: Progress, work: Work, since: float) -> tuple[int, float]
 
 @cache
 def work_of(cell: Cell) -> Work | None:
-    """What a cell costs; None where that cannot be known here, for example since its backbone is not installed."""
+    """Return what a cell costs; None where that cannot be known here, for example since its backbone is not
+    installed.
+    """
     try:
         return expected_work(cell)
     except ValueError:

@@ -24,7 +24,7 @@ _WAY_OUT = "get the file again from whoever exported it"
 
 
 def export_of(folder: RunFolder, version: str) -> Export:
-    """What a report reads of a run, without the places, hosts and users that made it.
+    """Return what a report reads of a run, without the places, hosts and users that made it.
 
     Args:
         version: of this program.

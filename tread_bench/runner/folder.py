@@ -103,7 +103,9 @@ class RunFolder:
         return self.root / "plan.json"
 
     def cell(self, cell_id: str) -> Path:
-        """The folder of one cell. Raises StoreError for an id that is not a name and might lead out of the folder."""
+        """Return the folder of one cell. Raises StoreError for an id that is not a name and might lead out of the
+        folder.
+        """
         if cell_id in ("", ".", "..") or "/" in cell_id or "\0" in cell_id:
             raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
         return self.root.joinpath("cells", cell_id)
@@ -119,7 +121,7 @@ class RunFolder:
         return self.root / "stand-in"
 
     def made(self, cell_id: str) -> Path:
-        """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder is gone."""
+        """Return the folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder is gone."""
         cell = self.cell(cell_id)
         make_below(self.root, cell)
         return cell
@@ -145,7 +147,9 @@ class RunFolder:
             refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
 
     def progress_of(self, cell_id: str) -> str:
-        """How far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not started."""
+        """Return how far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not
+        started.
+        """
         cell = self.cell(cell_id)
         if (cell / "record.json").exists():
             return "finished"
@@ -154,7 +158,7 @@ class RunFolder:
         return "begun" if any(cell.glob("checkpoints/step-*")) else ""
 
     def timing_path(self, row_key: str) -> Path:
-        """Where a row's speed and memory, shared by its seeds, are kept until its records are written."""
+        """Return where a row's speed and memory, shared by its seeds, are kept until its records are written."""
         return self.root / "timings" / f"{row_key}.json"
 
     def plan(self) -> RunPlan | None:
@@ -218,7 +222,7 @@ class RunFolder:
         return datetime.fromisoformat(plan.started).astimezone(UTC)
 
     def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """A cell's record, or None while it has none.
+        """Return a cell's record, or None while it has none.
 
         Args:
             request: its cell.json, where that has just been read.
@@ -229,7 +233,9 @@ class RunFolder:
         return self._read_record(cell_id, "record.json", request)
 
     def outcome(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """What training left (`outcome.json`): a record that still lacks speed and memory. As `record` in all else."""
+        """Return what training left (`outcome.json`): a record that still lacks speed and memory. As `record` in all
+        else.
+        """
         return self._read_record(cell_id, "outcome.json", request)
 
     def _read_record(self, cell_id: str, name: str, request: CellRequest | None) -> Record | None:
@@ -249,7 +255,7 @@ class RunFolder:
         write_atomically(self.made(record.cell) / name, record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
-        """How each interrupted attempt at a cell ended, in order. Raises StrangerError: it is another's."""
+        """Return how each interrupted attempt at a cell ended, in order. Raises StrangerError: it is another's."""
         path = self.cell(cell_id) / "attempts.json"
         found = read_document(path, Attempts)
         if found is None:
@@ -271,7 +277,7 @@ class RunFolder:
         self._write_attempts(cell_id, [*earlier, how])
 
     def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
-        """The existing records of a plan's cells, each with the reference that the plan gives it.
+        """Return the existing records of a plan's cells, each with the reference that the plan gives it.
 
         With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
 
@@ -286,7 +292,7 @@ class RunFolder:
     def readable_records(
         self, references: Mapping[str, str], or_outcomes: bool = True
     ) -> tuple[list[Record], dict[str, str]]:
-        """The records that can be read, and why the others cannot, by cell."""
+        """Return the records that can be read, and why the others cannot, by cell."""
         found: list[Record] = []
         unreadable = {}
         with collector_at_rest():
@@ -319,7 +325,7 @@ class RunFolder:
             raise StoreError("\n".join(damaged))
 
     def has_checkpoints(self, cell_id: str) -> bool:
-        """Whether a checkpoint of a cell was completed; it may have been damaged since."""
+        """Return whether a checkpoint of a cell was completed; it may have been damaged since."""
         return any(self.cell(cell_id).glob("checkpoints/step-*.sha256"))
 
     def forget(self, cell_id: str, row_key: str, kept: Kept) -> None:
@@ -448,7 +454,7 @@ class RunFolder:
             yield
 
     def is_taken(self, cell_id: str) -> bool:
-        """Whether a process works on a cell, as far as can be seen from here."""
+        """Return whether a process works on a cell, as far as can be seen from here."""
         return is_locked(self.cell(cell_id) / ".lock") is True
 
     @contextmanager

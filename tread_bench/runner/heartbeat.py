@@ -46,7 +46,9 @@ class Progress(BaseModel):
 
 
 def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
-    """The last report of the latest attempt at a cell; None where there is none, it cannot be read, or is another's."""
+    """Return the last report of the latest attempt at a cell; None where there is none, it cannot be read, or is
+    another's.
+    """
     try:
         found = Progress.model_validate_json(read_plain(folder.cell(cell_id) / _NAME))
     except (OSError, ValidationError):

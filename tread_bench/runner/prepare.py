@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def device_of(folder: RunFolder, options: Options) -> str:
-    """The requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
+    """Return the requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
 
     Raises StoreError where plan.json cannot be read.
     """
@@ -47,7 +47,7 @@ def device_of(folder: RunFolder, options: Options) -> str:
 def resolve_choices(
     plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
 ) -> Choices:
-    """The run's numerical choices and versions, for plan.json, as resolved where its cells will run.
+    """Return the run's numerical choices and versions, for plan.json, as resolved where its cells will run.
 
     Parts of a run have the choices of the one that started it, and each record names the machine that made it.
 
@@ -210,7 +210,7 @@ def write_plan(
 
 
 def references(plan: Plan) -> dict[str, str]:
-    """Each cell and the dense cell it is compared with, as the suite has it now."""
+    """Return each cell and the dense cell it is compared with, as the suite has it now."""
     return {cell.id: cell.reference for cell in plan.cells}
 
 
@@ -244,7 +244,8 @@ def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
 
 
 def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
-    """The files that the run's cells read, by path, as they were when the run started; unread ones as they are now.
+    """Return the files that the run's cells read, by path, as they were when the run started; unread ones as they are
+    now.
 
     Raises:
         ChangedDataError: a file that a cell is about to read has changed.

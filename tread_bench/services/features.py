@@ -20,7 +20,7 @@ def train_features(
     data_root: Path | None = None,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """What was trained, with its held-out accuracy.
+    """Return what was trained, with its held-out accuracy.
 
     Raises:
         UserError: the suite's cells differ in data; `out` must not be written.

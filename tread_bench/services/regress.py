@@ -48,7 +48,9 @@ def regress(
 
 
 def without_budgets(suite: Path, overrides: list[str], data_root: Path | None = None) -> list[str]:
-    """The overrides, which end the budgets of a suite that has any: windows time steps, and are too brief for them."""
+    """Return the overrides, which end the budgets of a suite that has any: windows time steps, and are too brief for
+    them.
+    """
     has_budgets = any(
         planned.cell.training.budget for planned in load_plan(suite, overrides, data_root=data_root).cells
     )

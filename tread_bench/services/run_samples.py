@@ -43,12 +43,12 @@ class RunSamples:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder is that of a run."""
+    """Return whether a folder is that of a run."""
     return (path / "plan.json").exists()
 
 
 def open_run_samples(root: Path, requested: RunSamples, report: ReportProgress) -> SampleSet:
-    """The samples of a cell, under the sampling of its metrics; nothing is generated yet. Raises UserError."""
+    """Return the samples of a cell, under the sampling of its metrics; nothing is generated yet. Raises UserError."""
     if requested.cell is None:
         raise UserError(f"{root} is a run: name the row, or the cell, whose samples are evaluated with --cell")
     sampled = SampledCell.open(

@@ -23,7 +23,7 @@ NAMED: Loc = ("training", "budget", "macs_of")
 
 
 def has_budget(values: dict[str, Any]) -> bool:
-    """Whether a row's merged values, valid or not, have a budget."""
+    """Return whether a row's merged values, valid or not, have a budget."""
     training = values.get("training")
     return isinstance(training, dict) and training.get("budget") is not None
 

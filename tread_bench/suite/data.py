@@ -23,7 +23,7 @@ class _Settings(Model):
 
 
 def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None = None) -> DataOptions:
-    """The data of a suite, or those that `source` itself describes: "{name: parquet, ...}". Raises UserError."""
+    """Return the data of a suite, or those that `source` itself describes: "{name: parquet, ...}". Raises UserError."""
     if not is_settings(source):
         return data_of_suite(source, overrides, data_root)
     if overrides:
@@ -43,12 +43,12 @@ def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None =
 
 
 def is_settings(source: str) -> bool:
-    """Whether a text is settings as a suite writes them, not the name of something."""
+    """Return whether a text is settings as a suite writes them, not the name of something."""
     return source.lstrip().startswith("{")
 
 
 def data_of_suite(suite: str, overrides: Sequence[str], data_root: Path | None = None) -> DataOptions:
-    """The data of a suite's cells, without what its metrics need. Raises UserError where they differ."""
+    """Return the data of a suite's cells, without what its metrics need. Raises UserError where they differ."""
     without_network = [*overrides, "metrics.generate=false"]
     plan = load_plan(find_suite(suite), without_network, data_root=data_root, look=Look.HEADERS)
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}

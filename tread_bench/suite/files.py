@@ -79,7 +79,7 @@ class Files:
             yield from _too_many_samples(cell, data.counts, draft)
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
-        """Whether a cell evaluates weights of a run that is not read; note it where it is missing."""
+        """Return whether a cell evaluates weights of a run that is not read; note it where it is missing."""
         run = cell.evaluate.run if cell.evaluate is not None else None
         if run is None:
             return False

@@ -239,7 +239,7 @@ def _absolute_axis(key: str, values: object, roots: Roots) -> object:
 
 
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> object:
-    """The value of the key `path` of a cell, with absolute file names in it."""
+    """Return the value of the key `path` of a cell, with absolute file names in it."""
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):

@@ -200,11 +200,11 @@ class _Row:
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
     def seed(self, seed: int) -> int:
-        """The seed of its cell that has this seed of the suite."""
+        """Return the seed of its cell that has this seed of the suite."""
         return seed + SEEDS_PER_GROUP * self.resolved.cell.seed_group
 
     def id(self, seed: int) -> str:
-        """The id of its cell that has this seed of the suite."""
+        """Return the id of its cell that has this seed of the suite."""
         return cell_id(self.name, self.seed(seed), self.key)
 
     @property

@@ -93,7 +93,7 @@ def _plain(status: Status) -> dict[str, Any]:
 
 
 def headline(status: Status) -> str:
-    """One line about the whole run."""
+    """Return one line about the whole run."""
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
     which = " (smoke run)" if status.is_smoke else ""
     summary = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)

@@ -20,7 +20,7 @@ class Model(BaseModel):
 
 
 def is_unused(value: object) -> bool:
-    """Whether a key is left out where a cell is written: its id is the hash of that, and outlives added keys."""
+    """Return whether a key is left out where a cell is written: its id is the hash of that, and outlives added keys."""
     return not value
 
 

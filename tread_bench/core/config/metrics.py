@@ -187,7 +187,7 @@ class Metrics(Model):
         return self.protocol != _DEFAULT_PROTOCOL
 
     def lacks_network(self, data: DataOptions) -> bool:
-        """Whether no feature network is named and none ships for the data, or the named one has no weights."""
+        """Return whether no feature network is named and none ships for the data, or the named one has no weights."""
         chosen = self.extractor
         given = [network for key, network in _WEIGHTS.items() if getattr(self, key) is not None]
         if chosen is None:

@@ -108,7 +108,7 @@ _TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, *AFTER_FIGURES))
 
 
 def columns_of_route(number: int) -> tuple[Column, Column, Column]:
-    """The columns of a row's second route, or of a later one."""
+    """Return the columns of a row's second route, or of a later one."""
     start, end, rate = (column for column in AFTER_FIGURES if column.name in ("route_start", "route_end", "route_rate"))
     return (
         Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole),
@@ -118,5 +118,5 @@ def columns_of_route(number: int) -> tuple[Column, Column, Column]:
 
 
 def is_taken(name: str) -> bool:
-    """Whether a figure of a metric cannot have this name, since a column of results.csv has it."""
+    """Return whether a figure of a metric cannot have this name, since a column of results.csv has it."""
     return name in _TAKEN or bool(_FURTHER_ROUTE.fullmatch(name))

@@ -141,8 +141,8 @@ def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
 
 
 def blas_kernels() -> str:
-    """The kernels of NumPy's and SciPy's BLAS in this process: "SkylakeX", or the library's name where it does not
-    report them.
+    """Return the kernels of NumPy's and SciPy's BLAS in this process: "SkylakeX", or the library's name where it does
+    not report them.
     """
     import numpy  # noqa: F401  (loads the BLAS)
     from threadpoolctl import ThreadpoolController

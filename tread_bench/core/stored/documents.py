@@ -103,7 +103,7 @@ class RunPlan(Document):
         return Conditions.of(self.numerics, self.versions)
 
     def conditions_of(self, cell: CellRequest) -> Conditions:
-        """The conditions of one cell, which has its own plug-ins."""
+        """Return the conditions of one cell, which has its own plug-ins."""
         return self.conditions.model_copy(update={"plugins": cell.plugins})
 
     @model_validator(mode="after")

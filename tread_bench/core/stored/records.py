@@ -142,7 +142,7 @@ class Evaluation(Part):
     real_samples_sha256: str = ""
 
     def figure(self, name: str) -> float | None:
-        """A figure of a metric, or the validation loss; None: not measured."""
+        """Return a figure of a metric, or the validation loss; None: not measured."""
         value: float | None = getattr(self, name) if name in Evaluation.model_fields else self.figures.get(name)
         return value
 

@@ -54,7 +54,7 @@ class Vae:
         self.sha256 = files_sha256(decoder_files(str(folder)))
 
     def to(self, device: torch.device | str) -> Self:
-        """The same autoencoder, on that device."""
+        """Return the same autoencoder, on that device."""
         self.network.to(device)
         return self
 

@@ -16,14 +16,14 @@ FACES = (
 
 
 def font_folder() -> Path:
-    """Where matplotlib keeps them."""
+    """Return where matplotlib keeps them."""
     spec = find_spec("matplotlib")
     assert spec is not None and spec.origin is not None  # this package depends on it
     return Path(spec.origin).with_name("mpl-data") / "fonts" / "ttf"
 
 
 def font_files() -> list[Path]:
-    """The files of `FACES`. Raises UserError where one is missing."""
+    """Return the files of `FACES`. Raises UserError where one is missing."""
     paths = [font_folder() / f"{face}.ttf" for face in FACES]
     if missing := [path for path in paths if not path.is_file()]:
         raise UserError(f"{missing[0]}: no such file; data glyphs needs matplotlib's own fonts: reinstall matplotlib")

@@ -9,7 +9,9 @@ SCRIPTS = ("latin", "symbol", "greek", "cyrillic", "math", "canadian", "arrow", 
 
 
 def script_of(character: str) -> str:
-    """The script of a character, by its Unicode name: arrows, mathematics and symbols count as scripts; "": no name."""
+    """Return the script of a character, by its Unicode name: arrows, mathematics and symbols count as scripts; "": no
+    name.
+    """
     name, category = unicodedata.name(character, ""), unicodedata.category(character)
     first = name.partition(" ")[0].lower()
     if "ARROW" in name:

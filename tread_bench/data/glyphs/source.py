@@ -25,7 +25,7 @@ def read_glyphs(choice: GlyphsData, folder: Path | None = None) -> DataSource:
 
 
 def missing_fonts(choice: GlyphsData, generates: bool) -> list[str]:
-    """A message where a font is missing."""
+    """Return a message where a font is missing."""
     return list(message_of(font_files))
 
 

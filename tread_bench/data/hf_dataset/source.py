@@ -81,7 +81,7 @@ class DatasetImages:
         return hashlib.sha256(repr((read, found)).encode()).hexdigest()
 
     def open(self, item: int) -> BinaryIO:
-        """An image file. Raises ValueError."""
+        """Read an image file. Raises ValueError."""
         number, row = self._place(item)
         return image_file(self._choice, self._chunks[number][row].as_py())
 

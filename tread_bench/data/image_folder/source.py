@@ -62,14 +62,14 @@ class FolderImages:
         return digest.hexdigest()
 
     def open(self, item: int) -> BinaryIO:
-        """An image file. Raises ValueError."""
+        """Read an image file. Raises ValueError."""
         try:
             return open(self._listing.paths[item], "rb")
         except OSError as error:
             raise ValueError(f"cannot be read ({error.strerror})") from None
 
     def name(self, item: int) -> str:
-        """An image's path."""
+        """Return an image's path."""
         return self._listing.paths[item]
 
 

@@ -51,7 +51,7 @@ class Wanted:
 
 
 def decode(file: BinaryIO, wanted: Wanted) -> NDArray[np.uint8]:
-    """The centre of an image, (C, H, W) uint8. Raises ValueError with the rule."""
+    """Return the centre of an image, (C, H, W) uint8. Raises ValueError with the rule."""
     image = opened(file, wanted)
     mode, _ = _MODES[wanted.channels]
     with _decoder_errors_reported():
@@ -59,7 +59,7 @@ def decode(file: BinaryIO, wanted: Wanted) -> NDArray[np.uint8]:
 
 
 def decode_whole(file: BinaryIO, channels: int) -> NDArray[np.uint8]:
-    """An image as it is, (C, H, W) uint8. Raises ValueError with the rule."""
+    """Return an image as it is, (C, H, W) uint8. Raises ValueError with the rule."""
     image = header(file)
     check_mode(image, channels)
     mode, _ = _MODES[channels]
@@ -73,13 +73,13 @@ def _channels_first(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def header(file: BinaryIO) -> Image.Image:
-    """An image whose header was read, and none of its pixels. Raises ValueError."""
+    """Return an image whose header was read, and none of its pixels. Raises ValueError."""
     with _decoder_errors_reported():
         return Image.open(file, formats=_FORMATS)
 
 
 def opened(file: BinaryIO, wanted: Wanted) -> Image.Image:
-    """An image whose header was read and checked, and none of its pixels. Raises ValueError with the rule."""
+    """Return an image whose header was read and checked, and none of its pixels. Raises ValueError with the rule."""
     image = header(file)
     size = f"image of {image.width}x{image.height} pixels"
     shorter = min(image.size)
@@ -92,7 +92,7 @@ def opened(file: BinaryIO, wanted: Wanted) -> Image.Image:
 
 
 def is_grey(image: Image.Image) -> bool:
-    """Whether an image has one channel."""
+    """Return whether an image has one channel."""
     _, accepted = _MODES[1]
     return image.mode in accepted
 
@@ -110,7 +110,7 @@ def check_mode(image: Image.Image, channels: int, key: str = "channels ") -> Non
 
 
 def center_crop(image: Image.Image, side: int) -> Image.Image:
-    """The centre square of an image, resized to `side` pixels, as ADM does it.
+    """Return the centre square of an image, resized to `side` pixels, as ADM does it.
 
     While the shorter side is at least twice as long as wanted, the image is halved by a box filter; a bicubic filter
     does the rest. An image of the wanted size stays as it is.

@@ -37,10 +37,10 @@ class Encoded(Protocol):
         """Hash of content and labels in their order."""
 
     def open(self, item: int) -> BinaryIO:
-        """An image file. Raises ValueError with the rule."""
+        """Read an image file. Raises ValueError with the rule."""
 
     def name(self, item: int) -> str:
-        """Where an image is, for messages."""
+        """Return where an image is, for messages."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class OnDemand(Pixels):
 
 
 def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
-    """One image, (C, H, W). Raises UserError naming it and the rule."""
+    """Return one image, (C, H, W). Raises UserError naming it and the rule."""
     try:
         with encoded.open(item) as file:
             return decode(file, wanted)

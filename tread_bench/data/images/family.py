@@ -75,5 +75,5 @@ def decoded_bytes(options: Any) -> int:
 
 
 def is_flipped(options: Any) -> bool:
-    """Whether a suite requests flips."""
+    """Return whether a suite requests flips."""
     return bool(options.horizontal_flip)

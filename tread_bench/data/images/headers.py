@@ -14,7 +14,7 @@ _SHOWN = 3
 
 
 def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
-    """A message for each of the first three images that cannot be used, and one that counts all of them.
+    """Return a message for each of the first three images that cannot be used, and one that counts all of them.
 
     Args:
         where: the files or folders that they are in, as the last message names them.

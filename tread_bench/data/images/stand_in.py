@@ -32,7 +32,7 @@ def write_folders(options: ImageFolderData, folder: Path, count: int) -> ImageFo
 
 
 def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDatasetData:
-    """A folder as `save_to_disk` of Hugging Face's `datasets` writes it."""
+    """Return a folder as `save_to_disk` of Hugging Face's `datasets` writes it."""
     for split, seed, images in _splits(count):
         (folder / split).mkdir(parents=True)
         name = "data-00000-of-00001.arrow"
@@ -44,7 +44,7 @@ def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDataset
 
 
 def write_parquet(options: ParquetData, folder: Path, count: int) -> ParquetData:
-    """A Parquet file for each split."""
+    """Return a Parquet file for each split."""
     for split, seed, images in _splits(count):
         pq.write_table(_table(options, images, seed), folder / f"{split}.parquet")
     return options.model_copy(update=_named(folder, ".parquet"))

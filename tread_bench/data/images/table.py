@@ -44,19 +44,19 @@ def _holds_images(kind: pa.DataType) -> bool:
 
 
 def columns(choice: TableOptions) -> list[str]:
-    """Those that are read."""
+    """Return those that are read."""
     return [choice.image_column, choice.label_column] if choice.num_classes else [choice.image_column]
 
 
 def image_file(choice: TableOptions, cell: dict[str, Any] | None) -> BinaryIO:
-    """An image file in a cell of the image column. Raises ValueError."""
+    """Read an image file in a cell of the image column. Raises ValueError."""
     if not cell or not cell["bytes"]:
         raise ValueError(f"{choice.image_column} has no image bytes; images must be stored inside the file")
     return io.BytesIO(cell["bytes"])
 
 
 def labels_of(choice: TableOptions, path: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """All labels of a file, (N,). Raises UserError naming the first row with a label out of range."""
+    """Return all labels of a file, (N,). Raises UserError naming the first row with a label out of range."""
     labels: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
     wrong = np.flatnonzero((labels < 0) | (labels >= choice.num_classes))
     if len(wrong):
@@ -69,7 +69,7 @@ def labels_of(choice: TableOptions, path: str, column: pa.ChunkedArray) -> NDArr
 
 
 def label_of(choice: TableOptions, label: object) -> int:
-    """A label, 0 where there are no classes. Raises ValueError."""
+    """Return a label, 0 where there are no classes. Raises ValueError."""
     if not choice.num_classes:
         return 0
     if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < choice.num_classes:

@@ -162,14 +162,14 @@ def _in_manifest(entries: object) -> dict[str, Any]:
 
 
 def facts_of(manifest: LatentManifest) -> dict[str, Any]:
-    """What a manifest says, by the keys of a suite."""
+    """Return what a manifest says, by the keys of a suite."""
     channels, side, _ = manifest.shape
     facts = {key: getattr(manifest, key) for key in _FACTS}
     return {**facts, "channels": channels, "image_size": side, "num_classes": manifest.num_classes}
 
 
 def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
-    """The files that entries name, or the folders of a layout that reads a folder as a whole."""
+    """Return the files that entries name, or the folders of a layout that reads a folder as a whole."""
     if options.about.is_folder:
         found = [path if path.endswith(ARCHIVE) else folder_name(path) for path in all_matches(entries)]
     else:

@@ -83,7 +83,7 @@ class Layout:
 
 
 def is_path(key: str, fact: object) -> bool:
-    """Whether a fact is the path of an array."""
+    """Return whether a fact is the path of an array."""
     return key in ("scale", "shift") and isinstance(fact, str)
 
 

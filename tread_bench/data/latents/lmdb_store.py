@@ -73,7 +73,7 @@ class LmdbStore:
 
 
 def lmdb_package() -> Any:
-    """The module `lmdb`. Raises UserError where it is not installed."""
+    """Return the module `lmdb`. Raises UserError where it is not installed."""
     try:
         import lmdb
     except ImportError:

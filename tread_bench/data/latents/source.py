@@ -107,7 +107,7 @@ class LatentSet:
         return self._scaled(stored, lambda: drawn_noise(seed, first, len(index), self.shape))
 
     def is_mirrored(self, seed: int, first: int, count: int) -> NDArray[np.bool_]:
-        """Whether samples `first` ... of the seed's training are the mirrored ones of their pairs, (count,)."""
+        """Return whether samples `first` ... of the seed's training are the mirrored ones of their pairs, (count,)."""
         if self.choice.flips != "pair":
             return np.zeros(count, dtype=np.bool_)
         mirrored: NDArray[np.bool_] = draws.uniform(seed, "flip", first, count) < 0.5

@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Sequence[int | str] = ()) -> UserError:
-    """The error of an array of another shape, which says so where samples and moments were taken for each other.
+    """Return the error of an array of another shape, which says so where samples and moments were taken for each other.
 
     Args:
         found: the array's shape, without that of the batch.

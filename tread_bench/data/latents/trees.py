@@ -19,13 +19,13 @@ class Tree(Protocol):
     path: str
 
     def names(self, suffix: str) -> list[str]:
-        """Names that end with the suffix, sorted as texts. Raises UserError."""
+        """Return names that end with the suffix, sorted as texts. Raises UserError."""
 
     def where(self, name: str) -> str:
         """Folder or archive and name, for messages."""
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        """The content of a file. Raises UserError where there is none, or it is larger."""
+        """Return the content of a file. Raises UserError where there is none, or it is larger."""
 
 
 class Folder:

@@ -71,7 +71,7 @@ class _Routed:
     routes: Sequence[ResolvedRoute]
 
     def predicted(self, first: int, x: Tensor, y: Tensor | None) -> Callable[..., Tensor]:
-        """What predicts for the held-out images `first` ..."""
+        """Return what predicts for the held-out images `first` ..."""
         return partial(self.predict, y=y, ids=self.masks(first, x))
 
     def cosines(self, times: Sequence[float]) -> Tensor:
@@ -94,7 +94,7 @@ class _Routed:
     def predict(
         self, x: Tensor, t: Tensor, *, y: Tensor | None, ids: Sequence[Tensor], on_block: OnBlock | None = None
     ) -> Tensor:
-        """The routed prediction (B, C, H, W) of kept ids (B, K) for each route."""
+        """Return the routed prediction (B, C, H, W) of kept ids (B, K) for each route."""
         selector = self.network.method.selector
         return self.network.backbone(x, t, y, routes=self.routes, selector=selector, ids=ids, on_block=on_block)
 
@@ -109,7 +109,7 @@ class _Routed:
         return ids
 
     def positions(self, ids: Sequence[Tensor]) -> dict[int, Tensor]:
-        """The positions (B, P + K) that a route's blocks process, by block."""
+        """Return the positions (B, P + K) that a route's blocks process, by block."""
         prefix = self.network.backbone.family.num_prefix(self.network.spec)
         found = {}
         for route, kept in zip(self.routes, ids, strict=True):

@@ -12,7 +12,9 @@ from tread_bench.model.backbone import Backbone, TokenState
 
 
 def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> list[list[nn.Parameter]]:
-    """The trainable parameters that each block uses: those that its outputs depend on, but not through its inputs."""
+    """Return the trainable parameters that each block uses: those that its outputs depend on, but not through its
+    inputs.
+    """
     used = []
     with torch.enable_grad():
         state = _detached(backbone.start(x, t, y))  # no head: some methods have one of their own

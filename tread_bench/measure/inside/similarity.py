@@ -55,7 +55,9 @@ def layer_similarity(
 
 
 def block_outputs(network: Network, objective: Objective, x_t: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
-    """The residual stream after every block, (L, B, P + N, D), on the inputs that the objective makes of x_t; dense."""
+    """Return the residual stream after every block, (L, B, P + N, D), on the inputs that the objective makes of x_t;
+    dense.
+    """
     outputs: list[Tensor] = []
     objective.velocity(partial(network, y=y, on_block=lambda block, state: outputs.append(state.stream())), x_t, t)
     return torch.stack(outputs)

@@ -32,7 +32,9 @@ _FOR_PEOPLE = ("metadata", "torch_version")  # not part of what is computed
 
 
 def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
-    """The program of a .pt2 file. Raises UserError if it is not one, or has more than tensors and ATen operators."""
+    """Return the program of a .pt2 file. Raises UserError if it is not one, or has more than tensors and ATen
+    operators.
+    """
     try:
         from torch.export.pt2_archive._package import load_pt2  # since torch 2.8; torch.export.load hides why it fails
 

@@ -45,7 +45,7 @@ def default_spec(data: DataSource, max_width: int = MAX_WIDTH) -> ClassifierSpec
 def train_classifier(
     data: DataSource, *, iterations: int, seed: int = 0, max_width: int = MAX_WIDTH
 ) -> tuple[Classifier, float]:
-    """A classifier of the training images, and its accuracy (0 .. 1) on the held-out ones.
+    """Return a classifier of the training images, and its accuracy (0 .. 1) on the held-out ones.
 
     Deterministic for one build, device and number of threads: batches and shifts are drawn by sample index.
     """

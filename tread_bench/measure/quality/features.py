@@ -71,7 +71,7 @@ class Extractor:
         return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
     def to(self, device: torch.device | str) -> Extractor:
-        """The same extractor, with its network on that device."""
+        """Return the same extractor, with its network on that device."""
         self.network.to(device)
         return self
 
@@ -161,7 +161,7 @@ class _Column:
 
 
 def machine_of(device: torch.device) -> tuple[object, ...]:
-    """What changes last bits of features, for the keys of those that are stored."""
+    """Return what changes last bits of features, for the keys of those that are stored."""
     if device.type == "cuda":
         return torch.__version__, torch.cuda.get_device_name(device)
     return torch.__version__, str(device), torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
@@ -183,7 +183,7 @@ def device_effect(extractor: Extractor, pixels: Tensor) -> float:
 
 
 def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
-    """The feature network that the metrics name, or the default for the data.
+    """Return the feature network that the metrics name, or the default for the data.
 
     Raises:
         UserError: the weights are missing or wrong, or the data have no default.
@@ -192,7 +192,7 @@ def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
 
 
 def open_extractor(options: ExtractorOptions, shape: tuple[int, int]) -> Extractor:
-    """The feature network that the options name, for images of that shape (channels, side).
+    """Return the feature network that the options name, for images of that shape (channels, side).
 
     All settings but files are added to its identity.
 

@@ -32,7 +32,7 @@ def protocol_fingerprint(**details: Any) -> str:
 def protocol(
     cell: Cell, extractor: Extractor, reference: Reference, decoder: Decoder | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The fingerprint of a cell's figures, and its details for the page.
+    """Return the fingerprint of a cell's figures, and its details for the page.
 
     Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
     few samples or doubtful weights, and what is `not_measured`, with its reason; they follow from the rest and are not
@@ -56,7 +56,9 @@ def protocol(
 
 
 def how_generated(cell: Cell, decoder: Decoder | None) -> dict[str, Any]:
-    """All that samples of a cell depend on, but for the network and its guidance, as `protocol_details` takes it."""
+    """Return all that samples of a cell depend on, but for the network and its guidance, as `protocol_details` takes
+    it.
+    """
     sampling = cell.sampling.model_dump(mode="json", exclude=GUIDANCE)
     return {
         "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
@@ -75,7 +77,7 @@ def protocol_details(
     samples: Mapping[str, Any],
     compared: str,
 ) -> dict[str, Any]:
-    """All that figures of quality depend on besides the images, for `protocol_fingerprint`.
+    """Return all that figures of quality depend on besides the images, for `protocol_fingerprint`.
 
     Args:
         measured: metrics with their settings.
@@ -99,7 +101,7 @@ def protocol_details(
 
 
 def stated_by(measured: Sequence[MetricOptions]) -> dict[str, Any]:
-    """What metrics say of themselves: those of a standard cell under their names, others together."""
+    """Return what metrics say of themselves: those of a standard cell under their names, others together."""
     standard = standard_metrics()
     stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
     further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
@@ -167,8 +169,8 @@ def _caution(cell: Cell, measured: Sequence[MetricOptions], dims: int, reference
 
 
 def doubtful_weights(network: ExtractorOptions) -> str:
-    """A warning beside statistics that came with a reference; empty unless the network's weights are known not to be
-    the published ones.
+    """Return a warning beside statistics that came with a reference; empty unless the network's weights are known not
+    to be the published ones.
     """
     if is_published(network) is not False:
         return ""
@@ -179,7 +181,7 @@ def doubtful_weights(network: ExtractorOptions) -> str:
 
 
 def below_protocol(measured: Iterable[MetricFamily], num_samples: int) -> str:
-    """A warning where metrics' published figures are of more samples; empty if there are enough."""
+    """Return a warning where metrics' published figures are of more samples; empty if there are enough."""
     fewer = [metric for metric in measured if num_samples < metric.protocol_samples]
     if not fewer:
         return ""

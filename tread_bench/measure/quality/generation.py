@@ -58,7 +58,7 @@ def evaluate_images(
     metrics: Sequence[OpenMetric],
     num_classes: int,
 ) -> dict[str, Any]:
-    """The figures of generated images, uint8 (B, C, H, W), batch by batch, and `num_samples`, their number.
+    """Return the figures of generated images, uint8 (B, C, H, W), batch by batch, and `num_samples`, their number.
 
     Image i was generated for class i mod `num_classes`; 0: without labels.
 

@@ -30,7 +30,7 @@ def grid_png(pixels: Tensor) -> bytes:
 
 
 def image_png(pixels: Tensor) -> bytes:
-    """One image (C, H, W), uint8, of one or three channels."""
+    """Return one image (C, H, W), uint8, of one or three channels."""
     array = pixels[0].numpy() if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous().numpy()
     buffer = BytesIO()
     about = PngInfo()

@@ -113,7 +113,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
 
 
 def stated_needs(published: Moments | None, spatial: Moments | None) -> frozenset[Needs]:
-    """What metrics read of statistics that a file states, of features and of spatial ones."""
+    """Return what metrics read of statistics that a file states, of features and of spatial ones."""
     stated = {Needs.STATISTICS: published, Needs.SPATIAL: spatial}
     return frozenset(need for need, moments in stated.items() if moments is not None)
 

@@ -43,7 +43,7 @@ class ImageRecords:
         return self.published or self.statistics
 
     def has(self, one: Needs) -> bool:
-        """Whether a metric can read this of the images."""
+        """Return whether a metric can read this of the images."""
         match one:
             case Needs.STATISTICS:
                 return self.moments is not None
@@ -119,7 +119,7 @@ class Samples:
         return self._needed(Needs.LABELS).class_names
 
     def batches(self) -> Iterator[Tensor]:
-        """The images, uint8 (B, C, H, W), in order, however many at a time."""
+        """Return the images, uint8 (B, C, H, W), in order, however many at a time."""
         batches = self._needed(Needs.IMAGES).batches
         assert batches is not None
         return batches()

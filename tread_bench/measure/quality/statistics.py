@@ -39,7 +39,7 @@ class Gaussian:
     settings: Mapping[str, Any] | None = None
 
     def to(self, device: torch.device) -> Gaussian:
-        """The same on that device."""
+        """Return the same on that device."""
         return replace(self, mean=self.mean.to(device), covariance=self.covariance.to(device))
 
 
@@ -84,7 +84,7 @@ class FeatureStatistics:
         return self._buffer[: len(features)].copy_(features)
 
     def keeping(self, features: Tensor, logits: Tensor | None) -> FeatureStatistics:
-        """The same sums, with these features (m, d) and logits in place of those that were kept."""
+        """Return the same sums, with these features (m, d) and logits in place of those that were kept."""
         return self.restored(self.count, self.total, self.outer, features, logits)
 
     @classmethod
@@ -101,14 +101,14 @@ class FeatureStatistics:
         return statistics
 
     def to(self, device: torch.device) -> FeatureStatistics:
-        """The same with sums and kept features on that device; logits stay where they are."""
+        """Return the same with sums and kept features on that device; logits stay where they are."""
         if self.total.device == device:
             return self
         sums, kept = (self.total.to(device), self.outer.to(device)), self.features.to(device)
         return self.restored(self.count, *sums, kept, self.logits if self.has_logits else None)
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
-        """The statistics of both, with this one's kept features first."""
+        """Return the statistics of both, with this one's kept features first."""
         merged = FeatureStatistics(len(self.total), self.total.device)
         merged.count = self.count + other.count
         merged.total = self.total + other.total

@@ -26,7 +26,7 @@ class Statistics(NamedTuple):
     spatial: FeatureStatistics | None = None
 
     def to(self, device: torch.device) -> Statistics:
-        """The same on that device."""
+        """Return the same on that device."""
         return Statistics(self.pooled.to(device), None if self.spatial is None else self.spatial.to(device))
 
 

@@ -119,7 +119,7 @@ class FolderStore:
 
 
 def image_problems(root: str, *suffixes: str) -> Iterator[str]:
-    """A message for each of the first three images that cannot be used by their headers, and for how many more.
+    """Return a message for each of the first three images that cannot be used by their headers, and for how many more.
 
     All must have the size of the first one that can be read.
     """

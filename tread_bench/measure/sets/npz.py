@@ -55,7 +55,7 @@ class Npz:
         return list(self._members)
 
     def in_words(self) -> str:
-        """The names of the arrays, for a message."""
+        """Return the names of the arrays, for a message."""
         rest = len(self.names) - _NAMED
         named = printable(", ".join(self.names[:_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
         return named or "nothing"
@@ -77,7 +77,7 @@ class Npz:
         return header
 
     def array(self, name: str, most_bytes: int) -> NDArray[Any]:
-        """A whole array, of at most that many bytes, with the machine's byte order."""
+        """Return a whole array, of at most that many bytes, with the machine's byte order."""
         header = self.header(name)
         if header.array_bytes > most_bytes:
             raise UserError(
@@ -168,7 +168,7 @@ def check_plain_file(path: Path) -> None:
 
 
 def npy_file(path: Path, most_bytes: int) -> NDArray[Any]:
-    """The array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
+    """Return the array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
     check_plain_file(path)
     with path.open("rb") as file:
         try:

@@ -90,7 +90,7 @@ class SampleSet:
         return self.store.batches(size, start)
 
     def picture(self, n: int) -> Tensor:
-        """The first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
+        """Return the first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
         return next(self.batches(min(n, self.count)))
 
 

@@ -39,7 +39,7 @@ def nvml_problem() -> str | None:
 
 
 def gpu_reader(device: torch.device) -> Callable[[], GpuConditions | None]:
-    """A function that reads the device's conditions at the time of the call."""
+    """Return a function that reads the device's conditions at the time of the call."""
     if device.type != "cuda" or nvml_problem() is not None:
         return lambda: None
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"

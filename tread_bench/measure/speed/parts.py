@@ -39,7 +39,7 @@ class Operator(Protocol):
 
 
 def part_of(operator: Operator) -> StepPart:
-    """The part of a step that an operator's own time belongs to, by its name and by those that called it."""
+    """Return the part of a step that an operator's own time belongs to, by its name and by those that called it."""
     caller: Operator | None = operator
     while caller is not None:
         for part, marks in _WITH_ALL_INSIDE.items():
@@ -55,7 +55,7 @@ def part_of(operator: Operator) -> StepPart:
 def step_parts(
     ready: Callable[[], Callable[[], object]], device: torch.device, steps: int = 3
 ) -> dict[StepPart, float]:
-    """The share of each part in the time of a training step under the profiler; together 1.
+    """Return the share of each part in the time of a training step under the profiler; together 1.
 
     "host" is the time in which no operator ran on the device: Python, dispatch, and launching kernels. "other
     operators" are element-wise work, norms, reductions, copies, and what the project computes in one operator.

@@ -63,7 +63,7 @@ class Baseline(_Frozen):
 
 
 def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
-    """The figures of all finished cells, by row and seed."""
+    """Return the figures of all finished cells, by row and seed."""
     return {f"{r.row} seed {r.seed}": _cell(r) for r in records if r.status == "done"}
 
 

@@ -26,7 +26,7 @@ Cells = Mapping[str, CellFigures]
 
 
 def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> list[Finding]:
-    """Every finding, cell by cell.
+    """Return every finding, cell by cell.
 
     Args:
         reasons: why a cell of the run failed, by "row seed".

@@ -28,7 +28,7 @@ def headline(findings: Sequence[Finding]) -> str:
 
 
 def junit(findings: Sequence[Finding], title: str) -> str:
-    """A test case per finding, a test suite per cell."""
+    """Return a test case per finding, a test suite per cell."""
     root = ElementTree.Element("testsuites", name=_text(title))
     for cell, members in groupby(findings, key=lambda finding: finding.cell):
         own = list(members)
@@ -75,7 +75,7 @@ def _markdown_row(f: Finding) -> str:
 
 
 def as_json(findings: Sequence[Finding], suite: str, status: int) -> str:
-    """Every finding."""
+    """Return every finding."""
     return json.dumps({"suite": suite, "exit_status": status, "findings": [asdict(f) for f in findings]}, indent=1)
 
 

@@ -43,7 +43,9 @@ class SpeedJudgement:
 
 
 def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
-    """A judgement from each cell's paired log ratios log(old / new). Raises ValueError with fewer than two pairs."""
+    """Return a judgement from each cell's paired log ratios log(old / new). Raises ValueError with fewer than two
+    pairs.
+    """
     medians = {cell: float(np.median(np.asarray(values))) for cell, values in log_ratios.items()}
     count = _resamples(len(log_ratios))
     boots = {cell: _bootstrap_medians(values, count) for cell, values in log_ratios.items()}
@@ -51,7 +53,7 @@ def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> di
 
 
 def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
-    """The same rule where the two sides are not paired: log speed-ups of an accepted run and of a new one."""
+    """Judge by the same rule where the two sides are not paired: log speed-ups of an accepted run and of a new one."""
     medians = {
         cell: float(np.median(np.asarray(new)) - np.median(np.asarray(old))) for cell, (old, new) in samples.items()
     }
@@ -110,7 +112,7 @@ def spread(log_ratios: ArrayLike) -> float:
 
 
 def is_fit(control: ArrayLike, limit: float = LIMIT) -> bool:
-    """Whether a control of a version against itself shows that the machine is quiet enough.
+    """Return whether a control of a version against itself shows that the machine is quiet enough.
 
     It is not where the spread exceeds `largest_spread` by more than chance: where the lower bound of its interval does,
     s·√((n − 1) / χ²), at `CONFIDENCE` (normal noise). Else half of all checks at exactly that spread get no verdict.
@@ -121,5 +123,5 @@ def is_fit(control: ArrayLike, limit: float = LIMIT) -> bool:
 
 
 def largest_spread(limit: float) -> float:
-    """The largest spread that pairs may have: 2 % where a loss of 3 % is to be detected, and in proportion."""
+    """Return the largest spread that pairs may have: 2 % where a loss of 3 % is to be detected, and in proportion."""
     return LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)

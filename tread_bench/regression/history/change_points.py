@@ -54,7 +54,7 @@ def noise_of(values: ArrayLike) -> float:
 
 
 def segments(values: Sequence[float], relevant: float) -> list[Segment]:
-    """The segments of a noisy series by the rule above; one segment if nothing changed. `relevant` is positive.
+    """Return the segments of a noisy series by the rule above; one segment if nothing changed. `relevant` is positive.
 
     Raises:
         ValueError: fewer than `MIN_RUNS` values.
@@ -93,7 +93,7 @@ def _spread(x: NDArray[np.float64]) -> float:
 
 
 def exact_segments(values: Sequence[float]) -> list[Segment]:
-    """The segments of a series without noise: every change is one."""
+    """Return the segments of a series without noise: every change is one."""
     cut = []
     start = 0
     for level, members in groupby(values):

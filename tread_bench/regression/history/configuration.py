@@ -25,12 +25,12 @@ _MEASURED_APART = ("metrics.similarity_", "metrics.routed_")
 
 
 def of_step(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What counts, step times and memory depend on: dotted keys and their values."""
+    """Return what counts, step times and memory depend on: dotted keys and their values."""
     return {key: value for key, value in _whole(config).items() if key.partition(".")[0] not in _AFTER_THE_STEP}
 
 
 def of_quality(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """What the trained network and its metrics depend on: dotted keys and their values."""
+    """Return what the trained network and its metrics depend on: dotted keys and their values."""
     whole = _whole(config).items()
     return {k: v for k, v in whole if k not in _CHANGES_NO_QUALITY and not k.startswith(_MEASURED_APART)}
 

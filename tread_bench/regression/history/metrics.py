@@ -39,7 +39,7 @@ class Metric:
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
     def relevant(self, level: float) -> float:
-        """The smallest step that matters."""
+        """Return the smallest step that matters."""
         return self.share * abs(level) + self.absolute
 
 
@@ -87,7 +87,9 @@ class Figure(NamedTuple):
 
 
 def figures(seeds: Sequence[Record]) -> list[Figure]:
-    """The figures of one row in one run: each the mean over its requested and finished seeds made under one context."""
+    """Return the figures of one row in one run: each the mean over its requested and finished seeds made under one
+    context.
+    """
     found: dict[tuple[str, str], dict[int, Figure]] = {}
     for record in seeds:
         for figure in _figures(record):

@@ -50,8 +50,8 @@ class LeftOut:
 
 
 def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
-    """The runs by time, and what is left out: folders that are not a run, are damaged, have no finished cell or were
-    given twice, and records that cannot be read.
+    """Return the runs by time, and what is left out: folders that are not a run, are damaged, have no finished cell or
+    were given twice, and records that cannot be read.
 
     Raises:
         UserError: no folder gives a run.

@@ -75,7 +75,7 @@ class Series:
 
 
 def series_of(runs: Sequence[Run]) -> list[Series]:
-    """Every series of a history, by suite, row (as the first run has them) and metric."""
+    """Return every series of a history, by suite, row (as the first run has them) and metric."""
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[int, Figure]]]] = {}
     for place, run in enumerate(runs):
         for row, seeds in _rows(run).items():

@@ -39,7 +39,7 @@ class Timings:
         return ratios
 
     def middle(self, row: str, is_new: bool) -> float:
-        """The median step time of one version, in ms."""
+        """Return the median step time of one version, in ms."""
         times = sorted(times[row] for which, times in self.windows if which == is_new)
         return times[self.pairs // 2]
 
@@ -69,7 +69,7 @@ def _is_any_open(timings: Timings) -> bool:
 
 
 def findings(timings: Timings, disturbed: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
-    """A finding per row; where the control shows noise, or windows were `disturbed`, the row gets no verdict.
+    """Return a finding per row; where the control shows noise, or windows were `disturbed`, the row gets no verdict.
 
     Args:
         disturbed: what happened to the device while a row was timed, one text per disturbed window.

@@ -28,7 +28,7 @@ def checkout() -> Path:
 
 
 def commit_of(ref: str, root: Path) -> str:
-    """The commit behind a git reference. Raises UserError."""
+    """Return the commit behind a git reference. Raises UserError."""
     found = subprocess.run(
         ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"],
         cwd=root,
@@ -41,7 +41,7 @@ def commit_of(ref: str, root: Path) -> str:
 
 
 def export(commit: str, root: Path, folder: Path) -> Path:
-    """The files of a commit, in `folder`."""
+    """Write the files of a commit into `folder`; return it."""
     archive = subprocess.run(["git", "archive", commit], cwd=root, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")
@@ -49,7 +49,7 @@ def export(commit: str, root: Path, folder: Path) -> Path:
 
 
 def build(source: Path, home: Path) -> Path:
-    """The Python of a new environment that has `source` installed and everything else from this one.
+    """Return the Python of a new environment that has `source` installed and everything else from this one.
 
     Raises:
         UserError: it cannot be installed, with pip's last lines.

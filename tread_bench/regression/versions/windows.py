@@ -69,7 +69,7 @@ def step_times(version: Version, subject: Subject, folder: Path, steps: int = LE
 
 
 def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
-    """The overrides of a window's suite."""
+    """Return the overrides of a window's suite."""
     return [*_BRIEF, f"timing.pairs={steps}", *overrides]
 
 
@@ -88,7 +88,7 @@ def _run(command: Sequence[str]) -> tuple[int, str]:
 
 
 def steps_for(times: Mapping[str, float]) -> int:
-    """How many steps a window has, by step times in ms that were measured first."""
+    """Return how many steps a window has, by step times in ms that were measured first."""
     return min(max(LEAST_STEPS, math.ceil(WINDOW_MS / min(times.values(), default=WINDOW_MS))), MOST_STEPS)
 
 

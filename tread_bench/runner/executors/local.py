@@ -98,7 +98,7 @@ class Gpus:
         self.most = max(1, math.ceil(workers / len(names))) if names else 0
 
     def take(self, count: int) -> tuple[str, ...] | None:
-        """The least used `count` of them, or None while so many are not free."""
+        """Return the least used `count` of them, or None while so many are not free."""
         free = [name for name, users in sorted(self.users.items(), key=lambda item: item[1]) if users < self.most]
         if len(free) < count:
             return None

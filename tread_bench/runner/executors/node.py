@@ -9,7 +9,7 @@ from tread_bench.runner.executors.tasks import Ended, Task, run_one
 
 
 def end_of(task: Task) -> Ended:
-    """How its process ended. It sees the GPUs that the scheduler gave to this one."""
+    """Return how its process ended. It sees the GPUs that the scheduler gave to this one."""
     main = sys.modules["__main__"]
     main.__spec__ = None  # with these two, a child would import the script that this process was started as
     vars(main).pop("__file__", None)

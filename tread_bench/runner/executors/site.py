@@ -27,7 +27,9 @@ class Site:
         return Task(key, function, arguments, log, reports, self.limits.limit_s, self.cpus, self.gpus)
 
     def end_of(self, task: Task) -> Ended:
-        """The end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be used."""
+        """Return the end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be
+        used.
+        """
         ended = run_one(task, self.executor, self.limits.retries)
         check_there(task.log.parent)
         if ended.disk:

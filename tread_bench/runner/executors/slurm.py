@@ -110,7 +110,7 @@ class _Jobs:
         return jobs
 
     def ended(self, handle: _Job) -> Ended | None:
-        """What the job has left as its result; a lost job may still be queued again, and then resumes."""
+        """Return what the job has left as its result; a lost job may still be queued again, and then resumes."""
         ended = _reported(handle) if handle.job.paths.result_pickle.exists() else None
         if ended is not None and not ended.lost:
             return ended
@@ -167,7 +167,7 @@ class _Queue:
 
 
 def longest_job_minutes() -> float:
-    """What the jobs' partition allows; a job that requests more would wait forever."""
+    """Return what the jobs' partition allows; a job that requests more would wait forever."""
     return min(map(_minutes, _of_partition("%l")), default=math.inf)
 
 

@@ -82,7 +82,7 @@ class Executor(Protocol):
         ...
 
     def may_have_gpus(self) -> bool:
-        """Whether a task that requests GPUs may get some, as far as is known here.
+        """Return whether a task that requests GPUs may get some, as far as is known here.
 
         Raises:
             UserError: there is no such cluster.
@@ -97,12 +97,12 @@ class Executor(Protocol):
         ...
 
     def sized(self, numerics: RunNumerics) -> Executor:
-        """The same for a run with these numerical choices, which say how many threads and GPUs there are."""
+        """Return the same for a run with these numerical choices, which say how many threads and GPUs there are."""
         ...
 
 
 def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
-    """The end of one task, which is started again if it was lost."""
+    """Return the end of one task, which is started again if it was lost."""
     for _ in range(1 + retries):
         with closing(executor([task])) as events:
             ended = next(event for event in events if isinstance(event, Ended))

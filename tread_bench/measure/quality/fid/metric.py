@@ -104,7 +104,7 @@ def _product(root: Tensor, covariance: Tensor) -> Tensor:
 
 
 def at_least_zero(distance: float) -> float:
-    """The distance; rounding can give slightly less than 0."""
+    """Return the distance; rounding can give slightly less than 0."""
     return 0.0 if distance < 0 else distance
 
 

@@ -47,7 +47,7 @@ def _fingerprint() -> str:
 
 
 def blocks_of(channels: int) -> tuple[int, int]:
-    """How many blocks of channels, and how many vectors are in each: as few as hold them all."""
+    """Return how many blocks of channels, and how many vectors are in each: as few as hold them all."""
     blocks = -(-channels // WIDEST)
     return blocks, -(-channels // (blocks * VECTOR))
 
@@ -76,12 +76,12 @@ def _spread(kernel: Kernel, items: int, *arguments: object) -> None:
 
 
 def arrays(*tensors: torch.Tensor) -> list[np.ndarray]:
-    """The same memory."""
+    """Return the same memory."""
     return [tensor.detach().numpy() for tensor in tensors]
 
 
 def real_of(x: torch.Tensor) -> type:
-    """The scalar type of a tensor in float32 or float64."""
+    """Return the scalar type of a tensor in float32 or float64."""
     return np.float32 if x.dtype is torch.float32 else np.float64
 
 

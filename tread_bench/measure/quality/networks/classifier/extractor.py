@@ -23,12 +23,14 @@ from tread_bench.measure.quality.networks.classifier.network import (
 
 
 def open_digits_classifier(options: DigitsClassifierOptions, shape: tuple[int, int]) -> Extractor:
-    """The one whose weights ship with this package. Raises UserError."""
+    """Return the one whose weights ship with this package. Raises UserError."""
     return open_classifier(DIGITS_WEIGHTS, shape)
 
 
 def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, int]) -> Extractor:
-    """The one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises UserError."""
+    """Return the one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises
+    UserError.
+    """
     network = ClassifierFeatures(options.name, GLYPHS_WEIGHTS)
     if (channels := shape[0]) != network.spec.channels:
         raise UserError(f"{options.name} takes grey images, the data have {channels} channels: {GIVE_WEIGHTS}")
@@ -37,14 +39,14 @@ def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, i
 
 
 def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Extractor:
-    """One of `tread-bench features`. Raises UserError."""
+    """Return one of `tread-bench features`. Raises UserError."""
     if options.weights is None:
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.extractor_weights")
     return open_classifier(options.weights, shape)
 
 
 def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
-    """A network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
+    """Return a network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
     network = ClassifierFeatures(TRAINED_CLASSIFIER.name, path)
     spec = network.spec
     if shape and shape != (spec.channels, spec.image_size):

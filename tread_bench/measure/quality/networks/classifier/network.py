@@ -62,14 +62,14 @@ class Classifier(nn.Module):
 
 
 def classifier_file(classifier: Classifier, about: dict[str, Any]) -> bytes:
-    """A safetensors file of the weights, the architecture and `about`, which says how they were trained."""
+    """Return a safetensors file of the weights, the architecture and `about`, which says how they were trained."""
     one_entry = json.dumps({**about, "spec": classifier.spec.model_dump()})  # safetensors writes several in any order
     tensors = {name: tensor.contiguous() for name, tensor in classifier.state_dict().items()}
     return save(tensors, {"about": one_entry})
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
-    """The network in a `classifier_file`, in evaluation mode, and the file's other entries. Raises UserError."""
+    """Return the network in a `classifier_file`, in evaluation mode, and the file's other entries. Raises UserError."""
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["about"])

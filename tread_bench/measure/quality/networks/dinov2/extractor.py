@@ -76,7 +76,7 @@ def resized(pixels: Tensor, resize: Resize) -> Tensor:
 
 
 def build(options: DinoV2Options, shape: tuple[int, int]) -> Extractor:
-    """The network with the weights that the options name. Raises UserError."""
+    """Return the network with the weights that the options name. Raises UserError."""
     if options.weights is None:
         key = f"metrics.extractor: {{name: {options.name}, weights: FILE}}"
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set {key}")
@@ -124,7 +124,8 @@ def _loaded(name: str, tensors: Mapping[str, Tensor]) -> nn.Module:
 
 
 def interpolated(table: Tensor, grid: int) -> Tensor:
-    """A table of positions (1, 1 + side², d) for a grid of patches: (1, 1 + grid², d), with the class token's first.
+    """Return a table of positions (1, 1 + side², d) for a grid of patches: (1, 1 + grid², d), with the class token's
+    first.
 
     As DINOv2's released code interpolates (`interpolate_pos_encoding`): bicubic, without antialiasing, by the factor
     (grid + 0.1) / side. timm's own differs: it antialiases, and has no offset. Raises ValueError.

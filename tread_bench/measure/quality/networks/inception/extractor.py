@@ -45,7 +45,7 @@ class Inception(FeatureExtractorInceptionV3):
 
 
 def build(options: InceptionOptions, shape: tuple[int, int]) -> Extractor:
-    """The network with the weights that the options name. Raises UserError."""
+    """Return the network with the weights that the options name. Raises UserError."""
     if options.weights is None:
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.inception_weights")
     return open_inception(options.weights)
