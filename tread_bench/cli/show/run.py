@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.markup import escape
 from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
@@ -124,4 +123,4 @@ def _print_table(records: list[Record], plan: Plan) -> None:
             table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
         console.print(table)
     for decision in decisions_of(records, len(plan.cells), is_smoke):
-        console.print(f"[bold]{escape(decision['sentence'])}[/bold]")
+        console.print(decision["sentence"], style="bold")
