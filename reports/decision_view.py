@@ -48,6 +48,7 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
 
 def strip(decision: Decision, places: int) -> list[Mark]:
     """Return the tests in their order, on one scale that includes 0; `places` are the decimals of an FID."""
+    # The scale.
     ends = [0.0]
     for test in decision.tests:
         ends += _ends(test.difference)
@@ -57,6 +58,7 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     def place(value: float | None) -> float | None:
         return None if value is None else round(4 + 92 * (value - start) / width, 2)
 
+    # Each test on it.
     marks = []
     for test in decision.tests:
         found = test.difference

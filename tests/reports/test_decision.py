@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -221,6 +222,12 @@ SENTENCES = {
 def test_a_decision_is_one_sentence_of_at_most_twenty_words(said):
     assert sentence(SENTENCES[said]) == said and len(said.split()) <= 20
     assert sentence(SENTENCES[said], is_over=False) == f"So far: {said}"
+
+
+def test_a_reference_of_another_name_is_named():
+    tests = [replace(test, other="base") for test in decided(Choice.ROUTE).tests]
+    said = sentence(replace(decided(Choice.ROUTE), tests=tuple(tests)))
+    assert "better than base" in said and "dense" not in said
 
 
 def test_the_strip_has_one_scale_around_zero():
