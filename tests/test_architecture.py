@@ -36,7 +36,7 @@ LIGHT = (
     "tread_bench.suite.plan",
     "tread_bench.suite.load",
     "tread_bench.runner.folder",
-    "tread_bench.reports.page",
+    "tread_bench.reports.page.run",
 )
 CONTRACTS = {
     contract["id"]: contract["name"]
@@ -93,7 +93,7 @@ ACROSS = [
     ("tread_bench/reports/__init__.py", "import torch", "torch-free"),
     ("tread_bench/reports/__init__.py", "import tread_bench.runner.runner", "reports"),
     ("tread_bench/cell/run.py", "import tread_bench.backbones.dit.network", "engine"),
-    ("tread_bench/runner/runner.py", "import tread_bench.reports.page", "engine"),
+    ("tread_bench/runner/runner.py", "import tread_bench.reports.page.run", "engine"),
     ("tread_bench/backbones/dit/network.py", "import tread_bench.runner.folder", "beside"),
     ("tread_bench/data/source.py", "import tread_bench.runner.folder", "beside"),
 ]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot
 
-from tread_bench.reports import page
+from tread_bench.reports.page import run as page
 from tread_bench.runner.executors import local
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.md"

@@ -61,7 +61,7 @@ class Results:
         Units and definitions are those of docs/methods/results-csv.md. Missing values are NA; a cell without an
         evaluation, such as one that failed, has one row.
         """
-        from tread_bench.reports.tables import results_frame
+        from tread_bench.reports.tables.tables import results_frame
 
         return results_frame(self.records, self.plan.smoke)
 

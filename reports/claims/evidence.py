@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from tread_bench.reports.claims.controls import beside, instead_of_routing
 from tread_bench.reports.claims.decision import Candidate, Decision, Sides, decide
-from tread_bench.reports.controls import beside, instead_of_routing
-from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.row import Row
-from tread_bench.reports.verdict import ranked_candidates
+from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.claims.verdict import ranked_candidates
+from tread_bench.reports.rows.row import Row
 
 
 def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:

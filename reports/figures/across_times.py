@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
-from tread_bench.reports import requested
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
@@ -25,8 +24,9 @@ from tread_bench.reports.figures.panels import (
     style_map,
 )
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.numbers import DASH, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, number
 
 Pair = tuple[float, float]
 Adjacent = dict[Pair, NDArray[np.float64]]  # two neighbouring times -> (L,) cosines

@@ -9,11 +9,11 @@ from typing import Any
 from matplotlib.colors import Normalize
 
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, against_best, mean_interval
-from tread_bench.reports.equal_cost import AtEqualCost
+from tread_bench.reports.claims.equal_cost import AtEqualCost
+from tread_bench.reports.claims.verdict import outcome
 from tread_bench.reports.figures.drawing import tones
 from tread_bench.reports.figures.style import BETTER, DIVERGING, MUTED, WORSE
-from tread_bench.reports.row import Row
-from tread_bench.reports.verdict import outcome
+from tread_bench.reports.rows.row import Row
 
 
 @dataclass(frozen=True)

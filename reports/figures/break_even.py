@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tread_bench.reports.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
+from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
-from tread_bench.reports.numbers import number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import number
 
 
 def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:

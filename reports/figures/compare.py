@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.reports.compare import Change, Difference
+from tread_bench.reports.claims.compare import Change, Difference
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest, words
 from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Picture, clean
-from tread_bench.reports.numbers import decimals
+from tread_bench.reports.text.numbers import decimals
 
 _COLOURS: dict[Change, str] = {"lower": BETTER, "higher": WORSE}
 _LINE, _TOP, _BOTTOM = 0.25, 0.3, 0.5  # inches

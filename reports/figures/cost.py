@@ -11,14 +11,15 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
-from tread_bench.reports import equal_cost, requested
-from tread_bench.reports.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
+from tread_bench.reports.claims import equal_cost
+from tread_bench.reports.claims.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import grid, logarithmic
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
-from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, number, scaled_macs
 
 _SECONDS = (
     "Seconds are iterations times a step, which is the dense step over the row’s speed-up, timed alone, and the wait "

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.depths import Line, lines_of
+from tread_bench.reports.claims.depths import Line, lines_of
+from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright, words
 from tread_bench.reports.figures.style import MUTED, RULE, Picture, clean
-from tread_bench.reports.numbers import decimals, number
-from tread_bench.reports.published import depths_note, published_depths, stands_beside_published
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, number
 
 
 def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:

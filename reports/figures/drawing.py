@@ -11,10 +11,10 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
+from tread_bench.reports.claims.verdict import outcome
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE
-from tread_bench.reports.numbers import DASH, interval, number
-from tread_bench.reports.row import Row
-from tread_bench.reports.verdict import outcome
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, interval, number
 
 GRID_COLUMNS = 3
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tread_bench.core.stored.evaluations import EvaluatedFigure, SetEvaluation
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, Picture, clean, row_key
-from tread_bench.reports.numbers import decimals, number
+from tread_bench.reports.text.numbers import decimals, number
 
 DRAWN_CLASSES = 24  # more are in the table alone
 _INFINITY = "∞"

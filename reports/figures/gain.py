@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.depths import lines_of as depth_lines
+from tread_bench.reports.claims.depths import lines_of as depth_lines
+from tread_bench.reports.claims.published import gain_note, published_gain
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, tone, tones, words
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, decimals, millions, number
-from tread_bench.reports.published import gain_note, published_gain
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture, what_differs
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, millions, number
 
 _LINE = 0.3  # inches
 _BETWEEN = 0.12

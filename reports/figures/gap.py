@@ -22,8 +22,8 @@ from tread_bench.core.stored.records import RoutedFigures
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright
 from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, decimals, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, number
 
 PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Krause et al. 2026)
 _RINGS = {"strong": "o", "weak": "s"}  # branch -> the mark around its rate

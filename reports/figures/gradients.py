@@ -16,8 +16,8 @@ from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import Panels, drawn_of, panels
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
-from tread_bench.reports.numbers import DASH, decimals, interval, names, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number
 
 _IN_WORDS = 3  # rows
 

@@ -8,14 +8,14 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.reports import requested
+from tread_bench.reports.claims.guidance import Checkpoint, checkpoints, fid_of
+from tread_bench.reports.claims.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, cells, grid, logarithmic, upright
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
-from tread_bench.reports.guidance import Checkpoint, checkpoints, fid_of
-from tread_bench.reports.numbers import DASH, decimals, number
-from tread_bench.reports.published import guidance_note, published_guidance, stands_beside_published
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, number
 
 _IN_LEGEND = 2
 _ASIDE = 0.012  # of scale, between two rules, so that their intervals do not hide each other

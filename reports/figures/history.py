@@ -14,8 +14,8 @@ from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
-from tread_bench.reports.numbers import DASH, decimals, number, plural
-from tread_bench.reports.tables import flat
+from tread_bench.reports.tables.tables import flat
+from tread_bench.reports.text.numbers import DASH, decimals, number, plural
 
 _WIDTH = 9.6  # inches
 _LEFT = 0.75

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import words
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, marks_of
-from tread_bench.reports.numbers import DASH, decimals, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, number
 
 _FEWEST = 4  # placements of one rate that make a map
 _MOST_RATES = 3

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture
+from tread_bench.reports.claims.published import methods_note, published_method, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, words
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, decimals, millions, names, number
-from tread_bench.reports.published import methods_note, published_method, stands_beside_published
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals, millions, names, number
 
 _LINE = 0.34  # inches
 _MOST = 30  # rows in the picture

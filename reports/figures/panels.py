@@ -14,10 +14,10 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import MUTED, SURFACE, clean, mark
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
 
 SHOWN = 18  # panels in a picture
 _COLUMNS = 6

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tread_bench.reports import requested
-from tread_bench.reports.break_even import is_about_speed
-from tread_bench.reports.equal_cost import equal_costs
+from tread_bench.reports.claims.break_even import is_about_speed
+from tread_bench.reports.claims.equal_cost import equal_costs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
 from tread_bench.reports.figures.bases import Basis, bases
@@ -28,7 +27,8 @@ from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
 from tread_bench.reports.figures.step_parts import step_parts
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]

@@ -11,21 +11,21 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import cells, dot
-from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
-from tread_bench.reports.numbers import decimals, interval, number
-from tread_bench.reports.published import (
+from tread_bench.reports.claims.published import (
     placement_difference,
     placement_note,
     several_routes_note,
     stands_beside_published,
 )
-from tread_bench.reports.row import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.bases import Basis
+from tread_bench.reports.figures.drawing import cells, dot
+from tread_bench.reports.figures.panels import drawn_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, number
 
 _ROW_HEIGHT = 0.29  # inches
 _MOST = 30  # rows in the picture

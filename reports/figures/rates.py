@@ -10,13 +10,13 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.reports import requested
+from tread_bench.reports.claims.published import published_rates, rates_note, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, grid, upright
 from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
-from tread_bench.reports.numbers import decimals, number
-from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, number
 
 _MOST = 12  # lines in the picture
 

@@ -11,16 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tread_bench.core.numbers.schedule import routed_steps, routing_share
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture
+from tread_bench.reports.claims.published import finetune_note, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, decimals
-from tread_bench.reports.published import finetune_note, stands_beside_published
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, decimals
 
 _STRIP = 0.26  # inches
 _STEPS = 400  # places along a strip

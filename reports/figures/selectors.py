@@ -13,8 +13,8 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
-from tread_bench.reports.numbers import decimals, interval, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, number
 
 _COLUMNS = 4
 

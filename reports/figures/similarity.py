@@ -21,8 +21,8 @@ from tread_bench.reports.figures.panels import (
     style_map,
 )
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.numbers import DASH, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, number
 
 Matrix = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import speed_up, style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, RULE, WORSE, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import DASH, number
 
 _LINE = 0.3  # inches
 _MOST = 30  # rows in the picture

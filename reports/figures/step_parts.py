@@ -14,8 +14,8 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import COLOURS, INK, MUTED, Picture, clean, marks_of
-from tread_bench.reports.numbers import number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import number
 
 _LINE = 0.36  # inches
 _MOST = 30  # rows in the picture

@@ -26,11 +26,11 @@ from tread_bench.core.stored.records import (
     StepPart,
     TimingFigures,
 )
-from tread_bench.reports import page
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.pictures import ON_BASES
 from tread_bench.reports.figures.style import Picture, theme
-from tread_bench.reports.row import Row
+from tread_bench.reports.page import run as page
+from tread_bench.reports.rows.row import Row
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)

@@ -19,7 +19,7 @@ from synthetic_records import (
 from tread_bench.core.stored.records import Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.tables import comparison
+from tread_bench.reports.tables.tables import comparison
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))

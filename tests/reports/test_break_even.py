@@ -6,12 +6,12 @@ import pytest
 from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, render, timing
 
 from tread_bench.core.stored.records import Record
-from tread_bench.reports import break_even
-from tread_bench.reports.architectures import side_by_side
-from tread_bench.reports.comparison import comparison
+from tread_bench.reports.claims import break_even
 from tread_bench.reports.figures.break_even import break_even as draw
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.page import _verdict
+from tread_bench.reports.page.run import _verdict
+from tread_bench.reports.rows.architectures import side_by_side
+from tread_bench.reports.rows.comparison import comparison
 
 FAMILIES = {"DiT": "DiT (depth 12, hidden 32, heads 2, patch 2)", "DRWKV": "DRWKV (depth 12, hidden 32, patch 2)"}
 ROUTES = {0.25: "2:8@0.25", 0.5: "2:8@0.5"}

@@ -19,8 +19,8 @@ from tread_bench.core.numbers.statistics import LEVEL
 from tread_bench.core.stored.destinations import MARKER
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import DataFile
-from tread_bench.reports.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
-from tread_bench.reports.compare_page import compared, sentences, write
+from tread_bench.reports.claims.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
+from tread_bench.reports.page.compare import compared, sentences, write
 from tread_bench.runner.sources import read_run
 
 TWO = {name: STUDY[name] for name in ("dense", "2:8", "0:10")}

@@ -16,8 +16,8 @@ from test_equal_cost import ROUTED_END, SMALL_END, budget_row, cost, dense, of_s
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
 from tread_bench.reports.claims.evidence import decisions
-from tread_bench.reports.comparison import comparison
-from tread_bench.reports.decision_view import documents, sentence, strip
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.text.decision import documents, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
 NOISE = (0.3, -0.5, 0.1, 0.2, -0.1)

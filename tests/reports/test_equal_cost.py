@@ -14,12 +14,12 @@ from synthetic_records import cost, evaluation, failed, record, study, timing, w
 
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
-from tread_bench.reports.curves import Curve
-from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
-from tread_bench.reports.family_verdict import scope, statements, summary
-from tread_bench.reports.table_view import comparison_view, published
-from tread_bench.reports.tables import as_csv, comparison, results_frame
-from tread_bench.reports.verdict import answers
+from tread_bench.reports.claims.curves import Curve
+from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
+from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.verdict import answers
+from tread_bench.reports.tables.tables import as_csv, comparison, results_frame
+from tread_bench.reports.tables.view import comparison_view, published
 
 ROUTE = "2:8@0.5"
 DENSE_STEP, ROUTED_STEP = cost("").train_step_macs, cost(ROUTE).train_step_macs

@@ -8,12 +8,12 @@ from synthetic_records import study
 from synthetic_studies import drawn, equal_cost, methods
 
 from tread_bench.core.numbers.statistics import LEVEL
-from tread_bench.reports.equal_cost import equal_costs
+from tread_bench.reports.claims.equal_cost import equal_costs
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.drawing import words
 from tread_bench.reports.figures.style import MUTED, theme
-from tread_bench.reports.tables import comparison
+from tread_bench.reports.tables.tables import comparison
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from tread_bench.core.stored.evaluations import (
     by_reason,
 )
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.evaluation_page import Grid, cautions, sentences, write_evaluation_page
 from tread_bench.reports.figures.evaluation import DRAWN_CLASSES, pictures_of
+from tread_bench.reports.page.evaluation import Grid, cautions, sentences, write_evaluation_page
 
 LIMIT, SLOPE = 7.5, 21_000.0  # of the fit: its value at infinitely many images, and how it depends on 1 / images
 MISSING = "feature network dinov2: its weights are not in /weights <b>: put dinov2_vitl14_pretrain.pth there"

@@ -28,6 +28,8 @@ from synthetic_records import (
     timing,
 )
 
+from tread_bench.reports.claims.published import placement_difference
+from tread_bench.reports.claims.verdict import against_reference
 from tread_bench.reports.figures.across_times import across_times, adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.drawing import logarithmic, tone, tones
@@ -48,9 +50,7 @@ from tread_bench.reports.figures.style import (
     row_key,
     theme,
 )
-from tread_bench.reports.published import placement_difference
-from tread_bench.reports.tables import comparison
-from tread_bench.reports.verdict import against_reference
+from tread_bench.reports.tables.tables import comparison
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ from synthetic_records import (
 
 from tread_bench.cli.show.run import _print_table
 from tread_bench.core.stored.records import DataFile
-from tread_bench.reports.cautions import SMOKE_RUN, disturbed_timing
+from tread_bench.reports.claims.cautions import SMOKE_RUN, disturbed_timing
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
-from tread_bench.reports.tables import comparison
+from tread_bench.reports.page.samples import SAMPLE_BUDGET_BYTES
+from tread_bench.reports.tables.tables import comparison
 from tread_bench.suite.load import find_suite, load_suite
 from tread_bench.suite.plan import Plan
 

@@ -18,9 +18,9 @@ from synthetic_runs import write_run
 
 from tests.command_line import tread_bench
 from tread_bench.core.stored.destinations import MARKER
-from tread_bench.reports.comparison import comparison
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.tables.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
 
 
 @pytest.fixture(scope="module")

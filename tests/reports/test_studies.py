@@ -11,9 +11,9 @@ import synthetic_studies as made
 from synthetic_records import DRAWN, NOTHING_MEASURED, drawn_alone, evaluation, record, render, study
 from synthetic_studies import STUDIES, drawn
 
-from tread_bench.reports import contrasts, depths, guidance, requested
-from tread_bench.reports.architectures import by_architecture, side_by_side
-from tread_bench.reports.family_verdict import scope, statements, summary
+from tread_bench.reports.claims import contrasts, depths, guidance
+from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.verdict import answers
 from tread_bench.reports.figures.depths import depths as draw_depths
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
@@ -25,9 +25,10 @@ from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates as draw_rates
 from tread_bench.reports.figures.schedule import schedules
-from tread_bench.reports.table_view import comparison_view
-from tread_bench.reports.tables import comparison, results_frame
-from tread_bench.reports.verdict import answers
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture, side_by_side
+from tread_bench.reports.tables.tables import comparison, results_frame
+from tread_bench.reports.tables.view import comparison_view
 
 OWN = {
     "selection_rate": {"rates"},

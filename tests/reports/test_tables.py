@@ -23,10 +23,10 @@ from synthetic_records import (
 )
 
 from tread_bench.core.stored.records import Evaluation
-from tread_bench.reports.architectures import side_by_side
-from tread_bench.reports.columns import COLUMNS
-from tread_bench.reports.table_view import comparison_view
-from tread_bench.reports.tables import comparison, results_frame, write_csv
+from tread_bench.reports.rows.architectures import side_by_side
+from tread_bench.reports.tables.columns import COLUMNS
+from tread_bench.reports.tables.tables import comparison, results_frame, write_csv
+from tread_bench.reports.tables.view import comparison_view
 
 CONTRACT = """
 cell, suite, backbone, family, method, routes, rate, selector, guidance, guidance_scale, seed, iteration, status,

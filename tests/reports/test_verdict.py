@@ -12,13 +12,13 @@ from synthetic_records import FAMILIES, architectures, evaluation, failed, of_fa
 
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval
-from tread_bench.reports.architectures import side_by_side
-from tread_bench.reports.comparison import fids_against_best
-from tread_bench.reports.family_verdict import scope, statements, summary
-from tread_bench.reports.numbers import interval
-from tread_bench.reports.table_view import comparison_view
-from tread_bench.reports.tables import comparison
-from tread_bench.reports.verdict import answers, detectable, smallest_difference
+from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.verdict import answers, detectable, smallest_difference
+from tread_bench.reports.rows.architectures import side_by_side
+from tread_bench.reports.rows.comparison import fids_against_best
+from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.tables.view import comparison_view
+from tread_bench.reports.text.numbers import interval
 
 
 def said(records):

@@ -15,7 +15,7 @@ from tread_bench.cli.show.check import show_check
 from tread_bench.cli.show.clean import clean_folder
 from tread_bench.core.errors import UserError
 from tread_bench.regression.history.runs import read_runs
-from tread_bench.reports.page import render
+from tread_bench.reports.page.run import render
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of

@@ -22,7 +22,7 @@ from tread_bench.core.stored.documents import EXPORTED
 from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline.baseline import read_baseline
-from tread_bench.reports.document import write_pictures
+from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.check import Outputs
 from tread_bench.services.export import export_run
 from tread_bench.services.features import train_features

@@ -27,8 +27,7 @@ from tread_bench.data.latents.family import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
-from tread_bench.reports.comparison import comparison
-from tread_bench.reports.published import (
+from tread_bench.reports.claims.published import (
     depths_note,
     gain_note,
     methods_note,
@@ -36,7 +35,8 @@ from tread_bench.reports.published import (
     published_fid,
     rates_note,
 )
-from tread_bench.reports.table_view import comparison_view
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.tables.view import comparison_view
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell

@@ -25,9 +25,9 @@ def compare_runs(paths: Sequence[Path], out: Path, tables: Path | None) -> str:
     claim_folders("tread-bench compare", {"--out": out, "--tables": tables})
 
     # What they say.
-    from tread_bench.reports.compare import Run
-    from tread_bench.reports.compare_page import compared, write
-    from tread_bench.reports.document import write_export
+    from tread_bench.reports.claims.compare import Run
+    from tread_bench.reports.page.compare import compared, write
+    from tread_bench.reports.page.document import write_export
 
     names = _names([source.path for source in sources])
     runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]

@@ -12,8 +12,8 @@ from tread_bench.runner.sources import read_run
 
 def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes; `planned` is the number of the run's cells."""
-    from tread_bench.reports.comparison import comparison
-    from tread_bench.reports.decision_view import documents
+    from tread_bench.reports.rows.comparison import comparison
+    from tread_bench.reports.text.decision import documents
 
     return documents(comparison(records, is_smoke), is_over=len(records) >= planned)
 

@@ -131,8 +131,8 @@ def _effect(difference: float, spread: float) -> float:
 
 def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measured]:
     """The spreads of those rows that a run or an export has too, by name. Raises UserError where it has none."""
-    from tread_bench.reports.comparison import comparison
-    from tread_bench.reports.equal_cost import equal_costs
+    from tread_bench.reports.claims.equal_cost import equal_costs
+    from tread_bench.reports.rows.comparison import comparison
 
     # The rows of the run.
     source = read_run(run)

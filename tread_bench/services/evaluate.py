@@ -51,7 +51,7 @@ from tread_bench.suite.plan import digest
 from tread_bench.suite.yaml import read_yaml
 
 if TYPE_CHECKING:
-    from tread_bench.reports.evaluation_page import Grid
+    from tread_bench.reports.page.evaluation import Grid
 
 DOCUMENT = "evaluation.json"
 DEFAULT_PROTOCOL: ProtocolName = "adm"
@@ -415,7 +415,7 @@ def _warnings(sets: SetRequest) -> list[str]:
 
 def write_evaluation(evaluation: SetEvaluation, opened: Opened, out: Path) -> None:
     """Write evaluation.json, and index.html with its pictures, into a folder that is there. Raises UserError."""
-    from tread_bench.reports.evaluation_page import write_evaluation_page
+    from tread_bench.reports.page.evaluation import write_evaluation_page
 
     images = opened.sets.reference.images
     with disk_errors_reported(out):
@@ -425,7 +425,7 @@ def write_evaluation(evaluation: SetEvaluation, opened: Opened, out: Path) -> No
 
 def _grid(images: SampleSet) -> Grid:
     """The first images of a set in rows of ten, as many as a page can embed."""
-    from tread_bench.reports.evaluation_page import Grid
+    from tread_bench.reports.page.evaluation import Grid
 
     height, width = images.shape[1:]
     factor = math.ceil(max(height, width) / _GRID_SIDE)

@@ -10,7 +10,7 @@ from typing import Any
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs
 from tread_bench.regression.history.series import Series, series_of
-from tread_bench.reports.history import render
+from tread_bench.reports.page.history import render
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.services.display import note
 

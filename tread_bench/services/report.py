@@ -39,7 +39,7 @@ def render_report(root: Path, out: Path | None = None, tables: Path | None = Non
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)
     _tell_left_out(unreadable)
-    from tread_bench.reports.page import render
+    from tread_bench.reports.page.run import render
 
     # Nothing of the user's is replaced.
     if out is None:
@@ -55,7 +55,7 @@ def render_report(root: Path, out: Path | None = None, tables: Path | None = Non
 
 
 def _report_export(path: Path, out: Path, tables: Path | None) -> str:
-    from tread_bench.reports.page import render
+    from tread_bench.reports.page.run import render
     from tread_bench.runner.export import read_export
 
     export = read_export(path)

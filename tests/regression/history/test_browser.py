@@ -8,7 +8,7 @@ from synthetic_runs import two_changes, write_history
 from tests.browser_view import DESKTOP, PHONE, fits
 from tread_bench.regression.history.runs import LeftOut, read_runs
 from tread_bench.regression.history.series import series_of
-from tread_bench.reports.history import render
+from tread_bench.reports.page.history import render
 
 
 @pytest.fixture(scope="module")

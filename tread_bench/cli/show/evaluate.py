@@ -11,8 +11,8 @@ from rich.table import Table
 from tread_bench.cell.numerics import keep_freed_memory
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.stored.evaluations import SetEvaluation, by_reason
-from tread_bench.reports.evaluation_page import cautions, interval_text, value_text
-from tread_bench.reports.numbers import DASH
+from tread_bench.reports.page.evaluation import cautions, interval_text, value_text
+from tread_bench.reports.text.numbers import DASH
 from tread_bench.services.evaluate import EvaluateRequest, evaluate_request
 
 REFUSED = 1  # exit status: something that was named has no figure

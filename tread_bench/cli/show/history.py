@@ -14,7 +14,7 @@ from tread_bench.cli.show.console import stdout_console
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Series
-from tread_bench.reports.history import ChangeLine, change_lines, headline, notes
+from tread_bench.reports.page.history import ChangeLine, change_lines, headline, notes
 from tread_bench.services.history import history_of
 
 LEFT_OUT = 3  # exit status: part of what was given was left out

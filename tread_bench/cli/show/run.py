@@ -69,7 +69,7 @@ def _all_there(done: Done) -> str:
 
 def _as_json(done: Done) -> dict[str, Any]:
     """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
-    from tread_bench.reports.tables import results_frame
+    from tread_bench.reports.tables.tables import results_frame
 
     records, plan = done.result.records, done.plan
     frame = results_frame(records, plan.is_smoke).astype(object)
@@ -105,9 +105,9 @@ def _again(failed: list[Record]) -> str:
 
 def _print_table(records: list[Record], plan: Plan) -> None:
     """The main table of the comparison on stdout, for each group of rows that may be ranked together; the decisions."""
-    from tread_bench.reports.cautions import of_smoke_run
-    from tread_bench.reports.comparison import comparison
-    from tread_bench.reports.table_view import comparison_view
+    from tread_bench.reports.claims.cautions import of_smoke_run
+    from tread_bench.reports.rows.comparison import comparison
+    from tread_bench.reports.tables.view import comparison_view
 
     console = stdout_console()
     is_smoke = plan.is_smoke

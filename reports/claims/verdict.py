@@ -10,13 +10,13 @@ from itertools import groupby
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
-from tread_bench.reports import requested
-from tread_bench.reports.comparison import Standing, concluded, fids_against_best, lowest_fids
-from tread_bench.reports.controls import rules_out
-from tread_bench.reports.curves import Reached
-from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.numbers import decimals, interval, names, number, plural, ratio
-from tread_bench.reports.row import Group, Row
+from tread_bench.reports.claims.controls import rules_out
+from tread_bench.reports.claims.curves import Reached
+from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import Standing, concluded, fids_against_best, lowest_fids
+from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.text.numbers import decimals, interval, names, number, plural, ratio
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from operator import attrgetter
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture
-from tread_bench.reports.numbers import millions, names, number, plural
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import millions, names, number, plural
 
 SCOPE = (
     "Nothing was trained or evaluated: this is what a route saves or costs in time on this machine. What it costs in "

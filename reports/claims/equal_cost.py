@@ -20,11 +20,11 @@ from tread_bench.core.numbers.statistics import (
     paired_p_value,
 )
 from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import side_by_side
-from tread_bench.reports.curves import Curve, Reached, over_seeds
-from tread_bench.reports.rates import DenseSetting, images_per_s
-from tread_bench.reports.row import Row
+from tread_bench.reports.claims.curves import Curve, Reached, over_seeds
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import side_by_side
+from tread_bench.reports.rows.rates import DenseSetting, images_per_s
+from tread_bench.reports.rows.row import Row
 
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
 

@@ -10,22 +10,24 @@ from typing import Any
 
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record
-from tread_bench.reports import break_even, cautions, contrasts, decision_view, depths, guidance, requested
-from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
+from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
-from tread_bench.reports.columns import columns_of, further_figures, title_of
-from tread_bench.reports.comparison import are_beside_dense, comparison, record_order
-from tread_bench.reports.document import write_export, write_page
-from tread_bench.reports.family_verdict import scope, statements, summary
+from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.verdict import answers, detectable, price_of
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import Picture, row_key
-from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
-from tread_bench.reports.row import Group, Row
-from tread_bench.reports.samples import sample_grids
-from tread_bench.reports.table_view import comparison_view, published
-from tread_bench.reports.tables import Table, flat, results_frame, write_csv
-from tread_bench.reports.verdict import answers, detectable, price_of
+from tread_bench.reports.page.document import write_export, write_page
+from tread_bench.reports.page.samples import sample_grids
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, what_differs
+from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
+from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
+from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
+from tread_bench.reports.tables.view import comparison_view, published
+from tread_bench.reports.text import decision as decision_view
+from tread_bench.reports.text.numbers import DASH, decimals, millions, names, plural
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import GitState
-from tread_bench.reports.compare import (
+from tread_bench.reports.claims.compare import (
     Change,
     Difference,
     Differing,
@@ -24,12 +24,12 @@ from tread_bench.reports.compare import (
     same_rows,
     speeds,
 )
-from tread_bench.reports.document import write_page
 from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
-from tread_bench.reports.row import Row
-from tread_bench.reports.tables import Entry, Table, ratio_entry
+from tread_bench.reports.page.document import write_page
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.tables.tables import Entry, Table, ratio_entry
+from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number, plural
 
 _IN_WORDS = 4  # rows or settings that a sentence lists
 

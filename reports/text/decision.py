@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
-from tread_bench.reports.document import text_of
-from tread_bench.reports.numbers import DASH, decimals, interval, number, plural
-from tread_bench.reports.row import Group, Row
-from tread_bench.reports.tables import Entry, Table
+from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.tables.tables import Entry, Table
+from tread_bench.reports.text.numbers import DASH, decimals, interval, number, plural
+from tread_bench.reports.text.sentences import text_of
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
 

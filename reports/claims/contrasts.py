@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
-from tread_bench.reports import requested
-from tread_bench.reports.numbers import decimals, interval, number
-from tread_bench.reports.row import Row
-from tread_bench.reports.verdict import kind
+from tread_bench.reports.claims.verdict import kind
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, number
 
 
 class Contrast(NamedTuple):

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures
-from tread_bench.reports import requested
-from tread_bench.reports.columns import COLUMNS, columns_of
-from tread_bench.reports.comparison import comparison, record_order
-from tread_bench.reports.equal_cost import cost_columns
-from tread_bench.reports.numbers import DASH, MINUS, number
-from tread_bench.reports.rates import DenseSetting, dense_steps_ms, images_per_s
+from tread_bench.reports.claims.equal_cost import cost_columns
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import comparison, record_order
+from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
+from tread_bench.reports.tables.columns import COLUMNS, columns_of
+from tread_bench.reports.text.numbers import DASH, MINUS, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedSet, SetEvaluation, by_reason
-from tread_bench.reports.document import write_page
 from tread_bench.reports.figures.evaluation import pictures_of
-from tread_bench.reports.numbers import DASH, decimals, names, number, plural
+from tread_bench.reports.page.document import write_page
+from tread_bench.reports.text.numbers import DASH, decimals, names, number, plural
 
 SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels
 

@@ -18,8 +18,8 @@ from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.numbers import number, plural
-from tread_bench.reports.tables import FORMATS, Entry, Table, flat
+from tread_bench.reports.tables.tables import FORMATS, Entry, Table, flat
+from tread_bench.reports.text.numbers import number, plural
 
 
 def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
@@ -55,7 +55,7 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
     write_pictures(drawn, out)
 
     # Style and script are inside the page, which then needs no other file.
-    templates = files("tread_bench.reports") / "templates"
+    templates = files("tread_bench.reports.page") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (templates / "page.css").read_text(encoding="utf-8")
@@ -73,17 +73,12 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
     write_atomically(out / "index.html", page.encode("utf-8", "replace"))
 
 
-def text_of(template: str, **context: Any) -> str:
-    """Return one text from a template of this package whose name ends in .txt.j2."""
-    return _environment().get_template(template).render(**context).strip()
-
-
 @cache
 def _environment() -> Environment:
-    """The templates of this package, with the filters that they use; only pages are HTML."""
+    """The templates of this package, with the filters that they use."""
     environment = Environment(
-        loader=PackageLoader("tread_bench.reports"),
-        autoescape=lambda name: bool(name and name.endswith(".html.j2")),
+        loader=PackageLoader("tread_bench.reports.page"),
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

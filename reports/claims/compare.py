@@ -35,10 +35,10 @@ from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import DataFile, Record, paired_seed
 from tread_bench.core.stored.redaction import own_name
 from tread_bench.regression.history.configuration import of_quality
-from tread_bench.reports.comparison import comparison
-from tread_bench.reports.numbers import names
-from tread_bench.reports.row import Row
-from tread_bench.reports.tables import flat
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.tables.tables import flat
+from tread_bench.reports.text.numbers import names
 
 _TREATMENT = ("backbone", "method", "routes", "selector", "schedule", "auxiliary", "evaluate")  # and guidance
 _SHARED = ("data", "objective", "training")

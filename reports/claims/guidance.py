@@ -7,10 +7,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
-from tread_bench.reports import requested
-from tread_bench.reports.comparison import lowest_fids
-from tread_bench.reports.numbers import decimals, interval, names, number, plural
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import lowest_fids
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, names, number, plural
 
 _LISTED = 3  # rules in a statement
 

@@ -14,9 +14,9 @@ from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.core.numbers.schedule import routed_steps
 from tread_bench.core.stored.records import Record
-from tread_bench.reports import requested
-from tread_bench.reports.numbers import number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import number
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
@@ -56,7 +56,7 @@ class PublishedGain(NamedTuple):
 @cache
 def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and the README of SPRINT."""
-    text = files("tread_bench.reports").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
-from tread_bench.reports import requested
-from tread_bench.reports.numbers import decimals, interval, number, plural
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, interval, number, plural
 
 
 class Line(NamedTuple):

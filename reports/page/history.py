@@ -11,9 +11,9 @@ from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, 
 from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import write_export, write_page
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
-from tread_bench.reports.numbers import decimals, names, number, plural
+from tread_bench.reports.page.document import write_export, write_page
+from tread_bench.reports.text.numbers import decimals, names, number, plural
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
 

@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.reports import requested
+from tread_bench.reports.rows import requested
 
 if TYPE_CHECKING:
-    from tread_bench.reports.row import Row
+    from tread_bench.reports.rows.row import Row
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:

@@ -8,16 +8,16 @@ from itertools import chain
 from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports import requested
-from tread_bench.reports.columns import further_figures, title_of
-from tread_bench.reports.comparison import METRICS
-from tread_bench.reports.curves import Reached
-from tread_bench.reports.equal_cost import equal_costs
-from tread_bench.reports.guidance import is_swept
-from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
-from tread_bench.reports.published import published_fid
-from tread_bench.reports.row import Row
-from tread_bench.reports.tables import NOT_REACHED, Entry, Table, ratio_entry
+from tread_bench.reports.claims.curves import Reached
+from tread_bench.reports.claims.equal_cost import equal_costs
+from tread_bench.reports.claims.guidance import is_swept
+from tread_bench.reports.claims.published import published_fid
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import METRICS
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.tables.columns import further_figures, title_of
+from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, ratio_entry
+from tread_bench.reports.text.numbers import DASH, decimals, interval, number, ratio
 
 
 class TableView(NamedTuple):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference, paired_p_values
-from tread_bench.reports import requested
-from tread_bench.reports.comparison import concluded
-from tread_bench.reports.equal_cost import AtEqualCost
-from tread_bench.reports.numbers import interval, number, plural
-from tread_bench.reports.row import Row
+from tread_bench.reports.claims.equal_cost import AtEqualCost
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import concluded
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import interval, number, plural
 
 
 class _Beside(NamedTuple):

@@ -8,8 +8,8 @@ from itertools import groupby
 
 from tread_bench.core.stored.conditions import Conditions, all_of, spread
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.numbers import names, number
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import names, number
 
 TOLERANCE = 0.05  # of 1, for the whole interval of the control's ratio
 SMOKE_RUN = (

@@ -12,7 +12,7 @@ from itertools import chain
 from statistics import median
 
 from tread_bench.core.stored.records import Record, TimingFigures
-from tread_bench.reports import requested
+from tread_bench.reports.rows import requested
 
 DenseSetting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Standing, are_beside_dense, concluded, lowest_fids
-from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.numbers import decimals, millions, names, number, plural
-from tread_bench.reports.row import Row
-from tread_bench.reports.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
+from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.claims.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture, what_differs
+from tread_bench.reports.rows.comparison import Standing, are_beside_dense, concluded, lowest_fids
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import decimals, millions, names, number, plural
 
 _VERDICTS: dict[tuple[Standing, ...], str] = {
     ("better",): "better than {training}",

@@ -24,11 +24,11 @@ from tread_bench.core.numbers.statistics import (
     paired_p_value,
 )
 from tread_bench.core.stored.records import Evaluation, Record, paired_seed
-from tread_bench.reports import requested
-from tread_bench.reports.architectures import side_by_side, with_labels
-from tread_bench.reports.columns import further_figures
-from tread_bench.reports.rates import DenseSetting, dense_step_ms, dense_steps_ms
-from tread_bench.reports.row import Group, Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import side_by_side, with_labels
+from tread_bench.reports.rows.rates import DenseSetting, dense_step_ms, dense_steps_ms
+from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.tables.columns import further_figures
 
 METRICS = ("fid", "kid", "validation_loss")
 Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]

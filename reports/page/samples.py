@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tread_bench.reports.row import Row
+from tread_bench.reports.rows.row import Row
 
 SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
 _PNG = b"\x89PNG\r\n\x1a\n"

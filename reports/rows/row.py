@@ -11,7 +11,7 @@ from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
 from tread_bench.core.stored.records import Record, TimingFigures
-from tread_bench.reports import requested
+from tread_bench.reports.rows import requested
 
 
 class Group(NamedTuple):

@@ -1,0 +1,1 @@
+"""Pages: of a run, of two runs side by side, of a baseline's history, of an evaluation."""

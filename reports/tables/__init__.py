@@ -1,0 +1,1 @@
+"""Tables of the page, of papers and of results.csv."""

@@ -1,0 +1,1 @@
+"""Words: sentences as templates, and numbers as people read them."""

@@ -1,0 +1,28 @@
+"""Sentences from templates, each whole in one place."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from tread_bench.reports.text.numbers import number, plural
+
+
+def text_of(template: str, **context: Any) -> str:
+    """Return one text from a template of this folder, whose name ends in .txt.j2."""
+    return _templates().get_template(template).render(**context).strip()
+
+
+@cache
+def _templates() -> Environment:
+    """The templates of this folder, with the filters that they use."""
+    environment = Environment(
+        loader=PackageLoader("tread_bench.reports", "text"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=number, plural=plural)
+    return environment
