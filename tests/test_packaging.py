@@ -58,7 +58,13 @@ def test_the_wheel_holds_one_package_and_no_more(unpacked: Path) -> None:
 def test_every_file_of_the_package_is_in_the_wheel(unpacked: Path) -> None:
     here = {name for name in files_of(CHECKOUT / "tread_bench", "*") if "__pycache__" not in name}
     assert files_of(unpacked / "tread_bench", "*") == here
-    assert {"py.typed", "suites/route_placement.yaml", "backbones/dit/family.py", "reports/page/run.py", "reports/text/decision.txt.j2"} <= here
+    named = {
+        "suites/route_placement.yaml",
+        "backbones/dit/family.py",
+        "reports/page/run.py",
+        "reports/text/decision.txt.j2",
+    }
+    assert {"py.typed", *named} <= here
 
 
 def test_the_wheel_holds_the_feature_networks_and_the_page(unpacked: Path) -> None:

@@ -48,7 +48,7 @@ def _rules(name: str, stems: set[str]) -> list[str]:
 
 def stem(row: Row) -> str:
     """Return the row's name without the depth that a matrix or its author added: "absolute" for "absolute depth=8"."""
-    name = row.name.partition(" ")[0]
+    name = row.stem
     depth = re.search(r"\bdepth (\d+)", row.group.backbone)
     numbers = {str(row.blocks), *([depth[1]] if depth else [])}
     return re.sub(rf"[-_]?(depth|blocks|d|l)?[-_]?(?<!\d)({'|'.join(numbers)})(?!\d)", "", name) or name

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.reports.rows import requested
 
 if TYPE_CHECKING:
@@ -17,25 +16,17 @@ if TYPE_CHECKING:
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with what tells them apart in this run: architecture, method, routes, selector, name, and so
-    on.
+    """Return the rows with what each is called beside others of its architecture: its name in the suite.
+
+    Of several architectures it is the name without the settings of a matrix, as far as these only name the
+    architecture.
     """
-    settings = _settings(rows)
     architectures = _architectures({_unit(row) for row in rows})
-
-    # Rows of one architecture without schedule, guidance or losses to tell apart: the setting, with the row's name.
-    losses = {requested.auxiliary(row.first) for row in rows}
-    if (
-        len(architectures) == 1 and len(losses) == 1 and not any((*_varied(rows), _tokens_vary(rows)))
-    ):  # else names only repeat settings
-        return [replace(row, short_label=_with_name(row, setting)) for row, setting in zip(rows, settings, strict=True)]
-
-    # Else the architecture, and the setting, with the row's name where another row has the same.
-    times = Counter((row.group, setting) for row, setting in zip(rows, settings, strict=True))
+    is_one = len(architectures) == 1
+    times = Counter((_unit(row), row.stem) for row in rows)
     labelled = []
-    for row, setting in zip(rows, settings, strict=True):
-        is_unique = times[row.group, setting] == 1 or row.name == setting
-        label = setting if is_unique else f"{row.name} ({setting})"
+    for row in rows:
+        label = row.name if is_one or times[_unit(row), row.stem] > 1 else row.stem
         labelled.append(replace(row, architecture=architectures[_unit(row)], short_label=label))
     return labelled
 
@@ -112,64 +103,3 @@ def short_names(backbones: Iterable[str]) -> dict[str, str]:
             own = ", ".join(size for size in sizes if size not in shared)
             short[backbone] = f"{name} ({own})" if own else name
     return short
-
-
-def _settings(rows: Sequence[Row]) -> list[str]:
-    """What each row requested, as far as it tells some of them apart: "dense", "2:8@0.5 rows, cfg at 2"."""
-    selectors = {row.first.selector for row in rows if row.spans}
-    routed = [row.first for row in rows if row.first.routes]
-    is_one_plain_method = len({record.method for record in routed}) == 1 and requested.is_plain_routing(routed[0])
-    schedules_vary, guidance_varies = _varied(rows)
-    tokens_vary = _tokens_vary(rows)
-    settings = []
-    for row in rows:
-        parts = [_trained(row, with_selector=len(selectors) > 1, with_method=not is_one_plain_method)]
-        if schedules_vary:
-            parts.append(requested.scheduled(row.first))
-        if guidance_varies:
-            parts.append(requested.guided(row.first))
-        tokens = row.cost("dense_tokens")
-        if tokens_vary and tokens:
-            parts.append(f"{tokens:,} tokens")
-        settings.append(", ".join([parts[0], *filter(None, parts[1:])]))
-    return settings
-
-
-def _varied(rows: Sequence[Row]) -> tuple[bool, bool]:
-    """Whether rows differ in their schedule, and in their guidance."""
-    schedules = {requested.scheduled(row.first) for row in rows}
-    guidances = {requested.guided(row.first) for row in rows}
-    return len(schedules) > 1, len(guidances) > 1
-
-
-def _tokens_vary(rows: Sequence[Row]) -> bool:
-    """Whether rows that were only timed have different numbers of tokens."""
-    are_timed = all(requested.is_timed_only(row.first) for row in rows)
-    return are_timed and len({row.cost("dense_tokens") for row in rows} - {None}) > 1
-
-
-def _trained(row: Row, with_selector: bool, with_method: bool) -> str:
-    """Method and routes, with the losses that are added."""
-    parts = []
-    if with_method or not row.spans:
-        parts.append(row.first.method)
-    if row.first.routes:
-        parts.append(row.first.routes)
-    if with_selector and row.spans:
-        parts.append(row.first.selector)
-    losses = requested.auxiliary(row.first)
-    return " ".join(parts) + (f" + {losses}" if losses else "")
-
-
-def _with_name(row: Row, setting: str) -> str:
-    """The row's setting, with the name it goes by where that says more."""
-    # A name that says no more than the setting.
-    name_parts = re.split(r"[-_+ ]+", row.name.removeprefix(f"{row.first.method}-"))
-    if setting != PLAINLY_DENSE.name and all(part in f"{row.first.method} {setting}" for part in name_parts):
-        return setting
-
-    # A name that says all of the setting but the rates.
-    setting_parts = re.findall(r"[^\s,+]+", re.sub(r"@[\d.]+", "", setting))
-    if setting == PLAINLY_DENSE.name or all(part in row.name for part in setting_parts):
-        return row.name
-    return f"{row.name} ({setting})"

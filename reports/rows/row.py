@@ -31,7 +31,7 @@ class Row:
     `scores` holds metric -> seed -> finite value at the group's iteration, `references` those of the reference's cells,
     both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
     `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
-    distinguishes the row from the others of its architecture, and `reference_label` is that of its reference;
+    is what it is called beside others of its architecture, and `reference_label` is that of its reference;
     `is_reference` says whether a row, itself included, names it as such. `architecture` is "" in a run of one.
     `dense_step_ms` is the median dense step of the whole run. A row of a smoke run has no test and no published figures
     beside it.
@@ -86,8 +86,19 @@ class Row:
 
     @property
     def label(self) -> str:
-        """What distinguishes the row from all others of the run."""
-        return f"{self.architecture} {self.short_label}".lstrip()
+        """What the row is called in the suite, the plan and results.csv."""
+        return self.name
+
+    @property
+    def stem(self) -> str:
+        """Its name without the settings that a matrix added: "tread" of "tread backbone=DiT"."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def unsaid_routes(self) -> str:
+        """Its routes, where its name does not say their blocks."""
+        blocks = [route.partition("@")[0] for route in self.first.routes.split(",")]
+        return "" if all(each in self.name for each in blocks) else self.first.routes
 
     @property
     def fid(self) -> MeanInterval | None:

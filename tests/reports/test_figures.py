@@ -192,7 +192,7 @@ def test_one_seed_and_no_dense_are_drawn_without_intervals():
 
 def test_several_seeds_average_their_similarity(drawn):
     table = {line[0]: line for line in drawn["similarity"].table}
-    assert table["2:8@0.5"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
+    assert table["2:8"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
 
 
 def test_cosines_that_differ_by_a_few_per_cent_have_colours_that_do_and_one_cosine_has_one_colour():
@@ -219,11 +219,11 @@ def test_gains_are_each_familys_own_difference_with_the_published_one_beside(of_
     table = {line[0]: line for line in of_families["routing_gain"].table}
     assert len(table) == len(FAMILIES) and not any("dense" in label for label in table)
     for label, line in table.items():
-        routed, dense = rows[label], rows[f"{rows[label].architecture} dense"]
+        routed, dense = rows[label], rows[f"dense backbone={rows[label].architecture}"]
         expected = [r.last.fid - d.last.fid for r, d in zip(routed.records, dense.records, strict=True)]
         assert line[2] == f"{dense.fid.mean:.2f} → {routed.fid.mean:.2f}"
         assert line[3].startswith(f"{np.mean(expected):+.2f} [".replace("-", "−"))
-    published = {label.partition(" ")[0]: line[-1].partition(" ")[0] for label, line in table.items()}
+    published = {rows[label].architecture: line[-1].partition(" ")[0] for label, line in table.items()}
     assert published == {
         "DRWKV": "−6.05", "DiS": "−8.22", "DiT": "−22.13", "LightningDiT": "−1.43", "U-ViT": "–", "ZigMa": "–"
     }  # fmt: skip
@@ -237,7 +237,7 @@ def test_one_route_per_architecture_needs_no_placement_and_several_get_a_panel_e
     ]
     placement = drawn_alone(route_placement, comparison(architectures() + other))
     labels = [line[0] for line in placement.table]
-    assert labels[0] == "DRWKV dense" and {"DiT 0:8@0.5 random", "DiT 2:8@0.5 random"} <= set(labels)
+    assert labels[0] == "dense backbone=DRWKV" and {"early", "tread-random backbone=DiT"} <= set(labels)
     assert len(labels) == 2 * len(FAMILIES) + 1
 
 
@@ -246,8 +246,8 @@ def test_selectors_are_compared_within_each_architecture():
     table = drawn_alone(selector_differences, rows).table
     assert len(table) == 3 * len(SELECTORS)
     assert {line[1] for line in table} == set(SELECTORS)
-    row = {row.label: row for row in rows}["ZigMa 2:8@0.5 rows"]
-    shown = {line[0]: line[3] for line in table}["ZigMa 2:8@0.5 rows"]
+    row = {row.label: row for row in rows}["tread-rows backbone=ZigMa"]
+    shown = {line[0]: line[3] for line in table}["tread-rows backbone=ZigMa"]
     assert shown == f"{row.difference('fid').mean:+.2f}".replace("-", "−")
 
 
@@ -279,13 +279,13 @@ def test_times_are_called_what_they_are_under_the_objective():
 
 def test_gradients_show_both_losses_of_every_block_and_their_ratio_around_the_route(drawn):
     picture = drawn["gradients"]
-    lines = {line[1]: line for line in picture.table if line[0] == "2:8@0.5"}
+    lines = {line[1]: line for line in picture.table if line[0] == "2:8"}
     found = [r.gradient_norms for r in study() if r.row == "2:8"]
     assert lines["0"][3] == f"{np.mean([g.training[0] for g in found]):.4f}"
     assert lines["0"][5] == f"{np.mean([g.dense[0] for g in found]):.4f}"
     assert [lines[str(block)][2] for block in (1, 2, 8, 9)] == ["–", "yes", "yes", "–"]
     assert [lines[str(block)][-1] for block in (1, 2, 8, 9)] == ["1.50", "0.75", "0.75", "1.00"]
-    told = "2:8@0.5: 1.50 times before the route, 0.75 times inside the route and 1.00 times after the route"
+    told = "2:8: 1.50 times before the route, 0.75 times inside the route and 1.00 times after the route"
     assert told in picture.description
 
 
@@ -329,7 +329,7 @@ def test_a_part_that_does_not_fall_with_the_tokens_is_what_exceeds_the_ideal(dra
         beyond = sum(ms(line, f"{part} beyond ideal ms") for part in ("products", "attention", "host"))
         assert beyond == pytest.approx(ms(line, "step ms") - ms(line, "ideal step ms"), abs=0.2)
     assert all(ms(line, "host beyond ideal ms") > 1 for line in lines if line["row"] != "dense")
-    assert "2:8@0.5: most beyond ideal in " in picture.description
+    assert "2:8: most beyond ideal in " in picture.description
 
 
 def test_the_parts_are_described_of_routed_rows_that_exceed_their_ideal(drawn):

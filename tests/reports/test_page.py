@@ -175,10 +175,8 @@ def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_
     assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
     render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert (
-        "seeds are missing: the mean FID of 0:8@0.5 is below that of dense, but adjusted for them it is above" in page
-    )
-    assert "Of 2 routes, 2:8@0.5 has the lowest FID, though above that of dense: 28.60" in page
+    assert "seeds are missing: the mean FID of 0:8 is below that of dense, but adjusted for them it is above" in page
+    assert "Of 2 routes, 2:8 has the lowest FID, though above that of dense: 28.60" in page
 
 
 def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(plan, tmp_path):
@@ -301,7 +299,7 @@ def test_a_training_loop_that_waits_for_its_data_is_shown_and_is_a_caution(share
     render([record("dense", "", 0, 17.0, 1.0), record("2:8", "2:8@0.5", 0, 18.0, timing=waiting)], plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "Data wait" in page and f"{100 * share:.1f} %" in page
-    assert ("up to 12% of the training loop of 2:8@0.5" in page) is is_starved
+    assert ("up to 12% of the training loop of 2:8" in page) is is_starved
     with open(tmp_path / "results.csv", encoding="utf-8", newline="") as file:
         line = [line for line in csv.DictReader(file) if line["row"] == "2:8"][-1]
     assert (float(line["loop_time_ms"]), float(line["data_wait_share"])) == (61.0, share)

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 from synthetic_records import (
     HOSTILE,
-    SELECTORS,
     architectures,
     evaluation,
     failed,
     of_family,
     record,
-    selectors,
     study,
     timing,
 )
@@ -184,38 +182,33 @@ def test_differences_pair_the_same_iteration():
 
 
 @pytest.mark.parametrize(
-    ("name", "routes", "label"),
+    ("name", "routes", "unsaid"),
     [
-        ("dense", "", "dense"),
-        ("2:8", "2:8@0.5", "2:8@0.5"),
-        ("tread-2:8", "2:8@0.5", "2:8@0.5"),
-        ("2:8-rows", "2:8@0.5", "2:8-rows"),
-        ("early", "0:4@0.5", "early (0:4@0.5)"),
+        ("dense", "", ""),
+        ("2:8", "2:8@0.5", ""),
+        ("tread-2:8", "2:8@0.5", ""),
+        ("early", "0:4@0.5", "0:4@0.5"),
+        ("2:4 twice", "2:4@0.5,6:8@0.5", "2:4@0.5,6:8@0.5"),
     ],
 )
-def test_a_row_is_called_by_its_route_or_by_what_says_more(name, routes, label):
-    assert comparison([record(name, routes, 0, 20.0)])[0].label == label
+def test_a_row_is_called_as_in_its_suite_and_its_routes_are_added_where_the_name_lacks_them(name, routes, unsaid):
+    (row,) = comparison([record(name, routes, 0, 20.0)])
+    assert (row.label, row.short_label, row.unsaid_routes) == (name, name, unsaid)
 
 
-def test_rows_of_several_architectures_are_called_by_architecture_route_and_selector():
-    labels = [row.label for row in comparison(architectures(1))]
-    assert labels[:4] == ["DRWKV dense", "DRWKV 2:8@0.5 blocks", "DiS dense", "DiS 2:9@0.5 rows"]
-    same = [r for r in architectures(1) if r.selector in ("", "random") and r.family in ("DiT", "U-ViT")]
-    assert [row.label for row in comparison(same)] == ["DiT dense", "DiT 2:8@0.5", "U-ViT dense", "U-ViT 2:9@0.5"]
+def test_beside_its_architecture_a_row_is_called_without_the_settings_of_a_matrix_that_name_it():
+    rows = comparison(architectures(1))
+    assert [row.label for row in rows[:2]] == ["dense backbone=DRWKV", "tread-blocks backbone=DRWKV"]
+    assert [row.short_label for row in rows[:3]] == ["dense", "tread-blocks", "dense"]
     twice = [of_family("DiT", 0), of_family("ZigMa", 0)]
-    twice += [of_family("DiT", 0, "random", row=name, cell=name) for name in ("a", "b")]
-    assert [row.short_label for row in comparison(twice)] == ["dense", "a (2:8@0.5)", "b (2:8@0.5)", "dense"]
+    twice += [of_family("DiT", 0, "random", row=f"tread rate={rate}", cell=rate) for rate in ("0.3", "0.5")]
+    assert [row.short_label for row in comparison(twice)] == ["dense", "tread rate=0.3", "tread rate=0.5", "dense"]
 
 
 def test_architectures_of_one_name_keep_the_sizes_that_they_do_not_share():
     other = of_family("DiT", 0, backbone="DiT (depth 6, hidden 64)", cell="small")
     rows = comparison([of_family("DiT", 0), other])
     assert [row.architecture for row in rows] == ["DiT (depth 12, heads 4, patch 2)", "DiT (depth 6)"]
-
-
-def test_rows_of_one_architecture_say_their_selector_where_selectors_differ():
-    labels = [row.label for row in comparison(selectors(("DiT",), 1))]
-    assert [label.rpartition(" (")[2] for label in labels[1:]] == [f"2:8@0.5 {name})" for name in sorted(SELECTORS)]
 
 
 def test_one_seed_has_no_interval():
