@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import multiprocessing
 import os
 import re
@@ -50,6 +51,11 @@ def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, m
     assert both.groupby("learning_rate").cell.nunique().to_dict() == {1e-3: 4, 3e-3: 1}
     table = pd.read_csv(tmp_path / "runs" / "placement" / "results.csv")
     assert table.fid.tolist() == frame.fid.tolist() and (tmp_path / "fid.svg").is_file()
+
+    # What the notebook shows of the results themselves.
+    shown = said["results"]._repr_html_()
+    assert shown.count("<tr>") == 3 and '<th scope="row">middle</th>' in shown
+    assert said["results"].decision[0]["sentence"] in html.unescape(shown)
 
     # Each picture has a figure of its own: curves, and a map with its colour bar.
     assert [len(pyplot.figure(number).axes) for number in pyplot.get_fignums()] == [1, 2]

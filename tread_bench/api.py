@@ -55,6 +55,15 @@ class Results:
         """
         return decisions_of(self.records, len(self.plan.cells), self.plan.smoke)
 
+    def _repr_html_(self) -> str:
+        """Return the decisions and the main columns of the comparison, as a notebook shows them."""
+        from tread_bench.reports.page.document import as_html
+        from tread_bench.reports.tables.short import short_tables
+
+        sentences = [decision["sentence"] for decision in self.decision]
+        tables = short_tables(self.records, self.plan.smoke)
+        return as_html("notebook.html.j2", sentences=sentences, tables=tables)
+
     def frame(self) -> pd.DataFrame:
         """Return one row per cell and evaluated iteration, with the columns of results.csv.
 

@@ -17,10 +17,10 @@ The choice of the route, and that of the control, are part of the level. With m 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tread_bench.core.numbers.power import Spread, seeds_to_find
+from tread_bench.core.numbers.power import Spread, detectable_difference, seeds_to_find
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, paired_difference
 
 MOST_SEEDS = 100  # that a study is advised to have in all
@@ -95,6 +95,7 @@ class Decision:
         tests: at equal training MACs, at equal measured time, and against the best control.
         finds: the difference in FID that `seeds` seeds would find with 80 % power, of the test that is inconclusive.
         seeds: so many in all; None where even `MOST_SEEDS` are too few, or nothing is inconclusive.
+        detectable: the smallest true difference in FID at equal training MACs that its seeds find with 80 % power.
     """
 
     choice: Choice
@@ -102,6 +103,7 @@ class Decision:
     tests: tuple[Claim, Claim, Claim]
     finds: float | None = None
     seeds: int | None = None
+    detectable: float | None = None
 
 
 def choice_of(at_macs: Outcome, at_time: Outcome, control: Outcome) -> Choice:
@@ -145,11 +147,13 @@ def decide(candidates: Sequence[Candidate], reference: str = "dense") -> Decisio
 
     # The decision, and what would decide further.
     choice = choice_of(*(test.outcome for test in tests))
-    open_test = next((test for test in tests if test.outcome is Outcome.INCONCLUSIVE), None)
-    if choice is not Choice.UNDECIDED or open_test is None:
-        return Decision(choice=choice, route=best.name, tests=tests)
+    own, others = best.at_macs
+    detectable = detectable_difference([own[seed] - others[seed] for seed in own if seed in others], len(compared))
+    decision = Decision(choice=choice, route=best.name, tests=tests, detectable=detectable)
+    if choice is not Choice.UNDECIDED:
+        return decision
     finds, seeds = _seeds_to_decide(best.at_macs, level)
-    return Decision(choice=choice, route=best.name, tests=tests, finds=finds, seeds=seeds)
+    return replace(decision, finds=finds, seeds=seeds)
 
 
 def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, reference: str) -> Claim:

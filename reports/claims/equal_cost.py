@@ -56,7 +56,7 @@ class AtEqualCost:
     seconds: float | None = None  # at which `at_time` compares them
     at_macs: MeanInterval | None = None
     at_macs_p: float | None = None
-    at_time: MeanInterval | None = None  # None also for another architecture or batch: steps not timed in pairs
+    at_time: MeanInterval | None = None
     at_iterations: MeanInterval | None = None  # at the reference's last iteration
     at_iterations_p: float | None = None
     macs_to_target: Reached | None = None  # MACs to come down to the reference's end, over the reference's own
@@ -218,8 +218,6 @@ class _Pair:
         self.seeds = [seed for seed in own.points if seed in reference.points]
 
     def _wholes(self, cost: Cost) -> tuple[float, float] | None:
-        if cost == "seconds" and self.row.dense_step_ms != self.reference.row.dense_step_ms:
-            return None  # another architecture or batch, timed beside its own dense step: not in pairs with this one
         own, reference = self.own.whole(cost), self.reference.whole(cost)
         return (own, reference) if self.seeds and own and reference else None
 
@@ -251,9 +249,12 @@ class _Pair:
     def at_times(self) -> list[_Compared]:
         """At equal measured time, if the speed-up is the measured one, or either end of its interval; empty if unknown.
 
-        Empty, too, where one of the three would be beyond the evaluated points.
+        Empty, too, where one of the three would be beyond the evaluated points, and for another architecture or batch:
+        its steps were timed beside its own dense step, not in pairs with the reference's.
         """
         wholes = self._wholes("seconds")
+        if self.row.dense_step_ms != self.reference.row.dense_step_ms:
+            return []
         if wholes is None or self.row.speedup is None or self.own.end is None:
             return []
         measured, low, high = self.row.speedup

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from tread_bench.reports.claims.break_even import is_about_speed
 from tread_bench.reports.claims.controls import beside, instead_of_routing
 from tread_bench.reports.claims.decision import Candidate, Decision, Sides, decide
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.verdict import ranked_candidates
 from tread_bench.reports.rows.row import Row
 
@@ -15,8 +17,10 @@ from tread_bench.reports.rows.row import Row
 def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
     """Return a decision for each group of rows that are ranked together, if routes are among them.
 
-    Rows of a smoke run have none.
+    Rows of a smoke run have none, nor do a study of guidance and one of speed alone, whose question is another.
     """
+    if is_swept(rows) or is_about_speed(rows):
+        return []
     at_cost = equal_costs(rows)
     found = []
     for group, members in groupby(rows, lambda row: row.group):

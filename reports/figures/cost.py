@@ -14,7 +14,7 @@ from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.claims import equal_cost
 from tread_bench.reports.claims.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import grid, logarithmic
+from tread_bench.reports.figures.drawing import End, grid, label_ends, logarithmic
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.rows import requested
@@ -97,7 +97,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCo
     timed = [point for point in points if point.seconds is not None]
     panels = [("macs", points, divisor, f"training cost in {unit}")]
     if timed:
-        panels.append(("seconds", timed, 1.0, "training time in s, measured alone"))
+        panels.insert(0, ("seconds", timed, 1.0, "training time in s, measured alone"))
 
     # Draw them side by side; they share the axis of FID.
     figure = Figure(figsize=(9.6, max(4.4, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
@@ -109,9 +109,18 @@ def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCo
     for one in axes:
         _style_axes(one)
     axes[0].set_ylabel("FID", color=MUTED)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper")
+    label_ends(axes[-1], _ends(rows, points, divisor))
     return figure
+
+
+def _ends(rows: Sequence[Row], points: Sequence[Point], divisor: float) -> list[End]:
+    """Where the line of each row ends in the panel of MACs."""
+    last = {point.row: point for point in points}
+    looks = style.looks(row.is_dense for row in rows)
+    return [
+        End(point.macs / divisor, point.fid.mean, rows[index].label, clean(rows[index].short_label), *looks[index])
+        for index, point in last.items()
+    ]
 
 
 def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.verdict import outcome
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE, mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
 
@@ -100,6 +101,48 @@ def logarithmic(axes: Axes) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12) if high >= 5 * low else equal)
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
+
+
+class End(NamedTuple):
+    """Where a line ends, what it is called, and how it looks."""
+
+    x: float
+    y: float
+    row: str
+    name: str
+    colour: str
+    marker: str
+
+
+_NAME = 0.17  # inches from one name to the next
+
+
+def label_ends(axes: Axes, ends: Sequence[End]) -> None:
+    """Name lines on the right of finished axes, each at the height of its end or as near to it as other names allow."""
+    low, high = axes.get_ylim()
+    figure = axes.figure.get_figure(root=True)
+    assert figure is not None
+    apart = _NAME / (0.85 * figure.get_figheight())
+    ordered = sorted(ends, key=lambda end: end.y)
+    to_share = axes.transScale + axes.transLimits
+    heights = [float(to_share.transform((end.x, min(max(end.y, low), high)))[1]) for end in ordered]
+
+    # From the bottom up no two names are nearer than a line; what does not fit at the top moves all down.
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + apart)
+    for k in reversed(range(len(heights))):
+        heights[k] = min(heights[k], 1 - apart * (len(heights) - 1 - k))
+
+    # A name with its mark, joined to the end of its line.
+    for end, height in zip(ordered, heights, strict=True):
+        place = axes.transAxes
+        joined = {"arrowstyle": "-", "color": end.colour, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 4}
+        with marks_of(end.row, axes):
+            axes.annotate(end.name, (end.x, end.y), (1.08, height), textcoords=place, va="center", size=8.5,
+                          arrowprops=joined, annotation_clip=False)  # fmt: skip
+        marker = Line2D([1.06], [height], transform=place, marker=end.marker, color=end.colour)
+        marker.set_gid(mark(end.row))
+        figure.add_artist(marker)
 
 
 def style_forest(axes: Axes, still: float) -> None:

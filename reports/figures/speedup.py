@@ -55,7 +55,7 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
     With several architectures they are shown with the gains by family.
     """
-    known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows)
+    known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows if row.first.backbone == row.group.backbone)
     steps = [Step(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
     if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
@@ -74,7 +74,8 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "itself is the control and should be at 1. Right: a dense step is 100 %. Blue is what the step would take at "
         "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Where steps were profiled, "
         "the next picture says what the overhead is made of. Data wait is measured in the training loop, is not part "
-        f"of a step, and is in the table. {left_out}",
+        f"of a step, and is in the table. A row of another size, with a dense step of its "
+        f"own, is not here. {left_out}",
     )  # fmt: skip
 
 

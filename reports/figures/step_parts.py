@@ -100,6 +100,7 @@ def _figure(lines: Sequence[Parts], occurring: Sequence[StepPart]) -> Figure:
     axes.set(ylim=(len(lines) - 0.5, -0.6), xlabel="ms of a training step")
     style_forest(axes, 0)
     axes.set_yticks(range(len(lines)), [clean(parts.row.label) for parts in lines])
+    axes.tick_params(labelleft=True)
     handles = [Patch(color=_COLOURS[part], label=part) for part in occurring]
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderaxespad=0.2)
     return figure

@@ -73,6 +73,11 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
     write_atomically(out / "index.html", page.encode("utf-8", "replace"))
 
 
+def as_html(template: str, **context: Any) -> str:
+    """Return a part of a page from a template of this package, for a notebook."""
+    return _environment().get_template(template).render(**context)
+
+
 @cache
 def _environment() -> Environment:
     """The templates of this package, with the filters that they use."""

@@ -33,6 +33,11 @@ _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "pr
 # Pictures that come before tables that are folded.
 _LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
+# Pictures that answer further questions, each below its own heading.
+_SECTIONS = {
+    "Speed": ("speedup", "step_parts"),
+    "Inside the network": ("similarity", "across_times", "gradients", "train_inference_gap"),
+}
 _NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
 
 
@@ -67,15 +72,19 @@ def render(
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
-    context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
+    decided = [_decided(members) for members in sets]
+    context = _context(_Report(records, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
     write_page(folder, "page.html.j2", all_drawn, **context)
     if export:
-        decided = [decision for _, decision in _made(rows)]
-        tests = [decision_view.as_table("The tests behind the decision", decided)] if decided else []
+        made = [decision for one in decided for _, decision in one]
+        tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
         write_export(export, [*_tables(context["parts"]), *tests], all_drawn, is_smoke)
+
+
+_Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,7 @@ class _Report:
     rows: Sequence[Row]
     sets: Sequence[list[Row]]  # of rows that stand side by side
     drawn: Sequence[Sequence[Picture]]  # of each set
+    decided: Sequence[list[_Decided]]  # of each set
     plan: RunPlan
     unreadable: Mapping[str, str]
 
@@ -104,7 +114,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "description": plan.suite.description,
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
-        "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
+        "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
@@ -123,6 +133,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "filters": _filters(rows),
         "keys": {row.label: row_key(row.label) for row in rows},
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
+        "sections": {name: [p for part in parts for p in part["sections"][name]] for name in _SECTIONS},
         "samples": sample_grids(rows, run_dir) if run_dir else [],
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
@@ -169,7 +180,14 @@ def _cautions(report: _Report, missing: int) -> list[str]:
     ]
 
 
-def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
+def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
+    """The answer of each set of rows."""
+    several = len(report.sets) > 1
+    of_sets = zip(report.sets, report.decided, strict=True)
+    return [_verdict(members, decided, several, is_over) for members, decided in of_sets]
+
+
+def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_over: bool) -> dict[str, Any]:
     """The answer and its price, on one architecture; a lead and a statement for each of several."""
     is_one = len(by_architecture(rows)) == 1
     group = rows[0].group
@@ -201,16 +219,17 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         families = statements(rows)
 
     # A decision has the price of its own route; all else is what it rests on.
-    decided = [_decision(members, found, is_over) for members, found in _made(rows)]
+    decided = [_decision(members, found, is_over) for members, found in made]
     if len(decided) == 1:
-        further = [*further, cost]
+        further = [*further, cost, power]
         cost = decided[0]["price"]
+        power = decided[0]["certainty"]
 
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {
         "title": title,
         "quality": quality,
-        "further": further,
+        "further": [*filter(None, further)],
         "controls": controls,
         "decisions": decided,
         "cost": cost,
@@ -219,26 +238,21 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
     }
 
 
-def _made(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
+def _decided(rows: Sequence[Row]) -> list[_Decided]:
     """The decisions of comparisons in which anything was tested."""
     return [(members, found) for members, found in decisions(rows) if found.choice is not Choice.UNTESTED]
 
 
 def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
     """A decision with its strip of tests, and what it says nothing about."""
-    first = rows[0].first
-    difference = decision.tests[0].difference
-    assert difference is not None, "it was tested"
     places = decimals(row.fid.mean for row in rows if row.fid)
-    data = first.config.get("data", {}).get("name", "")
-    params = rows[0].cost("params")
     return {
         "architecture": rows[0].architecture or rows[0].group.backbone,
         "sentence": decision_view.sentence(decision, is_over),
         "tests": decision_view.strip(decision, places),
         "price": price_of(next(row for row in rows if row.short_label == decision.route)),
-        "scope": f"{data}, {millions(params)} parameters, {plural(difference.n, 'seed')}: "
-        "says nothing about other data, sizes or lengths of training.",
+        "certainty": decision_view.certainty(decision, places),
+        "scope": decision_view.scope(rows[0]),
     }
 
 
@@ -272,7 +286,8 @@ def _lead(drawn: Sequence[Sequence[Picture]]) -> Picture | None:
 
 def _in_order(parts: Sequence[Mapping[str, Any]]) -> list[Picture]:
     """The pictures of the comparison."""
-    return [picture for part in parts for picture in (*part["first"], *part["pictures"])]
+    found = [picture for part in parts for picture in (*part["first"], *part["pictures"])]
+    return found + [picture for part in parts for some in part["sections"].values() for picture in some]
 
 
 def _filters(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -301,11 +316,17 @@ def _part(rows: Sequence[Row], drawn: Sequence[Picture], lead: Picture | None, s
     if is_folded:
         first = [picture for picture in shown if picture.name.partition("-")[0] in _LEADING]
 
+    # What answers further questions comes after all tables.
+    sections = {}
+    for name, members in _SECTIONS.items():
+        sections[name] = [picture for picture in shown if picture.name.partition("-")[0] in members]
+    elsewhere = [*first, *chain.from_iterable(sections.values())]
     return {
         "first": first,
+        "sections": sections,
         "tables": [_table(members, several, are_several) for members in architectures],
         "heading": heading,
-        "pictures": [picture for picture in shown if picture not in first],
+        "pictures": [picture for picture in shown if picture not in elsewhere],
     }
 
 

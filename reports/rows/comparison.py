@@ -89,11 +89,20 @@ def _without_infinite_fids(record: Record) -> Record:
 
 
 def record_order(record: Record) -> tuple[Any, ...]:
-    """Architecture and data first, dense before routed, routes by place, guidance by scale, then row, seed and cell."""
+    """Architecture and data first; the reference, rows by the place of their routes, controls; guidance by scale; then
+    row, seed and cell.
+    """
     routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
     guidance = (requested.rule(record), requested.guidance_scale(record))
-    place = (not requested.is_plainly_dense(record), routes, *guidance, record.row)
+    place = (_part_of_comparison(record), routes, *guidance, record.row)
     return record.backbone, _data(record), *place, record.suite, record.seed, record.cell
+
+
+def _part_of_comparison(record: Record) -> int:
+    """0: a reference, 1: what is compared with it, 2: a control beside these."""
+    if requested.is_plainly_dense(record):
+        return 0
+    return 2 if requested.stands_beside_routes(record) else 1
 
 
 def _row_key(record: Record) -> tuple[Any, ...]:

@@ -92,7 +92,7 @@ class Row:
     @property
     def stem(self) -> str:
         """Its name without the settings that a matrix added: "tread" of "tread backbone=DiT"."""
-        return self.name.partition(" ")[0]
+        return self.name.partition(" ")[0] or self.name
 
     @property
     def unsaid_routes(self) -> str:

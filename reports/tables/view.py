@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.curves import Reached
-from tread_bench.reports.claims.equal_cost import equal_costs
+from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.published import published_fid
 from tread_bench.reports.rows import requested
@@ -19,22 +19,39 @@ from tread_bench.reports.tables.columns import further_figures, title_of
 from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, ratio_entry
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number, ratio
 
+Part = Literal["FID", "Other metrics", "Cost and speed"]
+Columns = list[tuple[str, str, Callable[[Row], Entry]]]  # title, what it means, what it shows of a row
+
 
 class TableView(NamedTuple):
     headers: list[tuple[str, str]]  # title, hint
+    parts: list[Part]  # of each column: a page shows the parts below each other, so that none is cut off
     rows: list[tuple[Row, list[Entry]]]
+
+    def split(self) -> dict[Part, TableView]:
+        """Return a table for each part."""
+        tables = {}
+        for part in dict.fromkeys(self.parts):
+            places = [place for place, name in enumerate(self.parts) if name == part]
+            headers = [self.headers[place] for place in places]
+            rows = [(row, [shown[place] for place in places]) for row, shown in self.rows]
+            tables[part] = TableView(headers, [part] * len(places), rows)
+        return tables
 
 
 def comparison_view(rows: Sequence[Row]) -> TableView:
     """Return the rows of one group. Columns that are empty in all rows are left out."""
     headers = []
+    parts = []
     columns = []
-    for title, hint, cell in _columns(rows):
-        column = [cell(row) for row in rows]
-        if any(shown.key is not None for shown in column):
-            headers.append((title, hint))
-            columns.append(column)
-    return TableView(headers, [(row, [column[place] for column in columns]) for place, row in enumerate(rows)])
+    for part, of_part in _columns(rows).items():
+        for title, hint, cell in of_part:
+            column = [cell(row) for row in rows]
+            if any(shown.key is not None for shown in column):
+                headers.append((title, hint))
+                parts.append(part)
+                columns.append(column)
+    return TableView(headers, parts, [(row, [column[place] for column in columns]) for place, row in enumerate(rows)])
 
 
 def published(name: str, title: str, view: TableView) -> Table:
@@ -43,27 +60,49 @@ def published(name: str, title: str, view: TableView) -> Table:
     return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
 
 
-def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
+def _columns(rows: Sequence[Row]) -> dict[Part, Columns]:
+    compared = equal_costs(rows)
+    return {
+        "FID": [
+            ("Seeds", "finished seeds, of those that have a record", _seeds),
+            *_guidance_columns(rows),
+            *_metric_columns(rows, "fid", title_of("fid")),
+            (
+                "Published",
+                "FID in the TREAD paper for that model, route, guidance, scale and length of training, by another "
+                "protocol",
+                _published,
+            ),
+            *_equal_cost_columns(rows, compared),
+        ],
+        "Other metrics": _other_metrics(rows),
+        "Cost and speed": _costs(rows, {id(one.row): one.reference for one in compared}),
+    }
+
+
+def _other_metrics(rows: Sequence[Row]) -> Columns:
+    further = further_figures(chain.from_iterable(row.records for row in rows))
+    return [
+        *_metric_columns(rows, "validation_loss", "Val. loss"),
+        *_metric_columns(rows, "kid", title_of("kid")),
+        *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
+    ]
+
+
+def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
     mib = min(1, decimals(row.timing("peak_memory_mib") for row in rows))
     speed = min(1, decimals(row.images_per_s for row in rows))
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
-    further = further_figures(chain.from_iterable(row.records for row in rows))
-    # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
     return [
-        ("Seeds", "finished seeds, of those that have a record", _seeds),
-        *_guidance_columns(rows),
-        *_metric_columns(rows, "fid", title_of("fid")),
         (
-            "Published",
-            "FID in the TREAD paper for that model, route, guidance, scale and length of training; another protocol",
-            _published,
+            "Speed-up",
+            "speed-up of a training step against the reference; where both were not timed in pairs, the ratio of their "
+            "seconds, without an interval",
+            lambda row: _speedup(row, references.get(id(row))),
         ),
-        *_equal_cost_columns(rows),
-        *_metric_columns(rows, "validation_loss", "Val. loss"),
-        ("Speed-up", "speed-up of a training step, measured against dense", lambda row: ratio_entry(row.speedup)),
         (
             "Ideal",
-            "speed-up without overhead, from forward MACs",
+            "speed-up of the route without overhead, from forward MACs",
             lambda row: _plain(_trained(row, "ideal_speedup"), 2),
         ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
@@ -80,9 +119,16 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]
             _data_wait,
         ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _plain(row.timing("peak_memory_mib"), mib)),
-        *_metric_columns(rows, "kid", title_of("kid")),
-        *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
     ]
+
+
+def _speedup(row: Row, reference: Row | None) -> Entry:
+    """Against the reference of the row's FID, which may be of another size and so have a dense step of its own."""
+    if reference is None or reference.dense_step_ms == row.dense_step_ms:
+        return ratio_entry(row.speedup)
+    if reference.images_per_s is None or row.images_per_s is None:
+        return Entry(DASH)
+    return _plain(row.images_per_s / reference.images_per_s, 2)
 
 
 def _published(row: Row) -> Entry:
@@ -90,7 +136,7 @@ def _published(row: Row) -> Entry:
     return Entry(number(found.fid), found.caveat, found.fid) if found else Entry(DASH)
 
 
-def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[str, str, Callable[[Row], Entry]]]:
+def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> Columns:
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
     references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
@@ -107,10 +153,8 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
 
 
-def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
+def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) -> Columns:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
-    # The rows that have a reference.
-    compared = equal_costs(rows)
     if not any(one.is_of_its_own or one.macs_to_target for one in compared):
         return []
     found = {id(one.row): one for one in compared}
@@ -136,7 +180,12 @@ def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[R
         how = "on the fit between evaluated points" if False in ways else "to which the rows were trained"
     return [
         ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how}", at_macs),
-        ("Δ FID, equal time", "the same at equal measured training time, on the fit between evaluated points", at_time),
+        (
+            "Δ FID, equal time",
+            "the same at equal measured training time, on the fit between evaluated points; the interval knows the "
+            "seeds, not the clock",
+            at_time,
+        ),
         (
             "MACs to target",
             "training MACs to come down to the reference’s FID at its end, as a ratio to the reference’s own: median "
@@ -155,7 +204,7 @@ def _reached(found: Reached | None) -> Entry:
     return Entry(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)
 
 
-def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
+def _guidance_columns(rows: Sequence[Row]) -> Columns:
     """Where rows differ in guidance."""
     if len({requested.guided(row.first) for row in rows}) < 2:
         return []

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
+from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Group, Row
 from tread_bench.reports.tables.tables import Entry, Table
-from tread_bench.reports.text.numbers import DASH, decimals, interval, number, plural
+from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, number, plural
 from tread_bench.reports.text.sentences import text_of
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
@@ -79,6 +80,32 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     return marks
 
 
+def certainty(decision: Decision, places: int) -> str:
+    """Return what the seeds of a decision could have found, in a sentence."""
+    difference = decision.tests[0].difference
+    return text_of(
+        "certainty.txt.j2",
+        seeds=difference.n if difference else 0,
+        detectable=None if decision.detectable is None else number(decision.detectable, places),
+        other=decision.tests[0].other,
+    )
+
+
+def scope(row: Row) -> str:
+    """Return on what a comparison was made, and that it says nothing of anything else; `row` is any of its rows."""
+    first = row.first
+    last = first.last
+    return text_of(
+        "scope.txt.j2",
+        data=requested.data(first),
+        params=millions(row.cost("params")),
+        iterations=row.group.iteration,
+        batch=requested.training(first, "batch"),
+        network=last.protocol_details.get("feature_network", "") if last else "",
+        samples=last.protocol_details.get("num_samples", 0) if last else 0,
+    )
+
+
 def _ends(difference: MeanInterval | None) -> list[float]:
     if difference is None:
         return []
@@ -113,6 +140,7 @@ def _document(group: Group, decision: Decision, is_over: bool) -> dict[str, Any]
         "tests": [_test_document(test) for test in decision.tests],
         "seeds_to_decide": decision.seeds,
         "difference_found_fid": decision.finds,
+        "detectable_fid": decision.detectable,
     }
 
 

@@ -109,7 +109,7 @@ def test_filters_select_rows_cells_and_marks_and_the_address_holds_them(opened, 
     whole = visible(opened, "tr[id^=cell-]")
     choose(opened, "method", "tread")
     choose(opened, "seed", "3")
-    assert "dense" not in visible(opened, "tr[data-method]") and len(visible(opened, "tr[data-method]")) == 6
+    assert "dense" not in visible(opened, "tr[data-method][id]") and len(visible(opened, "tr[data-method][id]")) == 6
     assert len(visible(opened, "tr[id^=cell-]")) == 6 < len(whole)
     assert "6 of 7 rows, 6 of 35 cells" in opened.find_element("css selector", ".filters output").text
     pale = "return [...new Set([...document.querySelectorAll('svg .left-out')].map(one => one.dataset.row))]"
@@ -122,7 +122,7 @@ def test_filters_select_rows_cells_and_marks_and_the_address_holds_them(opened, 
     wait_for(lambda: opened.current_url.endswith("#cells?method=tread&seed=3"), seconds=20)
     opened.get("about:blank")
     opened.get(address.replace("#", "#row-2:8"))
-    assert len(visible(opened, "tr[data-method]")) == 6
+    assert len(visible(opened, "tr[data-method][id]")) == 6
     assert opened.find_element("id", "row-2:8").get_attribute("class") == "target"
     opened.find_element("css selector", ".filters button").click()
     assert visible(opened, "tr[id^=cell-]") == whole and "?" not in opened.current_url

@@ -91,14 +91,14 @@ def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architec
     )  # fmt: skip
     other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1)
     rows = comparison([*smaller, *budget_row(), *other_seeds, *dense()])
-    assert [row.name for row in rows] == ["dense", "dense-b", "route", "smaller"]
+    assert [row.name for row in rows] == ["dense", "route", "dense-b", "smaller"]
     assert len({row.group for row in rows}) == 1 and rows[0].group.iteration == DENSE_END
     assert [row.is_dense for row in rows] == [True, False, False, False]
     assert len({row.short_label for row in rows}) == 4
 
     # At equal iterations, all are beside the dense row, seed by seed.
-    assert rows[1].difference("fid").mean == pytest.approx(0.3)
-    assert rows[2].difference("fid").mean == pytest.approx(3.0) and rows[2].fid_p_value < 0.05
+    assert rows[1].difference("fid").mean == pytest.approx(3.0) and rows[1].fid_p_value < 0.05
+    assert rows[2].difference("fid").mean == pytest.approx(0.3)
     assert rows[3].difference("fid").mean == pytest.approx(4.0)
     found = {one.row.name: one for one in equal_costs(rows)}
     assert {one.reference.name for one in found.values()} == {"dense"}
@@ -161,12 +161,15 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data():
     assert found.at_time.mean == pytest.approx(law(min(end / shares, 1200)) - law(end), abs=0.02)
 
 
-def test_steps_that_were_not_timed_in_pairs_are_not_compared_in_time():
+def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_decide_nothing():
     other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
              "similarity": None, "gradient_norms": None, "cost": cost("", 6), "timing": timing(1.1, 7)}  # fmt: skip
     smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
     found = only([*dense({i: law(i) for i in EIGHT}), *smaller])
-    assert found.at_macs and found.macs_to_target and found.at_time is None and found.time_to_target is None
+    assert found.at_macs and found.macs_to_target and found.at_time and found.fids_at_times == ()
+    table = columns([*dense({i: law(i) for i in EIGHT}), *smaller])
+    ratio = table["smaller"]["Images/s"].key / table["dense"]["Images/s"].key
+    assert (table["smaller"]["Speed-up"].key, table["smaller"]["Speed-up"].below) == (pytest.approx(ratio), "")
 
 
 def test_cost_to_come_down_to_the_references_end():
@@ -355,8 +358,7 @@ def test_a_control_of_one_seed_settles_nothing():
     skipping = of_seeds("skip", {DENSE_END: 22.0, ROUTED_END: 19.0}, routes=ROUTE, method="layer_skip", macs_of="dense")
     (found,) = answers(comparison([*records, skipping[0]]))
     assert found.controls[-1] == (
-        f"On one seed route differs from skipping layers at the same share (skip) by "
-        "−0.90 FID, too few to decide."
+        "On one seed route differs from skipping layers at the same share (skip) by −0.90 FID, too few to decide."
     )
 
 

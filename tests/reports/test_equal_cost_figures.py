@@ -102,7 +102,7 @@ def test_the_map_has_a_cell_for_each_route_at_its_first_and_last_block():
 def test_the_cost_of_the_reference_is_a_line_and_what_is_compared_on_it_is_ringed(rows, costs):
     points = [point for index in range(len(rows)) for point in points_of(index, rows)]
     with theme():
-        macs, seconds = draw(rows, points, costs).axes
+        seconds, macs = draw(rows, points, costs).axes
     dense = [point for point in points if rows[point.row].name == "dense"][-1]
     for axes, cost, label in ((macs, dense.macs / 1e12, "cost of dense"), (seconds, dense.seconds, "time of dense")):
         assert label in [text.get_text() for text in axes.texts]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.sources import read_run
 
 
 def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> list[dict[str, Any]]:
@@ -16,9 +14,3 @@ def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> lis
     from tread_bench.reports.text.decision import documents
 
     return documents(comparison(records, is_smoke), is_over=len(records) >= planned)
-
-
-def read_decisions(source: Path) -> list[dict[str, Any]]:
-    """Return those of a run folder or of an exported run. Raises UserError."""
-    found = read_run(source)
-    return decisions_of(found.records, len(found.plan.cells), found.plan.smoke)

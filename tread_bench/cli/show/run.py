@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.table import Column, Table
 
-from tread_bench.cli.show.console import stdout_console
+from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.records import Record
@@ -20,11 +18,8 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.services.decisions import decisions_of
 from tread_bench.services.run import Done, bring_up_to_date
-from tread_bench.suite.plan import Plan
 
 _NAMED = 5  # files in a message
-PRINTED = ("FID", "Δ FID", "Δ FID, equal MACs", "Speed-up")  # the page has every column
-PRINTED_WIDE = ("Seeds", *PRINTED, "Ideal", "GMACs", "Images/s", "Δ Val. loss")
 
 
 def run_suite(
@@ -55,7 +50,8 @@ def run_suite(
         stale = f"made again, since missing or older than the records: {few(done.stale, _NAMED)}"
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
-        _print_table(result.records, done.plan)
+        plan = done.plan
+        print_comparison(result.records, len(plan.cells), plan.is_smoke, plan.stand_ins)
     typer.echo(str(done.page))
     return done.status
 
@@ -101,26 +97,3 @@ def _agree(is_agreed: bool, message: str) -> None:
 
 def _again(failed: list[Record]) -> str:
     return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""
-
-
-def _print_table(records: list[Record], plan: Plan) -> None:
-    """The main table of the comparison on stdout, for each group of rows that may be ranked together; the decisions."""
-    from tread_bench.reports.claims.cautions import of_smoke_run
-    from tread_bench.reports.rows.comparison import comparison
-    from tread_bench.reports.tables.view import comparison_view
-
-    console = stdout_console()
-    is_smoke = plan.is_smoke
-    if is_smoke:
-        console.print(f"SMOKE RUN. {of_smoke_run(plan.stand_ins)}")
-    printed = PRINTED_WIDE if console.width >= 120 else PRINTED
-    for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
-        view = comparison_view(list(members))
-        shown = [k for k, (title, _) in enumerate(view.headers) if title in printed]
-        title = "smoke run" if is_smoke else None
-        table = Table(Column("row", no_wrap=True), *(view.headers[k][0] for k in shown), title=title)
-        for row, cells in view.rows:
-            table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
-        console.print(table)
-    for decision in decisions_of(records, len(plan.cells), is_smoke):
-        console.print(decision["sentence"], style="bold")

@@ -1,0 +1,38 @@
+"""The main columns of a comparison, where there is room for few: in a terminal, in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from tread_bench.core.stored.records import Record
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.tables.columns import further_figures
+from tread_bench.reports.tables.tables import Entry
+from tread_bench.reports.tables.view import comparison_view
+
+_COMPARED = {  # of the page's table -> how they are headed in 100 characters
+    "Δ FID, equal MACs": "Δ FID at\nequal MACs",
+    "Δ FID, equal time": "Δ FID at\nequal time",
+    "Δ FID": "Δ FID at equal\niterations",
+    "Speed-up": "Speed-up",
+    "GMACs": "GMACs",
+}
+ShortTable = tuple[list[str], list[tuple[str, list[Entry]]]]  # headers; a row's name and what it shows
+
+
+def short_tables(records: Sequence[Record], is_smoke: bool = False) -> list[ShortTable]:
+    """Return a table for each group of rows that may be ranked together; figures of added metrics are columns, too.
+
+    FID itself is shown where no row is compared with another.
+    """
+    added = {figure.title: figure.title for figure in further_figures(records)}
+    tables = []
+    for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
+        view = comparison_view(list(members))
+        titles = [title for title, _ in view.headers]
+        fid = {} if "Δ FID" in titles else {"FID": "FID"}
+        shown = {titles.index(title): name for title, name in (fid | _COMPARED | added).items() if title in titles}
+        rows = [(row.label, [entries[place] for place in shown]) for row, entries in view.rows]
+        tables.append(([*shown.values()], rows))
+    return tables
