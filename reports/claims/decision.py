@@ -51,6 +51,11 @@ class Choice(StrEnum):
     UNDECIDED = "undecided"
     UNTESTED = "untested"
 
+    @property
+    def is_for_routing(self) -> bool:
+        """Whether the route is worth taking along: it is better at equal MACs, and nothing tested is better than it."""
+        return self in (Choice.ROUTE, Choice.TIME_OPEN, Choice.CONTROL_OPEN, Choice.CONTROLS_MISSING)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:

@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from tread_bench.core.describe.dialects import DIALECTS
+from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance
@@ -246,14 +248,23 @@ def _decided(rows: Sequence[Row]) -> list[_Decided]:
 def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
     """A decision with its strip of tests, and what it says nothing about."""
     places = decimals(row.fid.mean for row in rows if row.fid)
+    route = next(row for row in rows if row.short_label == decision.route)
     return {
         "architecture": rows[0].architecture or rows[0].group.backbone,
         "sentence": decision_view.sentence(decision, is_over),
         "tests": decision_view.strip(decision, places),
-        "price": price_of(next(row for row in rows if row.short_label == decision.route)),
+        "price": price_of(route),
+        "dialects": _dialects(route) if decision.choice.is_for_routing else [],
         "certainty": decision_view.certainty(decision, places),
         "scope": decision_view.scope(rows[0]),
     }
+
+
+def _dialects(row: Row) -> list[tuple[str, str]]:
+    """The row's routes as trainers write them: for what, and the text."""
+    routes = resolve_routes(row.first.routes, row.blocks)
+    one = len(routes) == 1
+    return [(dialect.title, dialect.write(routes)) for dialect in DIALECTS.values() if one or not dialect.takes_one]
 
 
 def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:

@@ -267,6 +267,8 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-XL/3"), "DiT-XL/"),
         (("profile", "DiT-B/2", "--route", "2:14@0.5"), "12 blocks"),
         (("profile", "DiT-B/2", "--route", "2:8"), "START:END@RATE"),
+        (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prxx"), "did you mean 'prx'?"),
+        (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--depth", "5"), "no block left in 5"),
         (("profile", "U-ViT-S/2-T2I", "--num-classes", "10"), "a model takes labels or text"),
         (("profile", "U-ViT-S/2-T2I", "--train"), "takes text"),
         (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
@@ -282,6 +284,12 @@ def test_a_mistake_is_one_clear_message_and_status_two(arguments, told, tmp_path
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_profile_writes_a_route_alone_to_copy():
+    done = tread_bench("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "simpletuner", "--depth", "57")
+    expected = '{"routes": [{"selection_ratio": 0.5, "start_layer_idx": 2, "end_layer_idx": 53}]}\n'
+    assert (done.returncode, done.stdout) == (0, expected) and "holds for another network" in done.stderr
 
 
 def test_profile_of_guidance_is_that_of_sparse_guidance_as_published():

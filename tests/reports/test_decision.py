@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from itertools import product
@@ -11,8 +12,10 @@ import pytest
 from scipy import stats
 from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
 from synthetic_records import render
+from synthetic_studies import guidance
 from test_equal_cost import ROUTED_END, SMALL_END, budget_row, cost, dense, of_seeds
 
+from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
 from tread_bench.reports.claims.evidence import decisions
@@ -179,6 +182,27 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     assert headline == "Do not route here: the control smaller does more for the same MACs than every route."
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
     assert "What the decision rests on" in page and "At equal training MACs, route is better than" in page
+    assert "Take this route with you" not in page
+    (certain,) = re.findall(r"<dt>Certainty</dt><dd>(.*?)</dd>", page)
+    detectable = decisions(comparison(records))[0][1].detectable
+    assert certain.startswith(
+        f"5 seeds find a true difference from dense of {detectable:.2f} FID at equal MACs in 80 %"
+    )
+    assert "digits, 0.887M parameters, " in page and " iterations of 64 images" in page
+
+
+def test_a_decision_for_a_route_is_written_as_trainers_write_it(tmp_path, plan):
+    records = [*dense(), *budget_row()]
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    page = html.unescape((tmp_path / "index.html").read_text(encoding="utf-8"))
+    written = re.findall(r"<dd><code>(.*?)</code></dd>", page)
+    assert len(written) == len(DIALECTS) and "tread=0.5@2-9" in written
+    assert "Nothing shows that a place that was found on a small network holds for a large one." in page
+
+
+def test_a_study_of_guidance_has_no_decision_on_routes():
+    rows = comparison([*guidance(), *budget_row()])
+    assert decisions(rows) == [] and decisions(comparison([*dense(), *budget_row()]))
 
 
 # What people read.

@@ -32,7 +32,7 @@ from tread_bench.reports.claims.published import placement_difference
 from tread_bench.reports.claims.verdict import against_reference
 from tread_bench.reports.figures.across_times import across_times, adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
-from tread_bench.reports.figures.drawing import logarithmic, tone, tones
+from tread_bench.reports.figures.drawing import End, label_ends, logarithmic, tone, tones
 from tread_bench.reports.figures.panels import SHOWN, cosine_map, first_by_rank, panels
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
@@ -382,3 +382,24 @@ def test_an_axis_of_fids_has_numbers_all_along(fids, labels):
     low, high = axes.get_ylim()
     shown = [label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
     assert shown == labels
+
+
+def test_names_at_the_ends_of_lines_keep_their_order_and_cover_nothing():
+    figure = Figure(figsize=(9.6, 4.4))
+    axes = figure.subplots()
+    heights = [1.0, 1.01, 1.02, 1.03, 9.0, 9.9, 10.0]
+    for y in heights:
+        axes.plot([0, 1], [2, y])
+    axes.set(yscale="log")
+    label_ends(axes, [End(1.0, y, f"row {y}", f"row {y}", COLOURS[0], "o") for y in heights])
+    placed = [text.xyann[1] for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == [f"row {y}" for y in heights]
+    assert min(np.diff(placed)) > 0.15 / 4.4 and max(placed) <= 1
+    assert all(text.xy == (1.0, y) for text, y in zip(axes.texts, heights, strict=True))
+
+
+def test_every_bar_of_a_step_has_the_name_of_its_row(drawn):
+    texts = [
+        text.text for text in ElementTree.fromstring(drawn["step_parts"].svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert {line[0] for line in drawn["step_parts"].table} <= set(texts)

@@ -370,3 +370,11 @@ def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_pa
     assert not re.search("has the lowest FID[:,]", page) and "−8.22 (Mamba: 69.39 → 61.17)" in page
     assert (tmp_path / "figures" / "routing_gain.svg").is_file()
     assert len(page) < 600_000
+
+
+def test_the_comparison_fits_a_terminal_of_100_columns_and_ends_with_the_decision(records, capsys):
+    print_comparison(records, len(records))
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 100
+    assert [word for word in ("Δ FID at equal", "iterations", "Speed-up", "GMACs") if word in "".join(printed[:3])]
+    assert printed[-1].startswith("No decision: ") or printed[-1].startswith("└")

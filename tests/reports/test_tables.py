@@ -257,3 +257,20 @@ def test_steps_of_another_batch_or_architecture_give_no_dense_rate():
         frame = results_frame([record("dense", "", 0, 17.0, 1.0), odd]).drop_duplicates("cell").set_index("cell")
         assert frame.images_per_s["odd"] == pytest.approx(slower.batch / 0.6)
         assert frame.images_per_s["dense-dense-0"] == pytest.approx(64 / 60e-3, rel=0.03)
+
+
+def test_the_parts_of_a_comparison_are_tables_of_their_own_and_together_the_whole():
+    view = comparison_view(comparison(study()))
+    parts = view.split()
+    assert [*parts] == ["FID", "Other metrics", "Cost and speed"]
+    assert [header for part in parts.values() for header in part.headers] == view.headers
+    for place, (row, shown) in enumerate(view.rows):
+        assert [entry for part in parts.values() for entry in part.rows[place][1]] == shown
+        assert all(part.rows[place][0] is row for part in parts.values())
+
+
+def test_rows_come_as_reference_routes_by_place_and_controls():
+    skipped = [record("skip", "1:8@0.5", 0, 18.0, method="layer_skip")]
+    records = [*skipped, *study(1)]
+    names = [row.name for row in comparison(records)]
+    assert names == ["dense", "0:8", "0:10", "1:8", "2:8", "2:10", "4:8", "skip"]

@@ -35,10 +35,6 @@ def main() -> NoReturn:
         ctrl_c.finish(status)
     except KeyboardInterrupt:  # at the instant at which the command ended
         ctrl_c.end_at_once()
-
-    # `python -m` ends itself with SIGINT, whatever the status, if the last code that ran from a string was interrupted:
-    # a dataclass in the middle of an import, say. So the last code from a string is this, which is not interrupted.
-    exec("")
     sys.exit(status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
+from tread_bench.core.describe.dialects import moved, read_routes, write_routes
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
-from tread_bench.core.describe.routes import ResolvedRoute, format_routes, parse_routes
+from tread_bench.core.describe.routes import ResolvedRoute, format_routes
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import CostFigures
 from tread_bench.services.guidance import changed_sampling
@@ -27,6 +29,9 @@ class ProfileRequest:
 
     Args:
         is_timed: also time training steps here, on `device`, `batch` images each.
+        dialect: also write the routes as one of `DIALECTS` does.
+        depth: blocks of the network that they are written for; None: those of the backbone.
+        text_tokens: that the dialect's trainer counts in its ratio, and always keeps.
     """
 
     backbone: str
@@ -38,6 +43,9 @@ class ProfileRequest:
     is_timed: bool = False
     batch: int = 8
     device: str = "auto"
+    dialect: str | None = None
+    depth: int | None = None
+    text_tokens: int = 0
 
 
 def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
@@ -69,6 +77,8 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         "channels": spec.channels,
         "num_classes": spec.num_classes,
     }
+    if request.dialect is not None:
+        found["written"] = _written(request, routes, cost)
     if request.guidance is not None:
         found |= _guided(request, family, spec, routes)
 
@@ -83,6 +93,18 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     return found, cost
 
 
+def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], cost: CostFigures) -> str:
+    """The routes as a trainer writes them. Raises UserError."""
+    assert request.dialect is not None
+    num_blocks = len(cost.tokens_per_block)
+    image_share = cost.dense_tokens / (cost.dense_tokens + request.text_tokens)
+    try:
+        placed = moved(routes, num_blocks, request.depth or num_blocks)
+        return write_routes(request.dialect, placed, image_share)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
 def _timing_device(requested: str) -> str:
     from tread_bench.cell.numerics import usable_device
 
@@ -93,7 +115,7 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Resol
     try:
         sizes = dict(_size(text) for text in request.overrides)
         family, spec = make_spec(request.backbone, **{**request.shape, **sizes})
-        routes = [route for text in request.routes for route in parse_routes(text)]
+        routes = [route for text in request.routes for route in read_routes(text)]
         return family, spec, family.resolve(spec, routes, request.selector)
     except ValidationError as error:
         problems = (

@@ -7,13 +7,16 @@ from typing import Annotated
 import typer
 
 from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, number
+from tread_bench.core.describe.dialects import DIALECTS
 
 
 def profile(
     backbone: Annotated[
         str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
     ],
-    route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
+    route: Annotated[
+        list[str], typer.Option("--route", help="START:END@RATE, or as a trainer writes it; repeat for several")
+    ] = [],  # noqa: B006
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
     image_size: Annotated[
         int | None,
@@ -31,6 +34,16 @@ def profile(
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
     device: DeviceOption = "auto",
+    dialect: Annotated[
+        str | None,
+        typer.Option("--as", metavar="TRAINER", help=f"print the route alone, as written for: {', '.join(DIALECTS)}"),
+    ] = None,
+    depth: Annotated[
+        int | None, number("--depth", "with --as: blocks of that network; the distances from both ends are kept")
+    ] = None,
+    text_tokens: Annotated[
+        int, number("--text-tokens", "with --as: tokens of text that count in its ratio and are kept", least=0)
+    ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
@@ -48,5 +61,8 @@ def profile(
         is_timed=train,
         batch=batch,
         device=device,
+        dialect=dialect,
+        depth=depth,
+        text_tokens=text_tokens,
     )
     show_profile(request, as_json)

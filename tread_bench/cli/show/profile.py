@@ -19,6 +19,9 @@ def show_profile(request: ProfileRequest, as_json: bool) -> None:
     found, cost = profile(request)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
+    elif "written" in found:
+        typer.echo(found["written"])
+        typer.echo(f"nothing shows that a place found on {request.backbone} holds for another network", err=True)
     else:
         stdout_console().print(_table(found, cost))
 

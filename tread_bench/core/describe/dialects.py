@@ -1,0 +1,167 @@
+"""Routes as trainers write them: a route that was found here, to copy, and theirs, to price here.
+
+Which end is meant, and how a ratio is rounded, was read in their code in 2026; docs/methods/routes.md has the sources.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tread_bench.core.describe.routes import ResolvedRoute, Route, as_routes, format_routes
+from tread_bench.core.names import unknown
+
+_FIZGIG = re.compile(r"(?:tread=)?(?P<rate>[0-9.]+)@(?P<start>[0-9]+)-(?P<end>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way to write routes.
+
+    Args:
+        title: what the text belongs to.
+        write: routes with block numbers -> the text.
+        takes_one: no more than one route can be written.
+    """
+
+    title: str
+    write: Callable[[Sequence[ResolvedRoute]], str]
+    takes_one: bool = False
+
+
+def _suite(routes: Sequence[ResolvedRoute]) -> str:
+    return f'{{method: tread, routes: "{format_routes(routes)}"}}'
+
+
+def _call(routes: Sequence[ResolvedRoute]) -> str:
+    return f'routed(x, t, y, routes="{format_routes(routes)}")'
+
+
+def _list(routes: Sequence[ResolvedRoute]) -> str:
+    found = []
+    for route in routes:
+        found.append(
+            {"selection_ratio": route.rate, "start_layer_idx": route.start, "end_layer_idx": route.end},
+        )
+    return json.dumps({"routes": found})
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """A dialect of one mapping: its keys for rate, first and last block, and whether the last one is on the route."""
+
+    rate: str
+    start: str
+    end: str
+    is_inclusive: bool = True
+    switch: str = ""  # a key that turns routing on
+
+    def write(self, routes: Sequence[ResolvedRoute]) -> str:
+        (route,) = routes
+        end = route.end if self.is_inclusive else route.end + 1
+        on = {self.switch: True} if self.switch else {}
+        return json.dumps({**on, self.rate: route.rate, self.start: route.start, self.end: end})
+
+    def read(self, found: Mapping[str, Any]) -> Route:
+        end = found[self.end]
+        return Route(found[self.start], end if self.is_inclusive else end - 1, found[self.rate])
+
+
+_LIST = _Keys("selection_ratio", "start_layer_idx", "end_layer_idx")
+_PRX = _Keys("routing_probability", "route_start", "route_end")
+_ONE_TRAINER = _Keys("tread_selection_ratio", "tread_start_layer", "tread_end_layer", switch="tread_enabled")
+_ANIMA = _Keys("tread_ratio", "tread_start_layer", "tread_end_layer", is_inclusive=False)
+
+
+def _fizgig(routes: Sequence[ResolvedRoute]) -> str:
+    (route,) = routes
+    return f"tread={route.rate:g}@{route.start}-{route.end + 1}"
+
+
+DIALECTS = {
+    "suite": Dialect("a row of a tread-bench suite", _suite),
+    "routed-network": Dialect("a call of RoutedNetwork", _call),
+    "tread": Dialect("CompVis/tread: both ends are on the route", _list),
+    "simpletuner": Dialect("SimpleTuner, tread_config: both ends are on the route", _list),
+    "prx": Dialect("PRX: both ends are on the route", _PRX.write, takes_one=True),
+    "onetrainer": Dialect("OneTrainer: both ends are on the route", _ONE_TRAINER.write, takes_one=True),
+    "animalorastudio": Dialect("AnimaLoraStudio: the end is the first block after it", _ANIMA.write, takes_one=True),
+    "fizgig": Dialect("Fizgig: the end is the first block after it", _fizgig, takes_one=True),
+}
+
+
+def write_routes(name: str, routes: Sequence[ResolvedRoute], image_share: float = 1.0) -> str:
+    """Return routes as one dialect writes them.
+
+    Args:
+        name: one of `DIALECTS`.
+        image_share: share of image tokens among all tokens, for a trainer that counts text in its ratio and always
+            keeps it: it drops rate x (1 + text / image) of the image tokens, so a smaller ratio is written.
+
+    Raises:
+        ValueError: the dialect is not known, or takes one route.
+    """
+    if name not in DIALECTS:
+        raise ValueError(unknown("dialect", name, DIALECTS))
+    dialect = DIALECTS[name]
+    if not routes or (dialect.takes_one and len(routes) > 1):
+        rule = "one route" if dialect.takes_one else "a route"
+        raise ValueError(f"{name} takes {rule}, and {format_routes(routes) or 'none'} was given")
+    return dialect.write([route.at_share(image_share) for route in routes])
+
+
+def moved(routes: Sequence[ResolvedRoute], num_blocks: int, depth: int) -> list[ResolvedRoute]:
+    """Return routes of `num_blocks` blocks for a network of `depth`, at the same distance from its ends.
+
+    That is TREAD's absolute rule (i = 2, j = B - 4), which was used from small to XL.
+
+    Raises:
+        ValueError: the network is too shallow; the message names the route.
+    """
+    found = []
+    for route in routes:
+        end = depth - (num_blocks - route.end)
+        if end < route.start:
+            raise ValueError(
+                f"route {route} of {num_blocks} blocks has no block left in {depth}: name a deeper network"
+            )
+        found.append(ResolvedRoute(route.start, end, route.rate))
+    return found
+
+
+def read_routes(text: str) -> tuple[Route, ...]:
+    """Read routes as written here, or in any of the dialects.
+
+    Raises:
+        ValueError: the text is none of them; the message names the rule.
+    """
+    stripped = text.strip()
+    if match := _FIZGIG.fullmatch(stripped):
+        return (Route(int(match["start"]), int(match["end"]) - 1, float(match["rate"])),)
+    if not stripped.startswith(("{", "[")):
+        return as_routes(text)
+    try:
+        found = json.loads(stripped)
+    except ValueError as error:
+        raise ValueError(f"{stripped[:60]!r} is not JSON: {error}") from None
+    return tuple(_read_one(one) for one in _listed(found))
+
+
+def _listed(found: Any) -> list[Any]:
+    """The routes of a document of a trainer."""
+    for key in ("tread_config", "routes"):
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+    return found if isinstance(found, list) else [found]
+
+
+def _read_one(found: Any) -> Route:
+    keys = found if isinstance(found, dict) else {}
+    for dialect in (_LIST, _PRX, _ONE_TRAINER, _ANIMA):
+        if {dialect.rate, dialect.start, dialect.end} <= keys.keys():
+            return dialect.read(keys)
+    known = "; ".join(f"{d.rate}, {d.start}, {d.end}" for d in (_LIST, _PRX, _ONE_TRAINER, _ANIMA))
+    raise ValueError(f"{json.dumps(found)[:80]} is not a route of a trainer: write {known}, or START:END@RATE")
