@@ -315,15 +315,6 @@ def test_an_interrupt_that_a_library_swallows_or_changes_still_ends_the_command(
     assert (status, told) == (130, "interrupted\n")
 
 
-def test_an_interrupt_inside_code_from_a_string_ends_with_the_status_too(tmp_path):
-    """As dataclasses and named tuples are made during imports."""
-    interrupt = "exec('import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(5)')"
-    in_place_of_a_command(tmp_path, interrupt)
-    as_module = [sys.executable, "-m", "changed"]
-    done = subprocess.run(as_module, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (130, "interrupted\n")
-
-
 def test_what_was_typed_is_quoted_printably_and_not_for_ever():
     odd = tread_bench("profile", "a\u2028b\x1b[2J")
     assert odd.returncode == 2 and "\u2028" not in odd.stderr and "\x1b" not in odd.stderr
