@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports.claims.controls import rules_out
-from tread_bench.reports.claims.curves import Reached
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import Standing, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.rows.row import Group, Row
-from tread_bench.reports.text.numbers import decimals, interval, names, number, plural, ratio
+from tread_bench.reports.text.numbers import decimals, number, plural
+from tread_bench.reports.text.sentences import say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,9 +84,17 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
 
 def _at_iterations(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int, is_alone: bool) -> str:
     """The sentence on the row of lowest FID at equal iterations, alone or beside an answer at equal cost."""
-    when = "" if is_alone else "At equal iterations, "
-    against = against_reference(best, rows, places, with_power=not is_alone)
-    return f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
+    return say(
+        "verdict",
+        "lowest_at_iterations",
+        best=best,
+        many=plural(len(routed), kind(routed)) if len(routed) > 1 else "",
+        noun=kind(routed),
+        alike=_alike(rows, routed),
+        against=against_reference(best, rows, places, with_power=not is_alone),
+        when="" if is_alone else "At equal iterations, ",
+        places=places,
+    )
 
 
 def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:
@@ -103,44 +111,9 @@ def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEq
 
 def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int) -> str:
     """Return the sentence on the row of lowest FID at equal training MACs."""
-    # Which row, of how many, and how it was brought to equal cost.
-    how = "" if one.is_trained else " (interpolated between evaluated points)"
-    many = plural(len(compared), kind([other.row for other in compared]))
-    difference = one.at_macs
-    assert difference is not None
-    name = one.reference.short_label
-    among = f", which has the lowest FID of {many}{_though(difference, name)}," if len(compared) > 1 else ""
-    subject = f"At equal training MACs{how}, {one.row.short_label}{among}"
-
-    # Its difference, how certain that is, and what could have been found.
-    size = number(abs(difference.mean), places)
-    way = "below" if difference.mean < 0 else "above"
-    if difference.bounds is None:
-        return f"{subject} is {size} FID {way} {name} on the one seed that both have, which is too few to decide."
-    pairs = plural(difference.n, "paired seed")
-    evidence = f"difference {interval(difference, places, signed=True)}, {pairs}{_power(one.detectable, places)}"
-    said = {
-        "better": f"is better than {name}, by {size} FID ({evidence})",
-        "worse": f"is worse than {name}, by {size} FID ({evidence})",
-        "open": f"is not significantly different from {name} ({evidence})",
-        "not beyond chance": f"is {size} FID {way} {name} ({evidence}), which is not significant among so many rows "
-        "(Holm-adjusted)",
-        "unknown": f"is {size} FID {way} {name} ({evidence})",
-    }[concluded(difference, one.at_macs_p)]
-    return f"{subject} {said}{_at_time(one, places)}."
-
-
-def _though(difference: MeanInterval | None, reference: str) -> str:
-    """That the lowest FID of some rows is not the lowest: on the same seeds that of their reference is lower."""
-    return f", though above that of {reference}" if difference and difference.mean > 0 else ""
-
-
-def _power(smallest: float | None, places: int) -> str:
-    return (
-        ""
-        if smallest is None
-        else f"; the smallest difference that these seeds could find is {number(smallest, places)}"
-    )
+    many = plural(len(compared), kind([other.row for other in compared])) if len(compared) > 1 else ""
+    claim = concluded(one.at_macs, one.at_macs_p)
+    return say("verdict", "at_equal_cost", one=one, many=many, claim=claim, places=places)
 
 
 def _smallest_at_iterations(row: Row, rows: Sequence[Row]) -> float | None:
@@ -152,66 +125,23 @@ def _smallest_at_iterations(row: Row, rows: Sequence[Row]) -> float | None:
     return detectable_difference([own[seed] - reference[seed] for seed in own if seed in reference], tests)
 
 
-def _at_time(one: AtEqualCost, places: int) -> str:
-    """The same at equal measured time, as the end of a sentence."""
-    if one.at_time is None:
-        return ""
-    mean = number(one.at_time.mean, places, signed=True)
-    if one.at_time.bounds is None:
-        return f"; at equal measured time the difference is {mean}"
-    return f"; at equal measured time the difference is {mean} ({interval(one.at_time, places, signed=True)})"
-
-
 def _disagreement(compared: Sequence[AtEqualCost]) -> str:
     """The rows of which the answer at equal cost and that at equal iterations are not the same."""
     by_claims: dict[tuple[str, str], list[str]] = {}
     for one in compared:
         name = one.reference.short_label
-        claims = {"better": f"better than {name}", "worse": f"worse than {name}"}
+        said = {"better": f"better than {name}", "worse": f"worse than {name}"}
         outcomes = concluded(one.at_macs, one.at_macs_p), concluded(one.at_iterations, one.at_iterations_p)
-        at_cost, at_iterations = (claims.get(outcome, "not significantly different") for outcome in outcomes)
+        at_cost, at_iterations = (said.get(outcome, "not significantly different") for outcome in outcomes)
         if "unknown" not in outcomes and at_cost != at_iterations:
             by_claims.setdefault((at_cost, at_iterations), []).append(one.row.short_label)
-    if not by_claims:
-        return ""
-    each = []
-    for (at_cost, at_iterations), labels in by_claims.items():
-        each.append(f"{names(labels)}: {at_cost} at equal MACs, {at_iterations} at equal iterations")
-    return f"The two answers disagree ({'; '.join(each)})."
+    claims_of_rows = [(labels, *claims) for claims, labels in by_claims.items()]
+    return say("verdict", "disagreement", claims=claims_of_rows) if claims_of_rows else ""
 
 
 def _to_target(one: AtEqualCost) -> str:
     """What it took to come down to the fitted FID at the reference's end."""
-    found = one.macs_to_target
-    if found is None:
-        return ""
-    row, name = one.row.short_label, one.reference.short_label
-    target = f"the FID at {name}’s end"
-
-    # Where at most half of the seeds reached it.
-    if not math.isfinite(found.ratio):
-        if found.n == 1:
-            return f"On one seed, {row} did not come down to {target}, so the cost of reaching it is not known."
-        return (
-            f"{row} came down to {target} within its training in {found.reached} of {found.n} seeds, so the median "
-            "cost of reaching it is not known."
-        )
-
-    # The cost, in MACs and in time.
-    parts = [_reached(found, f"of {name}’s training MACs")]
-    if one.time_to_target:
-        parts.append(_reached(one.time_to_target, "of its measured time"))
-    took = f"To come down to {target}, {row} took {' and '.join(parts)}"
-    if found.n == 1:
-        return f"{took}, on one seed."
-    few = " (no interval below five seeds)" if found.low is None else ""
-    return f"{took}: medians over {found.n} seeds{few}, of which {found.reached} reached it."
-
-
-def _reached(found: Reached, what: str) -> str:
-    """Such as "0.78 (0.70 to not reached) of dense’s training MACs"."""
-    bounds = f" ({ratio(found.low)} to {ratio(found.high)})" if found.low and found.high else ""
-    return f"{ratio(found.ratio)}{bounds} {what}"
+    return say("verdict", "to_target", one=one) if one.macs_to_target else ""
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, MeanInterval]]:
@@ -244,49 +174,39 @@ def kind(rows: Sequence[Row]) -> str:
 def _missing(rows: list[Row]) -> str:
     failed = sum(r.status == "failed" for row in rows for r in row.not_done)
     skipped = sum(len(row.not_done) for row in rows) - failed
-    return f"Failed: {plural(failed, 'cell')}; skipped: {plural(skipped, 'cell')}; the reasons are listed below."
+    return say("verdict", "missing", failed=failed, skipped=skipped)
 
 
 def _without_ranks(rows: list[Row], is_over: bool) -> str:
-    if not any(row.fid for row in rows):
-        return "FID was not measured, so no row can be called best by it."
-    if any(row.is_evaluated_by_teacher for row in rows):
-        return "No row other than dense is ranked: the network that measures FID was their teacher."
-    finished = "finished" if is_over else "has finished yet"
-    has_controls = any(row.fid and requested.is_control(row.first) for row in rows)
-    known, nothing = ("dense and its controls", "nothing else") if has_controls else ("dense", "nothing")
-    return f"No row other than {known} {finished}, so there is {nothing} to compare with dense training."
+    return say(
+        "verdict",
+        "without_ranks",
+        has_fid=any(row.fid for row in rows),
+        has_taught=any(row.is_evaluated_by_teacher for row in rows),
+        has_controls=any(row.fid and requested.is_control(row.first) for row in rows),
+        is_over=is_over,
+    )
 
 
 def _cheapest(rows: list[Row], is_over: bool) -> str:
     others = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
     counted = [row for row in others if row.cost("forward_macs")]
     if not counted:
-        return f"What routing would cost or save is not known from these rows{'' if is_over else ' yet'}."
+        return say("verdict", "cost_unknown", is_over=is_over)
     return price_of(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
-def _mean(best: Row, routed: Sequence[Row], places: int, when: str = "") -> str:
-    fid = best.fid
-    assert fid is not None
-    sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
-    if len(routed) == 1:
-        return f"{when}{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
-    among = f"{'of' if when else 'Of'} {plural(len(routed), kind(routed))}"
-    though = _though(best.difference("fid"), best.reference_label)
-    return f"{when}{among}, {best.short_label} has the lowest FID{though}: {number(fid.mean, places)} ({sure})"
-
-
 def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
-    """Return the rows other than dense that are not distinguishable from the best of them."""
+    """Return the rows other than dense that are not distinguishable from the best of them, as the end of a sentence."""
     if len(routed) == 1:
         return ""
+    return say("verdict", "runners_up", noun=kind(routed), alike=_alike(rows, routed))
+
+
+def _alike(rows: Sequence[Row], routed: Sequence[Row]) -> list[str] | Literal["all"]:
+    """The rows that are not distinguishable from the best of them; "all", if these are several."""
     alike = [row.short_label for row in lowest_fids(rows, routed)[1:]]
-    if not alike:
-        return f", significantly lower than that of every other {kind(routed)}"
-    if len(alike) == len(routed) - 1 > 1:
-        return f", not distinguishable from any other {kind(routed)}"
-    return f", not distinguishable from {names(alike)}"
+    return "all" if len(alike) == len(routed) - 1 > 1 else alike
 
 
 def smallest_difference(rows: Sequence[Row]) -> str:
@@ -311,13 +231,7 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
     """
     differences = [(name, smallest_difference(rows)) for name, rows in sets]
     found = [(name, difference) for name, difference in differences if difference]
-    if not found:
-        return ""
-    each = [f"{difference} ({name})" if len(found) > 1 else difference for name, difference in found]
-    return (
-        f"Smallest difference from the lowest FID that these seeds could have detected: {', '.join(each)} (Hsu’s "
-        "multiple comparisons with the best on log FID, seeds as blocks, at 5 %)."
-    )
+    return say("verdict", "detectable", differences=found) if found else ""
 
 
 def outcome(row: Row) -> Standing:
@@ -332,30 +246,17 @@ def against_reference(row: Row, rows: Sequence[Row], places: int, with_power: bo
         rows: of its group, or more.
         with_power: say what these seeds could find.
     """
-    # Without a pair, or with only one.
     name = row.reference_label
-    difference = row.difference("fid")
-    if difference is None:
-        is_there = any(other.done and other.short_label == name for other in rows)
-        why = "no seed has both" if is_there else f"it has no finished {name} row"
-        return f"whether that is better or worse than {name} cannot be said, because {why}"
-    size = number(abs(difference.mean), places)
-    if difference.bounds is None:
-        way = "lower" if difference.mean < 0 else "higher"
-        return f"it is {size} {way} than {name} on the one seed that both have, which is too few to decide"
-
-    # With several, by the outcome of the test.
-    way = "below" if difference.mean < 0 else "above"
-    evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
-    if with_power:
-        evidence += _power(_smallest_at_iterations(row, rows), places)
-    return {
-        "worse": f"its quality is worse than {name}, by {size} FID ({evidence})",
-        "open": f"it is not significantly different from {name} ({evidence})",
-        "better": f"it is better than {name}, by {size} FID ({evidence})",
-        "not beyond chance": f"it is {size} {way} {name} ({evidence}), which is not significant among so many "
-        "rows (Holm-adjusted)",
-    }[outcome(row)]
+    return say(
+        "verdict",
+        "against_reference",
+        difference=row.difference("fid"),
+        name=name,
+        is_there=any(other.done and other.short_label == name for other in rows),
+        claim=outcome(row),
+        smallest=_smallest_at_iterations(row, rows) if with_power else None,
+        places=places,
+    )
 
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
@@ -363,29 +264,21 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
     own = next((row for row in routed if requested.is_routing_alone(row.first)), None)
     if own is None or own is best or kind(routed) != "method":
         return ""
-    others = _against(own, [row for row in routed if row is not own and row is not best])
-    return f" As for {own.short_label}, {against_reference(own, rows, places)}; {others}{_speed(own)}."
 
-
-def _against(own: Row, others: Sequence[Row]) -> str:
-    """Which of the other rows differ in FID from one, by paired tests."""
-    if not others:
-        return ""
-
-    # Test each of the others.
+    # Those of the other methods that differ from it, by paired tests.
+    others = [row for row in routed if row is not own and row is not best]
     adjusted = paired_p_values((row.scores["fid"], own.scores["fid"]) for row in others)
     different = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
-    if not different:
-        return f"none of {names(row.short_label for row in others)} differs significantly from it; "
-
-    # Those above, those below, and the rest.
-    clauses = []
-    for way in ("higher", "lower"):
-        labels = [row.short_label for row in different if _way(row, own) == way]
-        if labels:
-            clauses.append(f"{names(labels)} {'has' if len(labels) == 1 else 'have'} a {way} FID")
-    alike = ", the rest do not differ significantly" if len(different) < len(others) else ""
-    return f"{' and '.join(clauses)} (paired tests, Holm-adjusted){alike}; "
+    return " " + say(
+        "verdict",
+        "of_tread",
+        own=own,
+        against=against_reference(own, rows, places),
+        others=[row.short_label for row in others],
+        higher=[row.short_label for row in different if _way(row, own) == "higher"],
+        lower=[row.short_label for row in different if _way(row, own) == "lower"],
+        speed=say("verdict", "speed", row=own, has_dense_part=_has_dense_part(own)),
+    )
 
 
 def _way(row: Row, own: Row) -> str:
@@ -395,39 +288,8 @@ def _way(row: Row, own: Row) -> str:
 
 def price_of(row: Row) -> str:
     """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step."""
-    return f"{_macs(row)}{_parameters(row)}, and {_speed(row)}."
-
-
-def _macs(row: Row) -> str:
-    forward = row.cost("forward_macs")
-    dense = row.cost("dense_forward_macs")
-    if not forward or not dense:
-        return f"The MACs of {row.short_label} were not counted"
-    when = " of a routed step" if _has_dense_part(row) else ""
-    if forward == dense:
-        return f"{row.short_label} costs as many forward MACs as dense"
-    word = "saves" if forward < dense else "adds"
-    share = abs(1 - forward / dense) * 100
-    return f"{row.short_label} {word} {share:.0f} % of the forward MACs{when} ({_per_image(forward, dense)})"
-
-
-def _per_image(forward: float, dense: float) -> str:
-    return f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
-
-
-def _parameters(row: Row) -> str:
-    return f" and adds {row.extra_params:,.0f} parameters in training" if row.extra_params else ""
-
-
-def _speed(row: Row) -> str:
-    if row.speedup is None:
-        return "its speed was not measured"
-    speedup, low, high = row.speedup
-    step = "routed training step" if _has_dense_part(row) else "training step"
-    evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
-    if low <= 1 <= high:
-        return f"its {step} is not distinguishable from dense in speed: {number(speedup)} times as fast ({evidence})"
-    return f"its {step} was measured {number(speedup)} times as fast as the dense one ({evidence})"
+    forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
+    return say("verdict", "price", row=row, forward=forward, dense=dense, has_dense_part=_has_dense_part(row))
 
 
 def _has_dense_part(row: Row) -> bool:

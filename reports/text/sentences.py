@@ -7,12 +7,18 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tread_bench.reports.text.numbers import number, plural
+from tread_bench.reports.text.numbers import interval, names, number, plural, ratio
 
 
 def text_of(template: str, **context: Any) -> str:
     """Return one text from a template of this folder, whose name ends in .txt.j2."""
     return _templates().get_template(template).render(**context).strip()
+
+
+def say(template: str, sentence: str, **context: Any) -> str:
+    """Return one sentence, or the end of one, which is a macro of a template of this folder; line breaks are spaces."""
+    macro = getattr(_templates().get_template(f"{template}.txt.j2").module, sentence)
+    return " ".join(macro(**context).split())
 
 
 @cache
@@ -24,5 +30,5 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=number, plural=plural)
+    environment.filters.update(interval=interval, names=names, number=number, plural=plural, ratio=ratio)
     return environment
