@@ -12,7 +12,7 @@ from tread_bench.reports.claims.equal_cost import AtEqualCost
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import concluded
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import interval, number, plural
+from tread_bench.reports.text.sentences import say
 
 
 class _Beside(NamedTuple):
@@ -59,17 +59,15 @@ def _repeats_reference(one: AtEqualCost) -> bool:
 def _by_chance(one: AtEqualCost, places: int) -> str:
     difference = one.at_macs
     assert difference is not None
-    size = number(difference.mean, places, signed=True)
-    if difference.bounds is None:
-        return f"{one.row.short_label}, {one.reference.short_label} with another seed, differs by {size} FID by chance."
-    evidence = f"{interval(difference, places, signed=True)}, {plural(difference.n, 'pair')}"
     is_found = one.at_macs_p is not None and one.at_macs_p <= LEVEL
-    verdict = (
-        "; that it is significant is a false alarm, as at most 5 % of runs have under normal noise" if is_found else ""
-    )
-    return (
-        f"Chance: {one.row.short_label}, which is {one.reference.short_label} with other seeds, differs from it by "
-        f"{size} FID ({evidence}){verdict}."
+    return say(
+        "controls",
+        "chance",
+        row=one.row.short_label,
+        reference=one.reference.short_label,
+        difference=difference,
+        is_false_alarm=is_found,
+        places=places,
     )
 
 
@@ -77,17 +75,17 @@ def instead_of_routing(control: AtEqualCost) -> str:
     """Return what the control does in place of routing; "" for a row that is none."""
     row, reference = control.row, control.reference
     if requested.skips_layers(row.first):
-        return "skipping layers at the same share"
+        return say("controls", "skipped")
     if not requested.is_control(row.first) or not requested.macs_of(row.first):
         return ""
     if row.blocks and row.blocks < reference.blocks:
-        return f"simply a smaller network ({row.blocks} instead of {reference.blocks} blocks)"
+        return say("controls", "smaller", blocks=row.blocks, of=reference.blocks)
     tokens = [one.cost("dense_tokens") or 0 for one in (row, reference)]
     if tokens[0] < tokens[1]:
-        return f"simply fewer tokens ({tokens[0]:.0f} instead of {tokens[1]:.0f}: a larger patch)"
+        return say("controls", "fewer_tokens", tokens=tokens[0], of=tokens[1])
     if row.first.backbone != reference.first.backbone:
-        return f"simply another network ({row.first.backbone})"
-    return f"simply training {reference.short_label} for {requested.iterations(row.first):,} iterations"
+        return say("controls", "other_network", backbone=row.first.backbone)
+    return say("controls", "longer", reference=reference.short_label, iterations=requested.iterations(row.first))
 
 
 def beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
@@ -115,12 +113,15 @@ def _sentence(one: _Beside, p_value: float, places: int) -> str:
     difference = paired_difference(one.route.fids_at_macs, one.control.fids_at_macs)
     if difference is None:
         return ""
-    route, control = one.route.row.short_label, one.control.row.short_label
-    mean = number(difference.mean, places, signed=True)
-    if difference.bounds is None:
-        return f"On one seed {route} differs from {one.instead} ({control}) by {mean} FID, too few to decide."
-    claim = {"better": "better than", "worse": "worse than"}.get(concluded(difference, p_value), "not better than")
-    reference = one.control.reference.short_label
-    ratio = f", {number(one.control.macs_ratio)} times the MACs of {reference}" if one.control.macs_ratio else ""
-    evidence = f"{mean} FID, {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
-    return f"At equal training MACs {route} is {claim} {one.instead} ({control}{ratio}): {evidence}."
+    return say(
+        "controls",
+        "beside",
+        route=one.route.row.short_label,
+        control=one.control.row.short_label,
+        instead=one.instead,
+        difference=difference,
+        claim=concluded(difference, p_value),
+        reference=one.control.reference.short_label,
+        macs_ratio=one.control.macs_ratio,
+        places=places,
+    )

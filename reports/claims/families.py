@@ -10,14 +10,11 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, what_differs
 from tread_bench.reports.rows.comparison import Standing, are_beside_dense, concluded, lowest_fids
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, millions, names, number, plural
+from tread_bench.reports.text.numbers import decimals, millions
+from tread_bench.reports.text.sentences import say
 
-_VERDICTS: dict[tuple[Standing, ...], str] = {
-    ("better",): "better than {training}",
-    ("open", "not beyond chance"): "not significantly different from {reference}",
-    ("worse",): "worse than {reference}",
-    ("unknown",): "without a verdict",
-}
+_ALIKE: dict[Standing, str] = {"not beyond chance": "open"}  # said in the same words
+_ORDER = ("better", "open", "worse", "unknown")
 _ROUTED = "routed row"
 
 
@@ -47,25 +44,20 @@ def summary(rows: Sequence[Row]) -> str:
         what = f"the {noun}"
 
     # The architectures of each outcome.
-    if not at_cost:
-        return f"In FID, {what} is {_where(at_iterations, rows)}."
-    return (
-        f"In FID at equal training MACs, {what} is {_where(at_cost, rows)}. "
-        f"At equal iterations, it is {_where(at_iterations, rows)}."
-    )
+    said = _where(at_cost, rows) if at_cost else ""
+    return say("families", "summary", what=what, at_cost=said, at_iterations=_where(at_iterations, rows))
 
 
 def _where(outcomes: Mapping[str, Standing], rows: Sequence[Row]) -> str:
     """Such as "better than dense training in DiT; worse than dense in ZigMa"."""
+    found: dict[str, list[str]] = {}
+    for claim in _ORDER:
+        alike = [name for name, outcome in outcomes.items() if _ALIKE.get(outcome, outcome) == claim]
+        if alike:
+            found[claim] = alike
     within = "under" if what_differs(rows) == "objective" else "in"
     training, reference = ("dense training", "dense") if are_beside_dense(rows) else ("its reference", "its reference")
-    parts = []
-    for alike, verdict in _VERDICTS.items():
-        architectures = [architecture for architecture, found in outcomes.items() if found in alike]
-        if architectures:
-            said = verdict.format(training=training, reference=reference)
-            parts.append(f"{said} {within} {names(architectures)}")
-    return "; ".join(parts)
+    return say("families", "where", found=found, within=within, training=training, reference=reference)
 
 
 def _at_cost(rows: Sequence[Row]) -> list[tuple[list[Row], list[AtEqualCost]]]:
@@ -82,16 +74,9 @@ def _noun(rows: Sequence[Row]) -> str:
 
 def scope(rows: Sequence[Row]) -> str:
     """Return what the statements compare, and what they do not."""
-    what = what_differs(rows)
-    params = list(filter(None, (members[0].cost("params") for members in by_architecture(rows))))
-    sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
-    why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
-    losses = " Their validation losses are different quantities." if what == "objective" else ""
+    sizes = list(filter(None, (members[0].cost("params") for members in by_architecture(rows))))
     reference = "dense row" if are_beside_dense(rows) else "reference"
-    return (
-        f"Each {what} is compared with its own {reference}; paired tests are Holm-adjusted over all rows. FIDs of "
-        f"different {what}s are not ranked: {why}one training setup need not suit them alike.{losses}"
-    )
+    return say("families", "scope", what=what_differs(rows), sizes=sizes, reference=reference)
 
 
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
@@ -114,25 +99,20 @@ def _best(rows: Sequence[Row]) -> Row | None:
 def _statement(rows: list[Row]) -> str:
     best = _best(rows)
     if best is None:
-        failed = [record for row in rows for record in row.not_done]
-        taught = (
-            "that was not trained towards the features that measure it "
-            if any(row.is_evaluated_by_teacher for row in rows)
-            else ""
+        return say(
+            "families",
+            "without_best",
+            noun=_noun(rows),
+            was_taught=any(row.is_evaluated_by_teacher for row in rows),
+            not_finished=sum(len(row.not_done) for row in rows),
         )
-        return f"No {_noun(rows)} {taught}has an FID ({plural(len(failed), 'cell')} not finished)."
     routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
-    which = f", lowest FID of {several}{runners_up(rows, routed)}" if len(routed) > 1 else ""
-    quality = against_reference(best, rows, decimals(row.fid.mean for row in rows if row.fid))
-    return f"{best.short_label}{which}: {quality}; {_speed(best)}."
-
-
-def _speed(row: Row) -> str:
-    if row.speedup is None:
-        return "its speed was not measured"
-    ratio, low, high = row.speedup
-    evidence = f"{number(low)} to {number(high)}, ideal {number(row.cost('ideal_speedup'))}"
-    if low <= 1 <= high:
-        return f"its step is not distinguishable from dense in speed ({evidence})"
-    return f"its step is {number(ratio)} times as fast ({evidence})"
+    return say(
+        "families",
+        "statement",
+        best=best,
+        many=several if len(routed) > 1 else "",
+        runners_up=runners_up(rows, routed),
+        quality=against_reference(best, rows, decimals(row.fid.mean for row in rows if row.fid)),
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tread_bench.reports.text.numbers import interval, names, number, plural, ratio
+from tread_bench.reports.text.numbers import interval, millions, names, number, plural, ratio
 
 
 def text_of(template: str, **context: Any) -> str:
@@ -30,5 +30,6 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(interval=interval, names=names, number=number, plural=plural, ratio=ratio)
+    filters = (interval, millions, names, number, plural, ratio)
+    environment.filters.update({one.__name__: one for one in filters})
     return environment
