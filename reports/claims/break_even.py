@@ -11,16 +11,8 @@ from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import millions, names, number, plural
-
-SCOPE = (
-    "Nothing was trained or evaluated: this is what a route saves or costs in time on this machine. What it costs in "
-    "quality is not known from this run."
-)
-_RULE = (
-    "A route pays from the first number of tokens on at which the whole 95 % interval of its speed-up lies above 1, "
-    "there and at every larger number that was measured."
-)
+from tread_bench.reports.text.numbers import millions
+from tread_bench.reports.text.sentences import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +101,15 @@ def summary(rows: Sequence[Row]) -> str:
         starts = [(start.tokens, line) for line in lines if (start := line.pays_from)]
         if starts:
             tokens, line = min(starts, key=lambda start: start[0])
-            pays.append(f"in {line.architecture} from {tokens:,} tokens on ({line.route})")
+            pays.append((line.architecture, tokens, line.route))
         elif lines:
             never.append(lines[0].architecture)
-    if not pays and not never:
-        return "No speed was measured, so nothing is known yet of where a route pays."
-    if not pays:
-        return f"On this machine no route pays at any number of tokens that was measured, in {names(never)}."
-    nowhere = f"; in {names(never)} none pays" if never else ""
-    return f"On this machine a route pays {names(pays)}{nowhere}."
+    return say("break_even", "summary", pays=pays, never=never)
+
+
+def scope() -> str:
+    """Return what such a run does not say."""
+    return say("break_even", "scope")
 
 
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
@@ -125,25 +117,14 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     found = []
     for members in by_architecture(rows):
         lines = _routed(members)
-        said = "; ".join(in_words(line) for line in lines) or "no speed of a route was measured"
-        found.append((_name(members), f"{millions(members[0].cost('params'))} parameters", f"{said}."))
+        said = say("break_even", "statement", said=[in_words(line) for line in lines])
+        found.append((_name(members), f"{millions(members[0].cost('params'))} parameters", said))
     return found
 
 
 def in_words(line: Line) -> str:
     """From where on one route pays: "2:8@0.5 pays from 64 tokens on (1.18 times as fast; at 4,096 1.61)"."""
-    first, last, start = line.points[0], line.points[-1], line.pays_from
-    if start is None:
-        return f"{line.route} does not pay {_range(line)} ({_at(last)})"
-    also = "" if start is last else f"; at {last.tokens:,} {number(last.speedup)}"
-    gain = f"{number(start.speedup)} times as fast{also}"
-    if len(line.points) == 1:
-        return f"{line.route} pays at {start.tokens:,} tokens ({gain})"
-    if start is first:
-        return f"{line.route} pays from {start.tokens:,} tokens on, the fewest measured ({gain})"
-    if start is last:
-        return f"{line.route} pays at {start.tokens:,} tokens, the most measured ({gain})"
-    return f"{line.route} pays from {start.tokens:,} tokens on ({gain})"
+    return say("break_even", "line", line=line)
 
 
 def rule(rows: Sequence[Row]) -> str:
@@ -152,23 +133,8 @@ def rule(rows: Sequence[Row]) -> str:
     for line in lines_of(rows):
         for point in line.points:
             sizes.setdefault(point.tokens, set()).update(timing.batch for timing in point.row.timings)
-    timed = []
-    for tokens, found in sorted(sizes.items()):
-        timed.append(f"{' or '.join(plural(size, 'image') for size in sorted(found))} of {tokens:,} tokens")
-    return f"{_RULE} Timed: steps of {names(timed)}." if timed else _RULE
+    return say("break_even", "rule", timed=[(tokens, sorted(found)) for tokens, found in sorted(sizes.items())])
 
 
 def _routed(rows: Sequence[Row]) -> list[Line]:
     return lines_of([row for row in rows if not row.is_dense])
-
-
-def _range(line: Line) -> str:
-    first, last = line.points[0].tokens, line.points[-1].tokens
-    return f"at {last:,} tokens" if first == last else f"from any of {first:,} to {last:,} tokens on"
-
-
-def _at(point: TimedRow) -> str:
-    how = "slower" if point.is_slower else "faster" if point.is_faster else "not distinguishable"
-    return (
-        f"{how} at {point.tokens:,}: {number(point.speedup)} times as fast, {number(point.low)} to {number(point.high)}"
-    )

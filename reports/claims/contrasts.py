@@ -10,7 +10,8 @@ from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_diff
 from tread_bench.reports.claims.verdict import kind
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, number
+from tread_bench.reports.text.numbers import decimals
+from tread_bench.reports.text.sentences import say
 
 
 class Contrast(NamedTuple):
@@ -86,19 +87,9 @@ def summary(rows: Sequence[Row]) -> str:
     # Test each change.
     adjusted = paired_p_values((one.row.scores["fid"], one.base.scores["fid"]) for one in found)
 
-    # A sentence for each base.
+    # What each base was changed by.
     places = decimals(row.fid.mean for row in rows if row.fid)
-    sentences = []
+    bases = []
     for base, pairs in groupby(zip(found, adjusted, strict=True), lambda pair: pair[0].base.short_label):
-        changes = [_effect(one, p_value, places) for one, p_value in pairs]
-        sentences.append(f"Relative to {base}, FID changes {', and '.join(changes)}.")
-    return " ".join([*sentences, "Paired over seeds; tests are Holm-adjusted."])
-
-
-def _effect(one: Contrast, p_value: float, places: int) -> str:
-    """Such as "by -1.20 with mae (-2.00 to -0.40)"."""
-    mean = f"by {number(one.difference.mean, places, signed=True)} with {one.change}"
-    if one.difference.bounds is None:
-        return f"{mean} (one seed, too few to decide)"
-    evidence = interval(one.difference, places, signed=True)
-    return f"{mean} ({evidence}{', not significant' if p_value > LEVEL else ''})"
+        bases.append((base, [(one.change, one.difference, p_value <= LEVEL) for one, p_value in pairs]))
+    return say("contrasts", "summary", bases=bases, places=places)

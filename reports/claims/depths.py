@@ -9,7 +9,8 @@ from typing import NamedTuple
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, number, plural
+from tread_bench.reports.text.numbers import decimals
+from tread_bench.reports.text.sentences import say
 
 
 class Line(NamedTuple):
@@ -72,21 +73,19 @@ def summary(rows: Sequence[Row]) -> str:
     # A clause for each depth.
     names = (lines[0].rule, lines[1].rule)
     clauses = [_at_depth(blocks, names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
-    text = "; ".join(clauses)
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+    return say("depths", "summary", clauses=clauses) if clauses else ""
 
 
 def _at_depth(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
     """Two routes at one depth compared; without a p-value they are the same."""
-    where = f"in {blocks} blocks"
-    if p_value is None:
-        return f"{where} both rules give {a.first.routes}"
-    difference = paired_difference(a.scores["fid"], b.scores["fid"])
-    if difference is None:
-        return f"{where} no seed has both rules"
-    places = decimals(row.fid.mean for row in (a, b) if row.fid)
-    size = f"{number(difference.mean, places, True)} FID, {interval(difference, places, True)}"
-    evidence = f"{names[0]} minus {names[1]} {size}, {plural(difference.n, 'paired seed')}"
-    if p_value > LEVEL:
-        return f"{where} {names[0]} and {names[1]} routes do not differ significantly ({evidence})"
-    return f"{where} {names[difference.mean > 0]} routes have the lower FID ({evidence}; Holm-adjusted)"
+    return say(
+        "depths",
+        "at_depth",
+        blocks=blocks,
+        names=names,
+        routes=a.first.routes,
+        difference=paired_difference(a.scores["fid"], b.scores["fid"]),
+        is_same=p_value is None,
+        is_significant=p_value is not None and p_value <= LEVEL,
+        places=decimals(row.fid.mean for row in (a, b) if row.fid),
+    )

@@ -10,7 +10,8 @@ from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import lowest_fids
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, names, number, plural
+from tread_bench.reports.text.numbers import decimals
+from tread_bench.reports.text.sentences import say
 
 _LISTED = 3  # rules in a statement
 
@@ -106,10 +107,7 @@ def is_swept(rows: Sequence[Row]) -> bool:
 def summary(rows: Sequence[Row]) -> str:
     """Return the best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
     found = [made for made in checkpoints(rows) if made.judged]
-    if not found:
-        return "Every rule ran at one scale only, so rules are not compared and none is called best."
-    each = "; for ".join(f"{made.name}: {_best(made)}" for made in found)
-    return f"Each rule at the best of its scales, the lowest FID is, for {each}."
+    return say("guidance", "summary", found=[(made.name, _best(made)) for made in found])
 
 
 def _best(made: Checkpoint) -> str:
@@ -118,7 +116,7 @@ def _best(made: Checkpoint) -> str:
     fid = fid_of(best).mean
     places = made.places
     if made.unguided and fid_of(made.unguided).mean < fid:
-        return f"{number(fid_of(made.unguided).mean, places)} without guidance"
+        return say("guidance", "unguided", fid=fid_of(made.unguided).mean, places=places)
 
     # Other rules with a scale that is not distinguishable from the best.
     alike = []
@@ -127,26 +125,14 @@ def _best(made: Checkpoint) -> str:
         is_other = sweep.rule != requested.rule_in_words(best.first)
         if is_other and any(id(row) in undistinguished for row in sweep.rows):
             alike.append(requested.guided(sweep.best.first))
-    also = f", not distinguishable from {_among(alike)}" if alike else ""
-    return f"{number(fid, places)} with {requested.guided(best.first)}{also}"
-
-
-def _among(alike: Sequence[str]) -> str:
-    return names(alike) if len(alike) <= _LISTED else f"{len(alike)} other rules"
+    rule = requested.guided(best.first)
+    return say("guidance", "best", fid=fid, rule=rule, alike=alike, listed=_LISTED, places=places)
 
 
 def scope(rows: Sequence[Row]) -> str:
     """Return the limits of these sentences."""
     single = sorted({sweep.rule for made in checkpoints(rows) for sweep in made.sweeps if len(sweep.rows) == 1})
-    alone = f" {names(single)} ran at one scale only, so {_it(single)} not compared." if single else ""
-    return (
-        "A best scale is chosen by the same samples that measure its FID, so this FID is optimistic, the more so the "
-        f"more scales were tried. All rules sample from the same checkpoints.{alone}"
-    )
-
-
-def _it(single: Sequence[str]) -> str:
-    return "that rule is" if len(single) == 1 else "those rules are"
+    return say("guidance", "scope", single=single)
 
 
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
@@ -157,10 +143,8 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
 def _rules(made: Checkpoint) -> str:
     """Those of the lowest FID in full; a rule that ran at one scale comes last."""
     ordered = sorted(made.sweeps, key=lambda sweep: (len(sweep.rows) == 1, fid_of(sweep.best).mean))
-    listed = "; ".join(_rule(made, sweep) for sweep in ordered[:_LISTED])
-    if len(ordered) <= _LISTED:
-        return f"{listed}."
-    return f"{listed}; the other {plural(len(ordered) - _LISTED, 'rule')} in the table below."
+    said = [_rule(made, sweep) for sweep in ordered[:_LISTED]]
+    return say("guidance", "rules", said=said, others=len(ordered) - len(said))
 
 
 def _trained(made: Checkpoint) -> str:
@@ -170,14 +154,13 @@ def _trained(made: Checkpoint) -> str:
 
 def _rule(made: Checkpoint, sweep: Sweep) -> str:
     best = sweep.best
-    places = made.places
-    if len(sweep.rows) > 1:
-        edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
-        scales = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
-    else:
-        scales = "the only scale, so not compared"
-    statement = f"{requested.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
-    gain = made.gain(best)
-    if gain is None:
-        return statement
-    return f"{statement}, {number(gain.mean, places, True)} to no guidance ({interval(gain, places, True)})"
+    return say(
+        "guidance",
+        "rule",
+        rule=requested.guided(best.first),
+        scales=len(sweep.rows),
+        is_at_edge=best in (sweep.rows[0], sweep.rows[-1]),
+        fid=fid_of(best).mean,
+        gain=made.gain(best),
+        places=made.places,
+    )

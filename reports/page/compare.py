@@ -30,8 +30,10 @@ from tread_bench.reports.page.document import write_page
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, ratio_entry
 from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number, plural
+from tread_bench.reports.text.sentences import say
 
 _IN_WORDS = 4  # rows or settings that a sentence lists
+_TESTS = {True: "paired over seeds", False: "Welch’s t-test of independent seeds"}  # whether they are paired -> which
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
 def sentences(found: Sequence[Difference]) -> list[str]:
     """Return what may be concluded, for each pair of runs."""
     if not found:
-        return ["No row is in more than one of these runs, so no difference between runs is computed."]
+        return [say("compare", "nothing_shared")]
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for one in found:
         pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
@@ -112,44 +114,30 @@ def sentences(found: Sequence[Difference]) -> list[str]:
 def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
     by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in get_args(Change)}
     tested = [*by_outcome["lower"], *by_outcome["higher"], *by_outcome["no difference found"]]
-    parts = []
-
-    # Rows whose FID differs.
-    for way in ("lower", "higher"):
-        if members := by_outcome[way]:
-            parts.append(f"the FID of {_listed(members)} is {way} in {of} than in {to}")
-    if tested and not parts:
-        rows = "the one row that is tested" if len(tested) == 1 else f"any of {plural(len(tested), 'row')}"
-        parts.append(f"no difference in FID is found between {of} and {to} in {rows}")
-    elif by_outcome["no difference found"]:
-        parts.append(f"in {plural(len(by_outcome['no difference found']), 'other row')} no difference is found")
-
-    # Rows without a test.
-    if same := by_outcome["identical"]:
-        parts.append(f"{plural(len(same), 'row')} of {of} and {to} {_have(same)} the same FID in every seed")
-    if few := by_outcome["too few seeds"]:
-        parts.append(f"for {plural(len(few), 'row')} of {of} and {to} one seed is too few to decide")
-    if other := by_outcome["not compared"]:
-        parts.append(f"FIDs of {plural(len(other), 'row')} are not compared between {of} and {to}: {_why(other)}")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}{_evidence(tested)}."
-
-
-def _have(members: Sequence[Difference]) -> str:
-    return "has" if len(members) == 1 else "have"
+    ways = {one.is_paired for one in tested}
+    return say(
+        "compare",
+        "pair",
+        of=of,
+        to=to,
+        lower=_listed(by_outcome["lower"]),
+        higher=_listed(by_outcome["higher"]),
+        alike=len(by_outcome["no difference found"]),
+        identical=len(by_outcome["identical"]),
+        few=len(by_outcome["too few seeds"]),
+        other=len(by_outcome["not compared"]),
+        why=_why(by_outcome["not compared"]),
+        tests=[name for is_paired, name in _TESTS.items() if is_paired in ways],
+    )
 
 
 def _listed(members: Sequence[Difference]) -> str:
-    """The first rows with their differences, and how many more there are."""
+    """The first rows with their differences, and how many more there are; "" of none."""
+    if not members:
+        return ""
     places = decimals(one.fid.mean for one in members if one.fid)
-    shown = [f"{one.of.row.name} ({_signed(one.fid, places)})" for one in members[:_IN_WORDS]]
-    more = len(members) - _IN_WORDS
-    return names([*shown, f"{more} more rows"] if more > 0 else shown)
-
-
-def _signed(estimate: MeanInterval | None, places: int) -> str:
-    assert estimate is not None, "a row that differs has a difference"
-    return f"{number(estimate.mean, places, signed=True)}, 95 % interval {interval(estimate, places, signed=True)}"
+    rows = [(one.of.row.name, one.fid) for one in members[:_IN_WORDS]]
+    return say("compare", "listed", rows=rows, more=len(members) - len(rows), places=places)
 
 
 def _why(found: Sequence[Difference]) -> str:
@@ -159,22 +147,12 @@ def _why(found: Sequence[Difference]) -> str:
         shown = in_words(of_another_quantity(one.differing), one.of.run.name, one.to.run.name)
         reasons.update(dict.fromkeys(shown or ["one of them has no FID"]))
     listed = list(reasons)
-    more = len(listed) - _IN_WORDS
-    return "; ".join([*listed[:_IN_WORDS], f"and {more} more settings differ"] if more > 0 else listed)
+    return say("compare", "why", reasons=listed[:_IN_WORDS], more=len(listed[_IN_WORDS:]))
 
 
 def in_words(differing: Differing, of: str, to: str) -> list[str]:
     """Return what differs between two rows: "data.name is latents in B and digits in A"."""
     return [f"{key} is {own} in {of} and {other} in {to}" for key, (own, other) in differing.items()]
-
-
-def _evidence(tested: Sequence[Difference]) -> str:
-    if not tested:
-        return ""
-    ways = {one.is_paired for one in tested}
-    tests = {True: "paired over seeds", False: "Welch’s t-test of independent seeds"}
-    way = " or ".join(tests[one] for one in sorted(ways, reverse=True))
-    return f" ({way}; Holm-adjusted over all rows of this page at 5 %)"
 
 
 # Tables

@@ -201,7 +201,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
     # Of speed alone, of rules of guidance, of one architecture, or of several.
     if break_even.is_about_speed(rows):
         quality = break_even.summary(rows)
-        cost = break_even.SCOPE
+        cost = break_even.scope()
         power = break_even.rule(rows)
         families = break_even.statements(rows)
     elif guidance.is_swept(rows):

@@ -15,10 +15,15 @@ def text_of(template: str, **context: Any) -> str:
     return _templates().get_template(template).render(**context).strip()
 
 
-def say(template: str, sentence: str, **context: Any) -> str:
+def say(template: str, macro: str, **context: Any) -> str:
     """Return one sentence, or the end of one, which is a macro of a template of this folder; line breaks are spaces."""
-    macro = getattr(_templates().get_template(f"{template}.txt.j2").module, sentence)
-    return " ".join(macro(**context).split())
+    said: str = getattr(_templates().get_template(f"{template}.txt.j2").module, macro)(**context)
+    return " ".join(said.split())
+
+
+def sentence(text: str) -> str:
+    """Return clauses as a sentence, with a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 @cache
@@ -30,6 +35,6 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (interval, millions, names, number, plural, ratio)
+    filters = (interval, millions, names, number, plural, ratio, sentence)
     environment.filters.update({one.__name__: one for one in filters})
     return environment

@@ -26,7 +26,7 @@ from synthetic_records import (
 
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.stored.records import DataFile
-from tread_bench.reports.claims.cautions import SMOKE_RUN, disturbed_timing
+from tread_bench.reports.claims.cautions import disturbed_timing, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.page.samples import SAMPLE_BUDGET_BYTES
 from tread_bench.reports.tables.tables import comparison
@@ -138,7 +138,9 @@ def test_a_smoke_run_is_labelled_and_has_no_verdict(records, plan, run_dir, tmp_
         assert words not in smoke.partition('<h2 id="comparison">')[0] and "lowest FID" not in smoke
     assert ' class="best">' in in_earnest and ' class="best">' not in smoke
     assert "<title>route_placement (smoke run)" in smoke and "<h1>route_placement (smoke run)" in smoke
-    assert SMOKE_RUN in smoke and "smoke" not in in_earnest.replace("<code>smoke</code>", "").replace("--smoke", "")
+    assert of_smoke_run([]) in smoke and "smoke" not in in_earnest.replace("<code>smoke</code>", "").replace(
+        "--smoke", ""
+    )
     assert tables[0]["smoke"].isna().all() and (tables[1]["smoke"] == "yes").all()
     before, after = capsys.readouterr().out.split("SMOKE RUN. ")
     assert "smoke" not in before and "smoke run" in after and "nothing is ranked" in " ".join(after.split())

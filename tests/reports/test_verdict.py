@@ -113,6 +113,8 @@ def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_row
     assert ", significantly lower than that of every other route" in answers(rows(share + 0.002))[0].at_iterations
     assert smallest_difference(comparison(study(1))) == "none of any size"
     assert smallest_difference(comparison([record("dense", "", 0, 20.0)])) == detectable([]) == ""
+    said = detectable([("", comparison(study()))])
+    assert re.fullmatch(r"Smallest difference .* detected: \S+( \S+)* \(Hsu’s multiple .* at 5 %\)\.", said)
 
 
 def test_what_two_seeds_cannot_say_is_not_said_in_impossible_figures():
