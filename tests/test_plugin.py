@@ -351,7 +351,7 @@ def test_a_method_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> N
     assert rows.keys() == {"dense", "mean_fill"} and {row["status"] for row in rows.values()} == {"done"}
     assert rows["mean_fill"]["tokens_kept"] == "8" and rows["mean_fill"]["params"] == rows["dense"]["params"]
     assert int(rows["mean_fill"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
-    assert "mean_fill 1:2@0.5" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "<small>mean_fill 1:2@0.5</small>" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

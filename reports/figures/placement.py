@@ -215,6 +215,7 @@ def _style_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> 
     bars.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows])
     bars.set_title(clean(rows[0].architecture), pad=8)
     forest.margins(x=0.08)
+    forest.locator_params(axis="x", nbins=5)
     if paired:
         forest.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
     forest.tick_params(labelleft=False)

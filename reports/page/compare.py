@@ -29,6 +29,7 @@ from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.page.document import write_page
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, ratio_entry
+from tread_bench.reports.text.decision import scope
 from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number, plural
 from tread_bench.reports.text.sentences import say
 
@@ -81,6 +82,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
         # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",
         "sentences": made.sentences,
+        "scope": scope(runs[0].rows[0]),
         "notes": notes,
         "differences": made.differences,
         "pictures": made.drawn,

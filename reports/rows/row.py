@@ -95,10 +95,17 @@ class Row:
         return self.name.partition(" ")[0] or self.name
 
     @property
-    def unsaid_routes(self) -> str:
-        """Its routes, where its name does not say their blocks."""
+    def unsaid(self) -> str:
+        """Method and routes, as far as its name does not say them: "mean_fill 1:2@0.5"."""
+        parts = []
+        method = requested.method(self.first)
+        is_named = method.replace("_", "-") in self.name.replace("_", "-")
+        if self.spans and not is_named and not requested.is_plain_routing(self.first):
+            parts.append(method)
         blocks = [route.partition("@")[0] for route in self.first.routes.split(",")]
-        return "" if all(each in self.name for each in blocks) else self.first.routes
+        if not all(each in self.name for each in blocks):
+            parts.append(self.first.routes)
+        return " ".join(parts)
 
     @property
     def fid(self) -> MeanInterval | None:

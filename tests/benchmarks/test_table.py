@@ -109,7 +109,7 @@ def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_p
     assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_a_real_row_from_the_command_to_its_file(tmp_path):
     done = benchmarks("--only", "harness/help", "--json", tmp_path / "table.json")
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
     folder = tmp_path / ("t" * 100)
     folder.mkdir()

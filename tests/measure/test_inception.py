@@ -140,7 +140,7 @@ def restated(w: Weights, pixels: Tensor) -> Features:
 CLOSE, FAR = 2e-4, 2e-3  # float32 through 94 layers; what a wrong port is more than
 
 
-@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.endurance)])
 def test_one_pass_gives_what_the_graph_gives(count: int, extractor: Extractor, weights: Weights) -> None:
     found = extractor.features(random_images(count), spatial=True)
     expected = restated(weights, random_images(count))

@@ -191,9 +191,12 @@ def test_differences_pair_the_same_iteration():
         ("2:4 twice", "2:4@0.5,6:8@0.5", "2:4@0.5,6:8@0.5"),
     ],
 )
-def test_a_row_is_called_as_in_its_suite_and_its_routes_are_added_where_the_name_lacks_them(name, routes, unsaid):
+def test_a_row_is_called_as_in_its_suite_and_what_the_name_lacks_is_added(name, routes, unsaid):
     (row,) = comparison([record(name, routes, 0, 20.0)])
-    assert (row.label, row.short_label, row.unsaid_routes) == (name, name, unsaid)
+    assert (row.label, row.short_label, row.unsaid) == (name, name, unsaid)
+    (skipping,) = comparison([record(name, routes, 0, 20.0, method="layer_skip")])
+    assert skipping.unsaid == (f"layer_skip {unsaid}".strip() if routes else "")
+    assert not comparison([record("layer-skip 0:4", "0:4@0.5", 0, 20.0, method="layer_skip")])[0].unsaid
 
 
 def test_beside_its_architecture_a_row_is_called_without_the_settings_of_a_matrix_that_name_it():

@@ -245,14 +245,13 @@ def dangers(source: str) -> list[str]:
 
 
 REACHES_OUT = {"tread_bench/runner/executors/ray.py": ["import socket"]}  # whether the cluster that was named is there
-RUNS_AN_EMPTY_TEXT = {"tread_bench/cli/rim.py": ["exec"]}
 CHECKED_BEFORE = {"tread_bench/measure/quality/export_file.py": ["load_pt2"]}  # tests/measure/test_decoder.py
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_no_module_can_run_foreign_bytes_or_open_a_port(path):
-    allowed = (REACHES_OUT | RUNS_AN_EMPTY_TEXT | CHECKED_BEFORE).get(path.relative_to(CHECKOUT).as_posix(), [])
-    assert dangers(path.read_text(encoding="utf-8")) == allowed
+def test_no_module_can_run_foreign_bytes_or_open_a_port():
+    found = {path.relative_to(CHECKOUT).as_posix(): dangers(path.read_text(encoding="utf-8")) for path in modules()}
+    assert len(found) > 500
+    assert {path: some for path, some in found.items() if some} == REACHES_OUT | CHECKED_BEFORE
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,10 @@ document.addEventListener("keydown", (event) => { if (event.key === "Escape") hi
 
 addEventListener("hashchange", follow);
 follow();
+
+// What is cut off at its right edge fades there, until it is scrolled to its end.
+for (const one of all(".scroll")) {
+  const mark = () => one.classList.toggle("more", one.scrollWidth - one.clientWidth - one.scrollLeft > 4);
+  one.addEventListener("scroll", mark, { passive: true });
+  new ResizeObserver(mark).observe(one);
+}

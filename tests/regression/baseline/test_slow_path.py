@@ -34,7 +34,7 @@ def accept(folder: RunFolder, baseline: Path) -> None:
 @pytest.mark.parametrize(
     ("device", "family", "kernel", "fast", "slow"),
     [
-        ("cpu", "DiS", "scan", "numba", "torch"),
+        pytest.param("cpu", "DiS", "scan", "numba", "torch", marks=pytest.mark.endurance),
         pytest.param("cuda", "DRWKV", "wkv", "triton", "torch", marks=pytest.mark.gpu),
     ],
 )

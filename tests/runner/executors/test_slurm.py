@@ -58,7 +58,7 @@ def node(tmp_path_factory):
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm, "GRACE_S", 2.0)  # its disk is this machine's
     monkeypatch.setattr(slurm, "QUEUE_S", 1.0)
