@@ -195,6 +195,13 @@ def test_what_is_always_measured_is_not_added(also, message):
         Metrics(also=also)
 
 
+@pytest.mark.parametrize(
+    "also", ["fid_infinity", {"name": "fid_infinity"}, ["fid_infinity"], [{"name": "fid_infinity"}]]
+)
+def test_one_metric_is_added_by_name_or_settings_alone_or_in_a_list(also):
+    assert [metric.name for metric in Metrics(also=also).also] == ["fid_infinity"]
+
+
 def test_a_cell_that_adds_none_is_written_as_before_there_were_any():
     assert "also" not in Metrics().model_dump() and "also" not in Metrics().model_dump_json()
     standard = ["fid", "sfid", "kid", "inception_score", "precision_recall"]

@@ -76,6 +76,15 @@ def test_the_command_that_trains_the_network_is_the_one_for_this_suite(with_file
     assert f"`tread-bench features {with_files} {options} --out parquet-classifier.safetensors`" in found
 
 
+def test_a_network_is_trained_on_labelled_images_alone(with_files: Path) -> None:
+    told = {}
+    for classes in ("num_classes=3", "num_classes=0"):
+        found = problems_of(with_files, overrides=[f"data.{classes}"], look=Look.HEADERS)
+        told[classes] = next(line for line in found if "FID needs a feature network" in line)
+    assert "tread-bench features" in told["num_classes=3"] and "metrics.generate: false" in told["num_classes=0"]
+    assert "tread-bench features" not in told["num_classes=0"]
+
+
 @pytest.mark.parametrize(
     ("settings", "is_told"),
     [

@@ -18,7 +18,7 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan, load_suite
-from tread_bench.suite.merge import Draft
+from tread_bench.suite.merge import LONGEST_LABEL, Draft, _label
 from tread_bench.suite.plan import expand, plan_table
 
 CHECKOUT = Path(__file__).parents[2]
@@ -460,3 +460,11 @@ def test_all_unknown_rows_are_reported_with_the_nearest():
         plan_of(rows=GUIDED).chosen(["rooted,dense,nothing"])
     first, second = str(caught.value).splitlines()
     assert "--rows: unknown row 'rooted'; did you mean 'routed'?" in first and "unknown row 'nothing'" in second
+
+
+def test_a_label_is_shortened_beyond_its_longest_and_stays_unique():
+    at_most = {"data.note": ("x" * (LONGEST_LABEL - len("note=")), ())}
+    longer = [{"data.note": ("x" * LONGEST_LABEL + end, ())} for end in "ab"]
+    whole, *cut = [_label({key: value for key, (value, _) in one.items()}, set()) for one in (at_most, *longer)]
+    assert whole == "note=" + "x" * (LONGEST_LABEL - len("note="))
+    assert cut[0] != cut[1] and all(len(one) == LONGEST_LABEL + 10 and one[LONGEST_LABEL] == "…" for one in cut)

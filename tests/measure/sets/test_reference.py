@@ -67,13 +67,19 @@ def test_any_part_of_adms_files_will_do(tmp_path, without, stored, has_images):
     assert (sorted(found.stored), found.images is not None) == (stored, has_images)
 
 
-def test_edm2s_statistics_have_their_count(tmp_path):
+@pytest.mark.parametrize("count", [2, 50])  # 2: the fewest images that have a covariance
+def test_edm2s_statistics_have_their_count(tmp_path, count):
     (mean, covariance), (mean_d, covariance_d) = statistics(6), statistics(4, seed=2)
     np.savez(
-        tmp_path / "img512.npz", mu=mean, sigma=covariance, mu_dinov2=mean_d, sigma_dinov2=covariance_d, num_images=50
+        tmp_path / "img512.npz",
+        mu=mean,
+        sigma=covariance,
+        mu_dinov2=mean_d,
+        sigma_dinov2=covariance_d,
+        num_images=count,
     )
     found = open_reference(tmp_path / "img512.npz")
-    assert {name: stored.count for name, stored in found.stored.items()} == {"inception": 50, "dinov2": 50}
+    assert {name: stored.count for name, stored in found.stored.items()} == {"inception": count, "dinov2": count}
     assert np.array_equal(found.stored["dinov2"].covariance, covariance_d)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any
@@ -33,6 +33,19 @@ def no_boolean(value: object) -> object:
 def one_of(settings: Iterable[type[Model]]) -> Any:
     """Return a union type of the given settings, distinguished by their `name`."""
     return Annotated[reduce(or_, settings), Field(discriminator="name")]
+
+
+def named_settings(noun: str, example: str) -> Callable[[object], object]:
+    """Return a validator that reads a name, settings with a name, or a list of either as a tuple of settings."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str | dict):
+            value = (value,)
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"must be a list of {noun} such as [{example}], or [] for none")
+        return tuple({"name": one} if isinstance(one, str) else one for one in value)
+
+    return read
 
 
 Int = Annotated[int, Field(le=MAX_NUMBER), BeforeValidator(no_boolean)]

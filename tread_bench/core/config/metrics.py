@@ -14,7 +14,7 @@ from pydantic import (
     field_validator,
 )
 
-from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, one_of
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, named_settings, one_of
 from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.describe.guidance import Blocks
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
@@ -61,14 +61,6 @@ def settings_in_words(metric: MetricOptions) -> str:
     return f" (as set by {keys})" if keys else ""
 
 
-def _short_forms(value: object) -> object:
-    if isinstance(value, str | dict):
-        value = (value,)
-    if not isinstance(value, list | tuple):
-        raise ValueError("must be a list of metrics such as [coverage], or [] for none")
-    return tuple({"name": one} if isinstance(one, str) else one for one in value)
-
-
 if TYPE_CHECKING:
     from tread_bench.core.describe.data_sources import DataOptions
 
@@ -76,7 +68,7 @@ if TYPE_CHECKING:
 else:
     _METRIC = one_of(metric.options for metric in metrics().values())
     _NAME = Literal[tuple(metrics())]
-    _READ = BeforeValidator(_short_forms, json_schema_input_type=_NAME | list[_NAME | _METRIC])
+    _READ = BeforeValidator(named_settings("metrics", "coverage"), json_schema_input_type=_NAME | list[_NAME | _METRIC])
     Further = Annotated[tuple[_METRIC, ...], _READ]
 
 # Keys of `metrics` that hold weights -> the feature network that reads them.
