@@ -33,7 +33,7 @@ _COMPARED = (
 )
 
 
-class Point(NamedTuple):
+class CostPoint(NamedTuple):
     """A row at one evaluated iteration."""
 
     row: int
@@ -78,19 +78,19 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
     )  # fmt: skip
 
 
-def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
+def points_of(index: int, rows: Sequence[Row]) -> list[CostPoint]:
     """Return one row at every iteration at which its finished cells were evaluated under the group's protocol."""
     evaluated: dict[int, list[equal_cost.EvaluatedPoint]] = {}
     for seed in seeds_of(rows[index]):
         for point in curve(rows[index], seed):
             evaluated.setdefault(point.iteration, []).append(point)
     return [
-        Point(index, i, seeds[0].macs, seeds[0].seconds, tuple(point.fid for point in seeds))
+        CostPoint(index, i, seeds[0].macs, seeds[0].seconds, tuple(point.fid for point in seeds))
         for i, seeds in sorted(evaluated.items())
     ]
 
 
-def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
+def draw(rows: Sequence[Row], points: Sequence[CostPoint], costs: Sequence[AtEqualCost] = ()) -> Figure:
     """Draw one panel against MACs, one against seconds where any row was timed."""
     # Which panels there are.
     divisor, unit = scaled_macs(max(point.macs for point in points))
@@ -113,7 +113,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCo
     return figure
 
 
-def _ends(rows: Sequence[Row], points: Sequence[Point], divisor: float) -> list[End]:
+def _ends(rows: Sequence[Row], points: Sequence[CostPoint], divisor: float) -> list[End]:
     """Where the line of each row ends in the panel of MACs."""
     last = {point.row: point for point in points}
     looks = style.looks(row.is_dense for row in rows)
@@ -123,7 +123,7 @@ def _ends(rows: Sequence[Row], points: Sequence[Point], divisor: float) -> list[
     ]
 
 
-def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
+def draw_by_architecture(rows: Sequence[Row], points: Sequence[CostPoint], costs: Sequence[AtEqualCost] = ()) -> Figure:
     """Draw one panel per architecture, against MACs, each with its own scales, since their FIDs are not
     comparable.
     """
@@ -145,7 +145,7 @@ def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Se
     return figure
 
 
-def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, scale: float) -> None:
+def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[CostPoint], what: str, scale: float) -> None:
     groups = {rows[point.row].group for point in points}
     members = [index for index, row in enumerate(rows) if row.group in groups]
     for index, (colour, marker) in zip(members, style.looks(rows[i].is_dense for i in members), strict=True):
@@ -163,7 +163,7 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
 
 
 def _compared(
-    axes: Axes, rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost], what: str, scale: float
+    axes: Axes, rows: Sequence[Row], points: Sequence[CostPoint], costs: Sequence[AtEqualCost], what: str, scale: float
 ) -> None:
     """The lines of equal cost through the ends of references, and what is compared along them and beside them."""
     lines: dict[float, str] = {}
@@ -186,7 +186,7 @@ def _compared(
                       ha="right", va="top", color=MUTED, size=8)  # fmt: skip
 
 
-def _at(cost: float, points: Sequence[Point], what: str, tolerance: float) -> float | None:
+def _at(cost: float, points: Sequence[CostPoint], what: str, tolerance: float) -> float | None:
     """The mean FID that was evaluated there; None where the curve is read between its points."""
     found = [point for point in points if abs((getattr(point, what) or 0) / cost - 1) <= tolerance]
     return found[-1].fid.mean if found else None

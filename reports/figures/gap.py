@@ -29,7 +29,7 @@ PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Kraus
 _RINGS = {"strong": "o", "weak": "s"}  # branch -> the mark around its rate
 
 
-class Point(NamedTuple):
+class GapPoint(NamedTuple):
     """A row at one rate, over seeds."""
 
     row: Row
@@ -44,7 +44,7 @@ class Point(NamedTuple):
         return mean_interval(self.excess)
 
 
-_Own = tuple[list[Point], GuidanceRates | None]  # of one row: its points, and the rates that they give
+_Own = tuple[list[GapPoint], GuidanceRates | None]  # of one row: its points, and the rates that they give
 
 
 def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -76,7 +76,7 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     )  # fmt: skip
 
 
-def points_of(row: Row) -> list[Point]:
+def points_of(row: Row) -> list[GapPoint]:
     """Rates that all finished seeds of the row were run at."""
     found = [{at.rate: at for at in record.gap.rates} for record in row.done if record.gap]
     dense = [_dense_loss(record_rates, row, k) for k, record_rates in enumerate(found)]
@@ -92,23 +92,23 @@ def _dense_loss(rates: dict[float, RoutedFigures], row: Row, seed: int) -> float
     return last.validation_loss if last else float("nan")
 
 
-def _point(row: Row, rate: float, seeds: Sequence[RoutedFigures], dense: Sequence[float]) -> Point:
+def _point(row: Row, rate: float, seeds: Sequence[RoutedFigures], dense: Sequence[float]) -> GapPoint:
     cosines = [sum(at.cosine) / len(at.cosine) for at in seeds]
     per_block = [sum(block) / len(block) for block in zip(*(at.cosine for at in seeds), strict=True)]
-    return Point(
+    return GapPoint(
         row, rate, mean_interval([at.validation_loss for at in seeds]),
         [at.validation_loss - own for at, own in zip(seeds, dense, strict=True)],
         mean_interval(cosines), min(per_block),
     )  # fmt: skip
 
 
-def _with_rates(points: Sequence[Point]) -> list[_Own]:
+def _with_rates(points: Sequence[GapPoint]) -> list[_Own]:
     """The points of each row, and the rates that they give for Sparse Guidance."""
     rows = [list(own) for _, own in groupby(points, lambda point: point.row)]
     return [(own, guidance_rates({point.rate: point.loss.mean for point in own})) for own in rows]
 
 
-def _words(own: Sequence[Point], places: int) -> str:
+def _words(own: Sequence[GapPoint], places: int) -> str:
     return ", ".join(f"{number(point.gap.mean, places, True)} at {point.rate:g}" for point in own)
 
 
@@ -125,7 +125,7 @@ def _branch(rate: float, rates: GuidanceRates | None) -> str:
     return "strong" if rate == rates.strong else "weak"
 
 
-def _numbers(point: Point, places: int, rates: GuidanceRates | None) -> tuple[str, ...]:
+def _numbers(point: GapPoint, places: int, rates: GuidanceRates | None) -> tuple[str, ...]:
     return (
         point.row.label, f"{point.rate:g}", *cells(point.loss, places), *cells(point.gap, places, signed=True),
         str(point.loss.n), _branch(point.rate, rates) or DASH, number(point.cosine.mean, 3), number(point.lowest, 3),

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from tread_bench.core.numbers.schedule import routed_steps, routing_share
 from tread_bench.reports.claims.published import finetune_note, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.cost import Point, points_of
+from tread_bench.reports.figures.cost import CostPoint, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
@@ -56,7 +56,7 @@ def _differ(rows: Sequence[Row]) -> bool:
     return is_one and any(map(requested.scheduled, routed))
 
 
-def _points(index: int, rows: Sequence[Row]) -> list[Point]:
+def _points(index: int, rows: Sequence[Row]) -> list[CostPoint]:
     first = rows[index].first
     return [] if requested.is_evaluated_only(first) or requested.is_guided(first) else points_of(index, rows)
 
@@ -72,12 +72,12 @@ def share(row: Row, step: int) -> float:
     return routing_share(step, requested.iterations(row.first), requested.schedule(row.first)) if row.spans else 0.0
 
 
-def _numbers(row: Row, point: Point, places: int) -> tuple[str, ...]:
+def _numbers(row: Row, point: CostPoint, places: int) -> tuple[str, ...]:
     routed = f"{share(row, point.iteration - 1):.2f}" if row.spans else DASH
     return (row.label, _schedule(row), f"{point.iteration:,}", routed, *cells(point.fid, places), str(point.fid.n))
 
 
-def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+def _figure(rows: Sequence[Row], points: Sequence[CostPoint]) -> Figure:
     # FID above, a strip for each row below.
     members = sorted({point.row for point in points})
     strips = _STRIP * len(members) + 0.1

@@ -12,8 +12,6 @@ from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import Evaluated, Tokens, methods
 from tread_bench.core.stored.records import Record, seed_group
 
-Setting = dict[str, Any]
-
 
 def schedule(record: Record) -> RoutingSchedule:
     return RoutingSchedule.model_validate(record.config.get("schedule") or {})
@@ -157,7 +155,7 @@ def is_timed_only(record: Record) -> bool:
     return not is_evaluated_only(record) and record.config.get("training", {}).get("iterations") == 0
 
 
-def guidance(record: Record) -> Setting:
+def guidance(record: Record) -> dict[str, Any]:
     """Return the rule with its settings; `name` is "none" without one."""
     config = record.config.get("sampling", {}).get("guidance") or UNGUIDED.name
     return {"name": config} if isinstance(config, str) else dict(config)
@@ -198,7 +196,7 @@ def _default_label_weak(rule: str) -> bool:
     return bool(fields["label_weak"].default) if "label_weak" in fields else False
 
 
-def _conditions(config: Setting, cosine: str = "cosine", whose: str = "") -> list[str]:
+def _conditions(config: dict[str, Any], cosine: str = "cosine", whose: str = "") -> list[str]:
     """Settings other than rates and blocks, where they are not the default ones."""
     found = []
     if config.get("decay") == "cosine":
