@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, Field
 
 from tread_bench.core.config.base import Float, Int, Model
 
@@ -16,12 +16,6 @@ class Kernels(Model):
     wkv: str = "auto"
     attention: str = "auto"
     adaln: str = "auto"
-
-    @model_serializer(mode="wrap")
-    def _as_older_versions(self, serialize: SerializerFunctionWrapHandler) -> dict[str, str]:
-        """With `adaln: auto`, write what versions without this choice wrote, since a cell's id is the hash of this."""
-        written: dict[str, str] = serialize(self)
-        return {kind: name for kind, name in written.items() if (kind, name) != ("adaln", "auto")}
 
 
 class StepOptions(Model):
