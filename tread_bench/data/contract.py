@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, find_data_source
+from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.stored.data_paths import is_folder_name
 from tread_bench.data.source import DataSource, DataSplit
@@ -280,12 +280,12 @@ DATA_CHECKS: tuple[Callable[[DataSubject], Iterator[str]], ...] = (
 
 
 def check_data(
-    data: DataFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
+    data: DataFamily | str, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
     """Return the violations of the contract by a data source, in the order of `DATA_CHECKS`; empty if there are none.
 
     Args:
-        data: what is announced in the group `tread_bench.data_sources`; it must be installed.
+        data: what is announced in the group `tread_bench.data_sources`, or its name; it must be installed.
         options: as a suite writes them.
         changed: options of the same source that lead to other samples, such as files with other content. A source
             that reads files needs them: its fingerprint must tell the two apart.
@@ -293,6 +293,7 @@ def check_data(
     Raises:
         ValueError: the options are not valid, or a source that reads files has no `changed`.
     """
+    data = by_name(data, find_data_source)
     chosen = data.options.model_validate({"name": data.name, **(options or {})})
     if changed is None and any(place for place, _ in data.files(chosen, True)):
         raise ValueError(f"data source {data.name} reads files: give `changed`, options that lead to other content")

@@ -143,6 +143,11 @@ def find(name: str, among: Mapping[str, D], word: str) -> D:
     return among[name]
 
 
+def by_name(plugin: D | str, find: Callable[[str], D]) -> D:
+    """Return a description, found by its name where that is given. Raises ValueError."""
+    return find(plugin) if isinstance(plugin, str) else plugin
+
+
 @cache
 def _own_groups() -> tuple[str, ...]:
     """Return this package's entry point groups; warn, once, of others that start with our prefix."""

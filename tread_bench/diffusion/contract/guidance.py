@@ -23,8 +23,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
+from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions, find_guidance
 from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.plugins import by_name
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.describe.violations import Violation, run_check
 from tread_bench.core.numbers.costs import sampling_macs
@@ -218,7 +219,7 @@ GUIDANCE_CHECKS: tuple[Callable[[GuidanceSubject], Iterator[str]], ...] = (
 
 
 def check_guidance(
-    family: GuidanceFamily,
+    family: GuidanceFamily | str,
     options: Mapping[str, Any] | None = None,
     *,
     method: Mapping[str, Any] | None = None,
@@ -229,7 +230,7 @@ def check_guidance(
     `GUIDANCE_CHECKS`; empty if there are none.
 
     Args:
-        family: what is announced in the group `tread_bench.guidance`.
+        family: what is announced in the group `tread_bench.guidance`; or its name, where it is installed.
         options: as a suite writes them.
         method: name and options of the method of the network; the default is TREAD.
         routes: routes of the cell, whose blocks a rule may use; left out for a method that takes none.
@@ -238,6 +239,7 @@ def check_guidance(
     Raises:
         ValueError: the options are not valid, or the cell does not have what the rule needs.
     """
+    family = by_name(family, find_guidance)
     written = family.options.model_validate({"name": family.name, **(options or {})})
     if wrong := run_check(_wrong_numbers, written):
         return [replace(one, check="branches") for one in wrong]

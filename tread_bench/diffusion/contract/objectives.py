@@ -18,7 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.objectives import ObjectiveFamily
+from tread_bench.core.describe.objectives import ObjectiveFamily, find_objective
+from tread_bench.core.describe.plugins import by_name
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.diffusion.objectives.base import Objective, build_objective
 
@@ -150,14 +151,15 @@ OBJECTIVE_CHECKS: tuple[Callable[[ObjectiveSubject], Iterator[str]], ...] = (
 )
 
 
-def check_objective(family: ObjectiveFamily, *, options: Mapping[str, Any] | None = None) -> list[Violation]:
+def check_objective(family: ObjectiveFamily | str, *, options: Mapping[str, Any] | None = None) -> list[Violation]:
     """Return the violations of the contract by an objective, in the order of
     `OBJECTIVE_CHECKS`; empty if there are none.
 
     Args:
-        family: what is announced in the group `tread_bench.objectives`.
+        family: what is announced in the group `tread_bench.objectives`; or its name, where it is installed.
         options: options of the objective.
     """
+    family = by_name(family, find_objective)
     with torch.random.fork_rng(devices=[]):
         subject = ObjectiveSubject(family, options or {})
         return run_checks(OBJECTIVE_CHECKS, subject)

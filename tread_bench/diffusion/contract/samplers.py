@@ -17,7 +17,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.samplers import SamplerFamily
+from tread_bench.core.describe.plugins import by_name
+from tread_bench.core.describe.samplers import SamplerFamily, find_sampler
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, build_sampler, integrate
 
@@ -146,11 +147,12 @@ SAMPLER_CHECKS: tuple[Callable[[SamplerSubject], Iterator[str]], ...] = (
 )
 
 
-def check_sampler(family: SamplerFamily) -> list[Violation]:
+def check_sampler(family: SamplerFamily | str) -> list[Violation]:
     """Return the violations of the contract by a sampler, in the order of `SAMPLER_CHECKS`; empty if there are none.
 
     Args:
-        family: what is announced in the group `tread_bench.samplers`.
+        family: what is announced in the group `tread_bench.samplers`; or its name, where it is installed.
     """
+    family = by_name(family, find_sampler)
     subject = SamplerSubject(family)
     return run_checks(SAMPLER_CHECKS, subject, first_decides=True)

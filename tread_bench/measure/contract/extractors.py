@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, find_extractor
+from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor, Features
 
@@ -162,19 +162,20 @@ EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
 
 
 def check_extractor(
-    extractor: ExtractorFamily, options: Mapping[str, Any] | None = None, *, shape: tuple[int, int] = (3, 32)
+    extractor: ExtractorFamily | str, options: Mapping[str, Any] | None = None, *, shape: tuple[int, int] = (3, 32)
 ) -> list[Violation]:
     """Return the violations of the contract by a feature network, in the order of
     `EXTRACTOR_CHECKS`; empty if there are none.
 
     Args:
-        extractor: what is announced in the group `tread_bench.extractors`; it must be installed.
+        extractor: what is announced in the group `tread_bench.extractors`, or its name; it must be installed.
         options: as a suite writes them, with local files of weights.
         shape: channels and side of the images to try it on.
 
     Raises:
         ValueError: the options are not valid.
     """
+    extractor = by_name(extractor, find_extractor)
     chosen = extractor.options.model_validate({"name": extractor.name, **(options or {})})
     subject = ExtractorSubject(extractor, chosen, shape)
     with torch.random.fork_rng(devices=[]):

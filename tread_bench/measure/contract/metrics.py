@@ -22,8 +22,8 @@ from torch import Tensor
 
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric
+from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.data.contract import random_state_kept
 from tread_bench.data.open import open_data
@@ -278,12 +278,12 @@ METRIC_CHECKS: tuple[Callable[[MetricSubject], Iterator[str]], ...] = (
 
 
 def check_metric(
-    metric: MetricFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
+    metric: MetricFamily | str, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
     """Return the violations of the contract by a metric, in the order of `METRIC_CHECKS`; empty if there are none.
 
     Args:
-        metric: what is announced in the group `tread_bench.metrics`; it must be installed.
+        metric: what is announced in the group `tread_bench.metrics`, or its name; it must be installed.
         options: as a suite writes them.
         changed: other settings of the same metric, which give other figures. A metric with settings needs them: its
             protocol must tell the two apart.
@@ -291,6 +291,7 @@ def check_metric(
     Raises:
         ValueError: the options are not valid, or a metric with settings has no `changed`.
     """
+    metric = by_name(metric, find_metric)
     # The metric with its settings, and with others.
     chosen = metric.options.model_validate({"name": metric.name, **(options or {})})
     if changed is None and metric.options.model_fields.keys() - {"name"}:

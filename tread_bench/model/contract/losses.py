@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
-from tread_bench.core.describe.losses import LossFamily, LossOptions
+from tread_bench.core.describe.losses import LossFamily, LossOptions, find_loss
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.describe.plugins import named, problems_found
+from tread_bench.core.describe.plugins import by_name, named, problems_found
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.describe.violations import Violation
 from tread_bench.core.names import few
@@ -242,7 +242,7 @@ LOSS_CHECKS: tuple[Callable[[LossSubject], Iterator[str]], ...] = (
 
 
 def check_loss(
-    family: LossFamily,
+    family: LossFamily | str,
     options: Mapping[str, Any] | None = None,
     *,
     method: Mapping[str, Any] | None = None,
@@ -253,7 +253,7 @@ def check_loss(
     `LOSS_CHECKS`; empty if there are none.
 
     Args:
-        family: what is announced in the group `tread_bench.losses`; it must be installed.
+        family: what is announced in the group `tread_bench.losses`, or its name; it must be installed.
         options: as a suite writes them.
         method: name and options of the method to try it with; the default is TREAD.
         routes: routes of the cell; left out for a method that takes none.
@@ -262,5 +262,6 @@ def check_loss(
     Raises:
         ValueError: the options are not valid, or the loss's own rules refuse the cell.
     """
+    family = by_name(family, find_loss)
     build = partial(LossSubject, family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
     return check_built(LOSS_CHECKS, build, f"builder {family.builder!r}")

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens
-from tread_bench.core.describe.plugins import named, problems_found
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
+from tread_bench.core.describe.plugins import by_name, named, problems_found
 from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.describe.violations import Violation
@@ -303,7 +303,7 @@ METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
 
 
 def check_method(
-    method: MethodFamily,
+    method: MethodFamily | str,
     *,
     routes: RoutesLike = "1:3@0.5",
     options: Mapping[str, Any] | None = None,
@@ -312,7 +312,7 @@ def check_method(
     """Return the violations of the contract by a method, in the order of `METHOD_CHECKS`; empty if there are none.
 
     Args:
-        method: what is announced in the group `tread_bench.methods`; it must be installed.
+        method: what is announced in the group `tread_bench.methods`, or its name; it must be installed.
         routes: routes of the cell; left out for a method that takes none.
         options: options of the method, for a small network.
         backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
@@ -320,5 +320,6 @@ def check_method(
     Raises:
         ValueError: the method's own rules refuse the cell.
     """
+    method = by_name(method, find_method)
     build = partial(MethodSubject, method, options or {}, routes, backbone or SMALL)
     return check_built(METHOD_CHECKS, build, f"builder {method.builder!r}")

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.plugins import by_name
 from tread_bench.core.describe.routes import Route
-from tread_bench.core.describe.selectors import Grid, SelectorFamily
+from tread_bench.core.describe.selectors import Grid, SelectorFamily, find_selector
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.model.ops.selecting import select_by
 
@@ -103,12 +104,13 @@ SELECTOR_CHECKS: tuple[Callable[[SelectorSubject], Iterator[str]], ...] = (
 )
 
 
-def check_selector(family: SelectorFamily) -> list[Violation]:
+def check_selector(family: SelectorFamily | str) -> list[Violation]:
     """Return the violations of the contract by a selector, in the order of `SELECTOR_CHECKS`; empty if there are none.
 
     Args:
-        family: what is announced in the group `tread_bench.selectors`.
+        family: what is announced in the group `tread_bench.selectors`; or its name, where it is installed.
     """
+    family = by_name(family, find_selector)
     with torch.random.fork_rng(devices=[]):
         subject = SelectorSubject(family)
         return run_checks(SELECTOR_CHECKS, subject)

@@ -1,0 +1,28 @@
+"""The checks of plug-ins, called with a name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tread_bench import contract
+
+
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [
+        (contract.check_method, "tread"),
+        (contract.check_loss, "mae"),
+        (contract.check_objective, "flow"),
+        (contract.check_guidance, "cfg"),
+        (contract.check_sampler, "euler"),
+        (contract.check_selector, "random"),
+        (contract.check_data, "digits"),
+        (contract.check_metric, "fid"),
+        (contract.check_extractor, "digits-classifier"),
+    ],
+)
+def test_a_plug_in_is_checked_by_its_name_and_an_unknown_one_is_refused(check, name):
+    shape = {"shape": (1, 8)} if check is contract.check_extractor else {}
+    assert check(name, **shape) == []
+    with pytest.raises(ValueError, match=rf"unknown \w+ '{name}x'; did you mean '{name}'"):
+        check(f"{name}x", **shape)
