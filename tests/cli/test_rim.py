@@ -263,7 +263,10 @@ def interrupted(
     again_after: float | None = None,
     **environment: str,
 ):
-    """Status and stderr of a command that Ctrl-C reaches, as from a terminal: with all processes that it started."""
+    """Status and stderr of a command that Ctrl-C reaches, as from a terminal: with all processes that it started.
+
+    `python -m` may end by the signal itself, where code from a string was interrupted. Shells show that as 130, too.
+    """
     started = {**os.environ, **environment}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = subprocess.Popen(asked, env=started, text=True, start_new_session=True, preexec_fn=hear_signals, **pipes)
@@ -275,7 +278,7 @@ def interrupted(
             os.killpg(process.pid, signal.SIGINT)
     told = process.communicate(timeout=60)[1]
     assert "Traceback" not in told and "Exception ignored" not in told, told
-    return process.returncode, told
+    return (130 if process.returncode == -signal.SIGINT else process.returncode), told
 
 
 @pytest.mark.parametrize("seconds", [0.2, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 1, 3))])
