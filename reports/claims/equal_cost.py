@@ -72,6 +72,11 @@ class AtEqualCost:
         """Whether equal MACs are something else than equal iterations, of trainings that cost the same as they are."""
         return self.at_macs is not None and (not self.is_trained or bool(requested.macs_of(self.row.first)))
 
+    @property
+    def is_timed_in_pairs(self) -> bool:
+        """Whether its steps were timed in turn with those of its reference: not for another architecture or batch."""
+        return self.row.dense_step_ms == self.reference.dense_step_ms
+
 
 def equal_costs(rows: Sequence[Row]) -> list[AtEqualCost]:
     """Return every row that has a reference, in the order of the rows; empty where nothing was trained beside a

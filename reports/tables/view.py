@@ -23,6 +23,9 @@ Part = Literal["FID", "Other metrics", "Cost and speed"]
 Columns = list[tuple[str, str, Callable[[Row], Entry]]]  # title, what it means, what it shows of a row
 
 
+_NOT_IN_PAIRS = "not timed in pairs"  # so no interval covers what the clock may have been disturbed by
+
+
 class TableView(NamedTuple):
     headers: list[tuple[str, str]]  # title, hint
     parts: list[Part]  # of each column: a page shows the parts below each other, so that none is cut off
@@ -128,7 +131,8 @@ def _speedup(row: Row, reference: Row | None) -> Entry:
         return ratio_entry(row.speedup)
     if reference.images_per_s is None or row.images_per_s is None:
         return Entry(DASH)
-    return _plain(row.images_per_s / reference.images_per_s, 2)
+    times_as_fast = row.images_per_s / reference.images_per_s
+    return Entry(number(times_as_fast), _NOT_IN_PAIRS, times_as_fast)
 
 
 def _published(row: Row) -> Entry:
@@ -167,6 +171,8 @@ def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) ->
 
     def at_time(row: Row) -> Entry:
         one = found.get(id(row))
+        if one and one.at_time and not one.is_timed_in_pairs:
+            return Entry(number(one.at_time.mean, places, signed=True), _NOT_IN_PAIRS, one.at_time.mean)
         return _estimate(one.at_time if one else None, places, signed=True)
 
     def to_target(row: Row) -> Entry:
