@@ -23,7 +23,7 @@ Part = Literal["FID", "Other metrics", "Cost and speed"]
 Columns = list[tuple[str, str, Callable[[Row], Entry]]]  # title, what it means, what it shows of a row
 
 
-_NOT_IN_PAIRS = "not timed in pairs"  # so no interval covers what the clock may have been disturbed by
+_NOT_IN_PAIRS = "not in pairs"  # nor with an interval: none would cover what disturbed the clock
 
 
 class TableView(NamedTuple):
