@@ -58,10 +58,11 @@ class Results:
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""
         from tread_bench.reports.page.document import as_html
+        from tread_bench.reports.rows.comparison import comparison
         from tread_bench.reports.tables.short import short_tables
 
         sentences = [decision["sentence"] for decision in self.decision]
-        tables = short_tables(self.records, self.plan.smoke)
+        tables = short_tables(comparison(self.records, self.plan.smoke))
         return as_html("notebook.html.j2", sentences=sentences, tables=tables)
 
     def frame(self) -> pd.DataFrame:

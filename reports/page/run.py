@@ -135,7 +135,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "filters": _filters(rows),
         "keys": {row.label: row_key(row.label) for row in rows},
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
-        "sections": {name: [p for part in parts for p in part["sections"][name]] for name in _SECTIONS},
+        "sections": {name: [*chain.from_iterable(part["sections"][name] for part in parts)] for name in _SECTIONS},
         "samples": sample_grids(rows, run_dir) if run_dir else [],
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
@@ -298,7 +298,8 @@ def _lead(drawn: Sequence[Sequence[Picture]]) -> Picture | None:
 def _in_order(parts: Sequence[Mapping[str, Any]]) -> list[Picture]:
     """The pictures of the comparison."""
     found = [picture for part in parts for picture in (*part["first"], *part["pictures"])]
-    return found + [picture for part in parts for some in part["sections"].values() for picture in some]
+    sections = chain.from_iterable(part["sections"].values() for part in parts)
+    return [*found, *chain.from_iterable(sections)]
 
 
 def _filters(rows: Sequence[Row]) -> dict[str, list[str]]:

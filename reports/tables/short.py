@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
-from tread_bench.core.stored.records import Record
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.columns import further_figures
 from tread_bench.reports.tables.tables import Entry
 from tread_bench.reports.tables.view import comparison_view
@@ -21,18 +20,18 @@ _COMPARED = {  # of the page's table -> how they are headed in 100 characters
 ShortTable = tuple[list[str], list[tuple[str, list[Entry]]]]  # headers; a row's name and what it shows
 
 
-def short_tables(records: Sequence[Record], is_smoke: bool = False) -> list[ShortTable]:
+def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
     """Return a table for each group of rows that may be ranked together; figures of added metrics are columns, too.
 
     FID itself is shown where no row is compared with another.
     """
-    added = {figure.title: figure.title for figure in further_figures(records)}
+    added = {figure.title: figure.title for figure in further_figures(chain.from_iterable(row.records for row in rows))}
     tables = []
-    for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
+    for _, members in groupby(rows, key=lambda row: row.group):
         view = comparison_view(list(members))
         titles = [title for title, _ in view.headers]
         fid = {} if "Δ FID" in titles else {"FID": "FID"}
         shown = {titles.index(title): name for title, name in (fid | _COMPARED | added).items() if title in titles}
-        rows = [(row.label, [entries[place] for place in shown]) for row, entries in view.rows]
-        tables.append(([*shown.values()], rows))
+        lines = [(row.label, [entries[place] for place in shown]) for row, entries in view.rows]
+        tables.append(([*shown.values()], lines))
     return tables

@@ -71,6 +71,9 @@ def test_where_text_counts_and_is_kept_the_share_of_image_tokens_is_the_requeste
         ('{"start": 2}', "is not a route of a trainer: write selection_ratio, start_layer_idx, end_layer_idx"),
         ("[3]", "3 is not a route of a trainer"),
         ("2-8", "is not a route: write START:END@RATE"),
+        ("tread=0.5@0-0", "end 0: must be the first block after the route"),
+        ('{"tread_ratio": 0.5, "tread_start_layer": 2, "tread_end_layer": "9"}', "end '9': must be the first block"),
+        ('{"selection_ratio": 0.5, "start_layer_idx": 2, "end_layer_idx": "9"}', "end '9': must be a block number"),
     ],
 )
 def test_what_is_not_a_route_is_refused_with_the_rule(text, rule):

@@ -189,7 +189,7 @@ def test_what_has_no_default_must_be_said():
     [
         (["kid"], r"kid is always measured: leave it out, and set metrics\.kid_subset_size and metrics\.kid_subsets"),
         ("fid", "fid is always measured: leave it out"),
-        (3, r"must be a list of metrics such as \[coverage\]"),
+        (3, r"must be a list of metrics such as \[fid_infinity\]"),
     ],
 )
 def test_what_is_always_measured_is_not_added(also, message):

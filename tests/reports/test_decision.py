@@ -15,6 +15,7 @@ from synthetic_records import render
 from synthetic_studies import guidance
 from test_equal_cost import ROUTED_END, SMALL_END, budget_row, cost, dense, of_seeds
 
+from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
@@ -189,6 +190,14 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
         f"5 seeds find a true difference from dense of {detectable:.2f} FID at equal MACs in 80 %"
     )
     assert "digits, 0.887M parameters, " in page and " iterations of 64 images" in page
+
+
+def test_the_terminal_has_every_column_in_100_and_ends_with_the_decision(capsys):
+    records = [*dense(), *budget_row(), *smaller(15.0)]
+    print_comparison(records, len(records))
+    *table, decision = capsys.readouterr().out.splitlines()
+    assert max(map(len, table)) <= 100 and "not in pairs" in "".join(table)
+    assert decision == "Do not route here: the control smaller does more for the same MACs than every route."
 
 
 def test_a_decision_for_a_route_is_written_as_trainers_write_it(tmp_path, plan):

@@ -194,13 +194,8 @@ def test_published_placements_are_of_tread_alone(rows):
 
 def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(rows):
     picture = own("finetune")
-    assert [line[3] for line in picture.table if line[0] == "tread-dense-end"] == [
-        "1.00",
-        "1.00",
-        "1.00",
-        "1.00",
-        "0.00",
-    ]
+    shares = [line[3] for line in picture.table if line[0] == "tread-dense-end"]
+    assert shares == ["1.00", "1.00", "1.00", "1.00", "0.00"]
     assert [line[3] for line in picture.table if line[0] == "dense"] == ["–"] * 5
     assert "lr 0.0002 from 0.75" in picture.description
     assert "2.76 after 220 epochs, 2.09 after 740, 1.69 with interval guidance" in picture.caption

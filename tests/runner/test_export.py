@@ -262,7 +262,7 @@ def test_an_export_of_a_file_is_refused(exported, tmp_path):
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert write_report(exported, None) == "run/index.html"
+    assert write_report(exported, None).page == "run/index.html"
     assert (tmp_path / "run" / "results.csv").read_bytes() == (plain.root / "results.csv").read_bytes()
     own, drawn = ((place / "index.html").read_text() for place in (plain.root, tmp_path / "run"))
     samples = re.search(r'<section aria-labelledby="samples">.*?</section>\n', own, re.DOTALL)[0]

@@ -51,6 +51,7 @@ class ProfileRequest:
 def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     """Count, and time where requested; the figures as JSON values, and the counts. Raises UserError."""
     # What can be refused.
+    _check_dialect(request)
     device = _timing_device(request.device) if request.is_timed else ""
     family, spec, routes = _resolve(request)
     if request.is_timed and spec.context_shape is not None:
@@ -91,6 +92,14 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         except ValueError as error:
             raise UserError(str(error)) from None
     return found, cost
+
+
+def _check_dialect(request: ProfileRequest) -> None:
+    """Raise UserError where an option would have no effect."""
+    if request.dialect is None and (request.depth or request.text_tokens):
+        raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
+    if request.dialect is not None and (request.is_timed or request.guidance):
+        raise UserError("--as writes a route and nothing else: leave --train and --guidance out")
 
 
 def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], cost: CostFigures) -> str:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tread_bench.core.stored.destinations import claim_folders
+from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.services.display import note
 
 COMMAND = "tread-bench report"
 
 
-def write_report(source: Path, out: Path | None, tables: Path | None = None) -> str:
-    """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given; the page's path.
+class Drawn(NamedTuple):
+    """A report: the path of its page, and what it was drawn from."""
+
+    page: str
+    records: Sequence[Record]
+    plan: RunPlan
+
+
+def write_report(source: Path, out: Path | None, tables: Path | None = None) -> Drawn:
+    """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given.
 
     Raises:
         UserError: it is neither, or `out` or `tables` contains something else.
@@ -24,8 +35,8 @@ def write_report(source: Path, out: Path | None, tables: Path | None = None) -> 
     return render_report(source, out, tables)
 
 
-def render_report(root: Path, out: Path | None = None, tables: Path | None = None) -> str:
-    """Make again everything that is derived from the readable records of a run; the page's path.
+def render_report(root: Path, out: Path | None = None, tables: Path | None = None) -> Drawn:
+    """Make again everything that is derived from the readable records of a run.
 
     Args:
         out: another folder, for the page, its figures and results.csv alone.
@@ -51,10 +62,10 @@ def render_report(root: Path, out: Path | None = None, tables: Path | None = Non
         if out is None:
             write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
         render(records, plan, root, unreadable, out, tables)
-    return str((out or root) / "index.html")
+    return Drawn(str((out or root) / "index.html"), records, plan)
 
 
-def _report_export(path: Path, out: Path, tables: Path | None) -> str:
+def _report_export(path: Path, out: Path, tables: Path | None) -> Drawn:
     from tread_bench.reports.page.run import render
     from tread_bench.runner.export import read_export
 
@@ -63,7 +74,7 @@ def _report_export(path: Path, out: Path, tables: Path | None) -> str:
     _tell_left_out(export.unreadable)
     with disk_errors_reported(out):
         render(export.records, export.plan, None, export.unreadable, out, tables)
-    return str(out / "index.html")
+    return Drawn(str(out / "index.html"), export.records, export.plan)
 
 
 def _tell_left_out(unreadable: Mapping[str, str]) -> None:

@@ -41,4 +41,4 @@ def report(
     if export_to is not None:
         typer.echo(export_run(source, export_to, out or tables, overwrite))
     else:
-        show_report(source, write_report(source, out, tables), as_json)
+        show_report(write_report(source, out, tables), as_json)

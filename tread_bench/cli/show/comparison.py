@@ -8,7 +8,6 @@ from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.stored.records import Record
-from tread_bench.services.decisions import decisions_of
 
 
 def print_comparison(
@@ -21,15 +20,18 @@ def print_comparison(
         stand_ins: what of a smoke run is random.
     """
     from tread_bench.reports.claims.cautions import of_smoke_run
+    from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.tables.short import short_tables
+    from tread_bench.reports.text.decision import documents
 
     console = stdout_console()
     if is_smoke:
         console.print(f"SMOKE RUN. {of_smoke_run(stand_ins)}")
-    for headers, rows in short_tables(records, is_smoke):
+    rows = comparison(records, is_smoke)
+    for headers, lines in short_tables(rows):
         table = Table(Column("row", no_wrap=True), *headers, title="smoke run" if is_smoke else None)
-        for name, entries in rows:
+        for name, entries in lines:
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
-    for decision in decisions_of(records, planned, is_smoke):
+    for decision in documents(rows, is_over=len(records) >= planned):
         console.print(decision["sentence"], style="bold")

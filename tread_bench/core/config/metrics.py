@@ -68,7 +68,9 @@ if TYPE_CHECKING:
 else:
     _METRIC = one_of(metric.options for metric in metrics().values())
     _NAME = Literal[tuple(metrics())]
-    _READ = BeforeValidator(named_settings("metrics", "coverage"), json_schema_input_type=_NAME | list[_NAME | _METRIC])
+    _READ = BeforeValidator(
+        named_settings("metrics", "fid_infinity"), json_schema_input_type=_NAME | list[_NAME | _METRIC]
+    )
     Further = Annotated[tuple[_METRIC, ...], _READ]
 
 # Keys of `metrics` that hold weights -> the feature network that reads them.

@@ -1,6 +1,6 @@
 """Routes as trainers write them: a route that was found here, to copy, and theirs, to price here.
 
-Which end is meant, and how a ratio is rounded, was read in their code in 2026; docs/methods/routes.md has the sources.
+Which end is meant, and how a ratio is rounded, was read in 2026; docs/methods/routes.md says where.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tread_bench.core.describe.routes import ResolvedRoute, Route, as_routes, format_routes
 from tread_bench.core.names import unknown
 
-_FIZGIG = re.compile(r"(?:tread=)?(?P<rate>[0-9.]+)@(?P<start>[0-9]+)-(?P<end>[0-9]+)")
+_FIZGIG = re.compile(r"(?:tread=)?(?P<rate>[0-9]*\.?[0-9]+)@(?P<start>[0-9]+)-(?P<end>[0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,8 @@ def _call(routes: Sequence[ResolvedRoute]) -> str:
 
 
 def _list(routes: Sequence[ResolvedRoute]) -> str:
-    found = []
-    for route in routes:
-        found.append(
-            {"selection_ratio": route.rate, "start_layer_idx": route.start, "end_layer_idx": route.end},
-        )
+    keys = ("selection_ratio", "start_layer_idx", "end_layer_idx")
+    found = [dict(zip(keys, (route.rate, route.start, route.end), strict=True)) for route in routes]
     return json.dumps({"routes": found})
 
 
@@ -67,7 +64,14 @@ class _Keys:
 
     def read(self, found: Mapping[str, Any]) -> Route:
         end = found[self.end]
-        return Route(found[self.start], end if self.is_inclusive else end - 1, found[self.rate])
+        return Route(found[self.start], end if self.is_inclusive else _last_before(end), found[self.rate])
+
+
+def _last_before(end: Any) -> int:
+    """The last block on a route whose end is the first block after it. Raises ValueError."""
+    if not isinstance(end, int) or end == 0:
+        raise ValueError(f"end {end!r}: must be the first block after the route, a block number other than 0")
+    return end - 1
 
 
 _LIST = _Keys("selection_ratio", "start_layer_idx", "end_layer_idx")
@@ -140,7 +144,7 @@ def read_routes(text: str) -> tuple[Route, ...]:
     """
     stripped = text.strip()
     if match := _FIZGIG.fullmatch(stripped):
-        return (Route(int(match["start"]), int(match["end"]) - 1, float(match["rate"])),)
+        return (Route(int(match["start"]), _last_before(int(match["end"])), float(match["rate"])),)
     if not stripped.startswith(("{", "[")):
         return as_routes(text)
     try:
