@@ -82,6 +82,11 @@ class Curve:
         return math.exp(self.fitted[-1])
 
 
+def slope(costs: Sequence[float], values: Sequence[float]) -> float | None:
+    """Return the change of the values per e-fold of the cost, by least squares; None with fewer than two points."""
+    return float(stats.linregress(np.log(costs), values).slope) if len(costs) > 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Reached:
     """What it took to reach a target, over seeds: the median, infinite where at most half of the seeds reached it.

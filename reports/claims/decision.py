@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tread_bench.core.numbers.power import Spread, detectable_difference, seeds_to_find
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, paired_difference
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, hull, paired_difference
 
 MOST_SEEDS = 100  # that a study is advised to have in all
 QUESTIONS = ("equal training MACs", "equal measured time", "control of equal MACs")
@@ -169,19 +169,11 @@ def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, refer
 
 
 def _at_time(best: Candidate, level: float, reference: str) -> Claim:
-    found = [_difference(sides, level) for sides in best.at_times]
-    intervals = [one for one in found if one is not None]
-    if not intervals:
+    difference = hull([_difference(sides, level) for sides in best.at_times])
+    if difference is None:
         return Claim(question=QUESTIONS[1], outcome=Outcome.UNTESTED)
-
-    # The hull of the intervals; the first is that at the speed-up itself.
-    hull = intervals[0]
-    bounds = [one.bounds for one in intervals]
-    known = [one for one in bounds if one is not None]
-    if len(known) == len(best.at_times):
-        hull = MeanInterval(hull.mean, min(low for low, _ in known), max(high for _, high in known), hull.n)
-    outcome = _outcome(hull, fails=_is_above(hull))
-    return Claim(question=QUESTIONS[1], outcome=outcome, other=reference, difference=hull)
+    outcome = _outcome(difference, fails=_is_above(difference))
+    return Claim(question=QUESTIONS[1], outcome=outcome, other=reference, difference=difference)
 
 
 def _against_controls(best: Candidate, compared: Sequence[Candidate], level: float) -> Claim:

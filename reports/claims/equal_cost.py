@@ -6,8 +6,10 @@ The reference is the row that a row's budget names, and without a budget the pla
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
@@ -16,11 +18,12 @@ from tread_bench.core.numbers.statistics import (
     MeanInterval,
     Seeds,
     holm,
+    hull,
     paired_difference,
     paired_p_value,
 )
 from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
-from tread_bench.reports.claims.curves import Curve, Reached, over_seeds
+from tread_bench.reports.claims.curves import Curve, Reached, over_seeds, slope
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.rates import DenseSetting, images_per_s
@@ -66,6 +69,7 @@ class AtEqualCost:
     references_at_macs: Mapping[int, float] = field(default_factory=dict)
     # The row's FIDs and its reference's at equal time: for its speed-up, and for both ends of the speed-up's interval.
     fids_at_times: tuple[tuple[Seeds, Seeds], ...] = ()
+    is_evaluated_at_time: bool = False  # True: the row was evaluated there; False: curves were interpolated
 
     @property
     def is_of_its_own(self) -> bool:
@@ -159,6 +163,9 @@ def cost_columns(
     if rate and record.timing and is_one_step:
         step_s = record.timing.batch / rate + _wait_ms(record.timing) / 1e3
         columns["paired_seconds"] = step_s * evaluation.iteration
+    if record.equal_time:
+        columns |= {f"equal_time_{key}": value for key, value in record.equal_time.model_dump().items()}
+        columns["fid_at_equal_time"] = record.at_equal_time.fid if record.at_equal_time else None
     return columns
 
 
@@ -212,6 +219,17 @@ class _Course:
         fit = None if self.has_schedule else self.fit(seed)
         return fit.value_at(share * points[-1].iteration) if fit else None
 
+    def slope_at(self, iteration: int, fids: Seeds) -> float | None:
+        """Change of FID per e-fold of iterations around `iteration`, at which these FIDs were measured, by seed.
+
+        Least squares through the means over the seeds, from half of the iterations on; None with one point.
+        """
+        means = {iteration: mean(fids.values())}
+        for place, point in enumerate(next(iter(self.points.values()), [])):
+            if point.iteration >= iteration / 2:
+                means[point.iteration] = mean(self.points[seed][place].fid for seed in fids)
+        return slope([*means], [*means.values()])
+
 
 class _Pair:
     """A row and its reference."""
@@ -252,14 +270,47 @@ class _Pair:
         return self._at_end_of_cheaper(*wholes)
 
     def at_times(self) -> list[_Compared]:
-        """At equal measured time, if the speed-up is the measured one, or either end of its interval; empty if unknown.
+        """At equal measured time, if the speed-up is the measured one, and at either end of its interval.
 
-        Empty, too, where one of the three would be beyond the evaluated points, and for another architecture or batch:
-        its steps were timed beside its own dense step, not in pairs with the reference's.
+        Empty if unknown. The ends are left out for another architecture or batch, whose steps were timed beside its own
+        dense step, not in pairs with the reference's. A row with a budget was evaluated there; of any other, curves are
+        interpolated.
         """
-        wholes = self._wholes("seconds")
-        if self.row.dense_step_ms != self.reference.row.dense_step_ms:
+        if requested.macs_of(self.row.first):
+            return self._evaluated_at_times()
+        if self.row.dense_step_ms == self.reference.row.dense_step_ms:
+            return self._interpolated_at_times()
+        measured = self.at_equal("seconds")
+        return [measured] if measured else []
+
+    def _evaluated_at_times(self) -> list[_Compared]:
+        """From the evaluation at equal time; at the ends of the interval, with the slope of the row's own curve."""
+        # What was evaluated, beside the reference's end.
+        found = {paired_seed(r): r for r in self.row.done if r.equal_time and r.at_equal_time}
+        planned = next((record.equal_time for record in found.values()), None)
+        own = {}
+        for seed in self.seeds:
+            record = found.get(seed)
+            evaluation = record.at_equal_time if record and record.equal_time == planned else None
+            if evaluation and evaluation.fid is not None and evaluation.protocol == self.row.group.protocol:
+                own[seed] = evaluation.fid
+        if planned is None or not own:
             return []
+        reference = {seed: self.reference.points[seed][-1].fid for seed in own}
+        seconds = self.reference.whole("seconds") or 0.0
+        measured = _Compared(seconds, own, reference, is_interpolated=False)
+
+        # What an error of the speed-up would change.
+        fall = self.own.slope_at(planned.iteration, own)
+        if planned.low is None or planned.high is None or fall is None:
+            return [measured]
+        shifts = [fall * math.log(end / planned.iteration) for end in (planned.low, planned.high)]
+        ends = [{seed: fid + shift for seed, fid in own.items()} for shift in shifts]
+        return [measured, *(measured._replace(row=fids) for fids in ends)]
+
+    def _interpolated_at_times(self) -> list[_Compared]:
+        """On the curves; empty where one of the three would be beyond the evaluated points."""
+        wholes = self._wholes("seconds")
         if wholes is None or self.row.speedup is None or self.own.end is None:
             return []
         measured, low, high = self.row.speedup
@@ -317,13 +368,14 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
     # Each row with all that is known of it.
     found = []
     for place, (pair, fids) in enumerate(zip(pairs, at_macs, strict=True)):
-        by_time = pair.at_equal("seconds")
+        by_time = pair.at_times()
         one = AtEqualCost(
             row=pair.row,
             reference=pair.reference.row,
             at_macs_p=adjusted.get(place),
-            seconds=by_time and by_time.cost,
-            at_time=by_time and by_time.difference,
+            seconds=by_time[0].cost if by_time else None,
+            at_time=hull([found.difference for found in by_time]),
+            is_evaluated_at_time=bool(requested.macs_of(pair.row.first)),
             at_iterations=pair.row.difference("fid"),
             at_iterations_p=pair.row.fid_p_value,
             macs_to_target=pair.to_target("macs"),
@@ -340,7 +392,7 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
                 detectable=detectable_difference(differences, len(p_values)) if place in p_values else None,
                 fids_at_macs=fids.row,
                 references_at_macs=fids.reference,
-                fids_at_times=tuple((found.row, found.reference) for found in pair.at_times()),
+                fids_at_times=tuple((found.row, found.reference) for found in by_time) if len(by_time) == 3 else (),
             )
         found.append(one)
     return found

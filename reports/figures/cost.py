@@ -176,6 +176,8 @@ def _compared(
         others = [point for point in points if rows[point.row] is one.reference]
         row = _at(cost, own, what, BUDGET_TOLERANCE if what == "macs" and one.is_trained else SAME_COST)
         reference = _at(cost, others, what, SAME_COST)
+        if what == "seconds" and one.is_evaluated_at_time and reference is not None:
+            row = reference + difference.mean
         if reference is not None and reference == others[-1].fid.mean:
             lines[cost / scale] = f"{'cost' if what == 'macs' else 'time'} of {clean(one.reference.short_label, 20)}"
         with marks_of(one.row.label, axes):

@@ -184,12 +184,16 @@ def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) ->
     how = "as trained, or on the fit between evaluated points"
     if len(ways) < 2:
         how = "on the fit between evaluated points" if False in ways else "to which the rows were trained"
+    clocks = {one.is_evaluated_at_time for one in compared if one.at_time}
+    by_clock = "evaluated there, or on the fit between evaluated points"
+    if len(clocks) < 2:
+        by_clock = "on the fit between evaluated points" if False in clocks else "where the rows were evaluated as well"
     return [
         ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how}", at_macs),
         (
             "Δ FID, equal time",
-            "the same at equal measured training time, on the fit between evaluated points; the interval knows the "
-            "seeds, not the clock",
+            f"the same at equal measured training time, {by_clock}; the interval covers the seeds and the interval of "
+            "the speed-up",
             at_time,
         ),
         (

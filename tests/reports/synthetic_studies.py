@@ -16,7 +16,7 @@ from synthetic_records import (
     timing,
 )
 
-from tread_bench.core.stored.records import Record, RoutedFigures, RoutedGap
+from tread_bench.core.stored.records import EqualTime, Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.tables.tables import comparison
@@ -254,11 +254,16 @@ def _to_budget(row: str, seed: int, points: int) -> Record:
     ]
     budget = {"budget": {"macs_of": "dense"}} if has_budget else {}
     speed = {"": 1.0, "2:8@0.5": 1.19, "1:8@0.5": 1.22, "4:8@0.5": 1.12, "0:8@0.5": 1.25}.get(routes, 1.3)
+    there = 1200 * (speed if blocks == 12 else 1.15)
+    ends = {"low": 0.99 * there, "high": 1.01 * there} if blocks == 12 else {}
+    fid_there = at_cost * (there / end) ** -0.7 * (1 + shared + own.gauss(0, 0.012))
     made = record(
         row, routes, seed + 1000 * group, 20.0, speed, method=method, cell=f"{row}-{seed}", reference=f"dense-{seed}",
         cost=priced, evaluations=found, num_blocks=blocks, similarity=similarity(routes, blocks),
         gradient_norms=gradient_norms(routes, seed, blocks),
         backbone=f"DiT (depth {blocks}, hidden 64, heads 4, patch 2)",
+        equal_time=EqualTime(iteration=round(there), **ends) if has_budget else None,
+        at_equal_time=evaluation(round(there), fid_there) if has_budget else None,
     )  # fmt: skip
     training = {"iterations": end, "batch": 64, **budget}
     return asked(made, training=training, method={"name": method}, **({"seed_group": group} if group else {}))

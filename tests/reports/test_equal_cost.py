@@ -14,6 +14,7 @@ from synthetic_records import cost, evaluation, failed, record, study, timing, w
 
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
+from tread_bench.core.stored.records import EqualTime
 from tread_bench.reports.claims.curves import Curve
 from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -161,9 +162,44 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data():
     assert found.at_time.mean == pytest.approx(law(min(end / shares, 1200)) - law(end), abs=0.02)
 
 
+def at_equal_time(record, iteration, fid, share=0.05):
+    """The record, evaluated where an interval of the speed-up of this share leaves equal time."""
+    ends = {"low": (1 - share) * iteration, "high": (1 + share) * iteration}
+    planned = EqualTime(iteration=iteration, **ends)
+    return record.model_copy(update={"equal_time": planned, "at_equal_time": evaluation(iteration, fid)})
+
+
+def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
+    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense")
+    fids = [18.0 + SHIFTS[seed] + NOISE[seed] for seed in range(5)]  # far from the curve, which must not count
+    cells = [at_equal_time(one, 1300, fid) for one, fid in zip(cells, fids, strict=True)]
+    found = only([*dense(), *cells])
+    alone = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
+    assert found.is_evaluated_at_time and found.at_time.mean == pytest.approx(alone.mean)
+    assert found.seconds == pytest.approx(DENSE_END * step_seconds(found.reference))
+
+    # The interval is wider by what the clock may be off, along the slope of the row's own curve.
+    points = {i: law(i) for i in (*EIGHT, ROUTED_END) if i >= 650} | {1300: 18.0}
+    slope = stats.linregress(np.log([*points]), [*points.values()]).slope
+    assert found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
+    assert found.at_time.high == pytest.approx(alone.high + slope * math.log(0.95))
+    (_, sure, _) = found.fids_at_times
+    assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
+
+
+def test_a_row_with_a_budget_that_was_not_evaluated_at_equal_time_is_not_compared_there():
+    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense")
+    assert only([*dense({i: law(i) for i in EIGHT}), *cells]).at_time is None
+
+    # Of seeds, those count that were evaluated where the first one was.
+    some = [at_equal_time(cells[0], 1300, 18.0), at_equal_time(cells[1], 1300, 18.0), at_equal_time(cells[2], 900, 9.0)]
+    assert only([*dense(), *some, *cells[3:]]).at_time.n == 2
+
+
 def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_decide_nothing():
     other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
              "similarity": None, "gradient_norms": None, "cost": cost("", 6), "timing": timing(1.1, 7)}  # fmt: skip
+    other |= {"equal_time": EqualTime(iteration=1300), "at_equal_time": evaluation(1300, 18.0)}
     smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
     found = only([*dense({i: law(i) for i in EIGHT}), *smaller])
     assert found.at_macs and found.macs_to_target and found.at_time and found.fids_at_times == ()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
@@ -34,6 +35,7 @@ class History(BaseModel):
     data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
     train_loss: list[tuple[int, float]] = Field(default_factory=list)
     evaluations: list[Evaluation] = Field(default_factory=list)
+    at_equal_time: Evaluation | None = None  # where that lies within the training
     partial_sum: float = 0.0  # of the losses since the last entry
     partial_count: int = 0
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
@@ -56,6 +58,7 @@ def train(
     conditions: Conditions | None = None,
     keep: Keep | None = None,
     files: DataFiles | None = None,
+    equal_time: int | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
@@ -64,6 +67,7 @@ def train(
         conditions: those of the steps from here on; checkpoints keep those of earlier steps.
         keep: called at the snapshots and at the end.
         files: the data's; checkpoints store their state, and are written only while they are unchanged.
+        equal_time: a further iteration at which it is evaluated, if it comes that far.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
@@ -81,7 +85,7 @@ def train(
     every = max(1, config.iterations // LOSS_ENTRIES)
     evaluated_at = trainer.cell.metrics.at or (config.iterations,)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
-    stops = {*evaluated_at, *kept_at}
+    stops = {*evaluated_at, *kept_at, equal_time}
 
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
@@ -109,9 +113,13 @@ def train(
             # Evaluate and keep the weights where that is due, then save a checkpoint; none of it counts as training.
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
-            if history.step in evaluated_at:
-                history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
+            if history.step in evaluated_at or history.step == equal_time:
+                evaluation = evaluate(trainer, history.step, history.train_seconds)
                 trainer.network.train()
+                if history.step in evaluated_at:
+                    history.evaluations.append(evaluation)
+                if history.step == equal_time:
+                    history.at_equal_time = evaluation
             if keep is not None and history.step in kept_at:
                 history.weights[str(history.step)] = keep(trainer, history.step)
             if files is not None:
@@ -120,6 +128,29 @@ def train(
             save_checkpoint(folder, history.step, checkpoint, owner)
             since = clock()
     return history
+
+
+def train_on(trainer: Trainer, until: int, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Train beyond the cell's own length, with its last learning rate and routes, and return the seconds of it.
+
+    Nothing of it is kept: a process that ends before it is over begins it again.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, by iteration `until`.
+    """
+    losses = torch.zeros((), device=trainer.device)
+    trainer.network.train()
+    began = reported = clock()
+    with trainer.batches(range(trainer.cell.training.iterations, until), clock) as batches:
+        for batch in batches:
+            losses += trainer.step(batch)
+            if clock() - reported >= REPORT_EVERY_S:
+                progress(batch.step + 1, None)
+                reported = clock()
+    trainer.synchronize()
+    if trainer.scaler.collapsed or not math.isfinite(losses.item()):
+        raise DivergedError(f"the training diverged by iteration {until}, beyond the row's own length")
+    return clock() - began
 
 
 def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History:

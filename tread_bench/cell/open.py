@@ -83,6 +83,12 @@ class Job:
     def cell(self) -> Cell:
         return self.request.configuration
 
+    @property
+    def equal_time(self) -> int | None:
+        """The iteration at which it has trained as long as its reference, if it is evaluated there."""
+        planned = self.plan.equal_time.get(self.id)
+        return planned.iteration if planned else None
+
     @cached_property
     def device(self) -> torch.device:
         return apply_numerics(self.plan.numerics)

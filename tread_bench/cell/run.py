@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tread_bench.cell.loop import History, train
+from tread_bench.cell.loop import DivergedError, History, train, train_on
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
@@ -87,9 +87,12 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
     evaluator.check()
 
-    # Train, then measure the inside of the network.
+    # Train, measure the inside of the network, and train on to equal time where that comes later.
     history = _train(job, trainer, evaluator, tell)
     inside = _figures_inside(job, trainer)
+    final = weights_sha256(trainer.network.backbone)
+    skipped = trainer.scaler.skipped_steps
+    at_equal_time, reason = _train_on(job, trainer, evaluator, history, tell)
 
     # The record.
     record = job.initial_record()
@@ -97,20 +100,22 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     return record.model_copy(
         update={
             "status": "done",
+            "reason": reason,
             "conditions": record.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
             **inside,
             "cost": cell_cost(job.cell),
             "evaluations": history.evaluations,
+            "at_equal_time": at_equal_time,
             "sampling_macs": evaluator.sampling_macs(),
             "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
             "data_files": files.hashed(),
             "data_wait_seconds": history.data_wait_seconds,
-            "skipped_steps": trainer.scaler.skipped_steps,
+            "skipped_steps": skipped,
             "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
             "initial_weights_sha256": initial,
-            "final_weights_sha256": weights_sha256(trainer.network.backbone),
+            "final_weights_sha256": final,
         }
     )
 
@@ -122,9 +127,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
 
     # What training calls at its stops, and to report progress.
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
-        progress = partial(tell, "evaluating", iteration, iterations, None)
-        progress()
-        return evaluator(_evaluated(trainer), iteration, seconds, job.seed, progress)
+        return _evaluate(job, trainer, evaluator, iteration, seconds, tell)
 
     def keep(trainer: Trainer, iteration: int) -> str:
         return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
@@ -141,7 +144,34 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         conditions=job.conditions,
         keep=keep,
         files=job.files,
+        equal_time=job.equal_time,
     )
+
+
+def _train_on(
+    job: Job, trainer: Trainer, evaluator: Evaluator, history: History, tell: Tell
+) -> tuple[Evaluation | None, str]:
+    """The evaluation at equal time, beyond the cell's own length if it lies there; or why there is none."""
+    iterations, until = job.cell.training.iterations, job.equal_time
+    if until is None or until <= iterations:
+        return history.at_equal_time, ""
+
+    def progress(done: int, loss: float | None) -> None:
+        tell("training", done, until, loss)
+
+    try:
+        seconds = train_on(trainer, until, progress)
+        return _evaluate(job, trainer, evaluator, until, history.train_seconds + seconds, tell), ""
+    except (DivergedError, FloatingPointError) as error:  # what was measured before stays
+        return None, f"not evaluated at equal time: {failure_text(error)}"
+
+
+def _evaluate(
+    job: Job, trainer: Trainer, evaluator: Evaluator, iteration: int, seconds: float, tell: Tell
+) -> Evaluation:
+    progress = partial(tell, "evaluating", iteration, max(iteration, job.cell.training.iterations), None)
+    progress()
+    return evaluator(_evaluated(trainer), iteration, seconds, job.seed, progress)
 
 
 def _figures_inside(job: Job, trainer: Trainer) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,10 +167,12 @@ def write_plan(
     choices: Choices,
     fresh: bool = False,
     files: Mapping[str, DataFile] | None = None,
+    forgotten: Collection[str] = (),
 ) -> None:
     """Write plan.json, suite.yaml, and a cell.json for every missing cell; remove what killed writers left.
 
-    A run that resumes keeps the time of its first start, unless it starts afresh.
+    A run that resumes keeps the time of its first start, unless it starts afresh, and where its cells are evaluated at
+    equal time, but for those that are `forgotten`.
     """
     # What an earlier start left: its time is kept, half-written files are removed.
     before = None if fresh else folder.plan()
@@ -184,6 +186,8 @@ def write_plan(
     plugins = dict(before.plugins) if before else {}
     for used in code.values():
         plugins |= used
+
+    equal_time = dict(before.equal_time) if before else {}
 
     # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
     document = RunPlan(
@@ -202,6 +206,7 @@ def write_plan(
         plugins=plugins,
         accept_other_numerics=choices.accept_other_numerics,
         files=dict(files or {}),
+        equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
     )
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)

@@ -1,4 +1,4 @@
-"""A suite's life: which cells are missing, train them, measure speed alone, write records. No torch."""
+"""A suite's life: which cells are missing, measure speed alone, train them, write records. No torch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
+from tread_bench.runner.equal_time import is_compared_at_equal_time, plan_equal_times, with_references
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress
@@ -29,7 +30,7 @@ from tread_bench.runner.prepare import (
     resolve_choices,
     write_plan,
 )
-from tread_bench.runner.speed_phase import complete
+from tread_bench.runner.speed_phase import complete, measure
 from tread_bench.suite.plan import Plan, PlannedCell
 
 _DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
@@ -98,11 +99,22 @@ def run(
                 for cell in missing:
                     if cell.id in forgotten:
                         folder.forget(cell.id, cell.row_key, forgotten[cell.id])
-                write_plan(plan, missing, source, folder, choices, options.begins_again, dict(sorted(files.items())))
+                timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
+                requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
+                again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
+                write_plan(
+                    plan, requested, source, folder, choices, options.begins_again, dict(sorted(files.items())), again
+                )
             if options.device == "auto":
                 display.note(_taken(device, choices, folder))
 
-            # Train, first the cells whose weights others read; then time each row alone.
+            # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
+            if timed:
+                plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
+            elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
+                display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
+
+            # Train, first the cells whose weights others read; then write the records.
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]

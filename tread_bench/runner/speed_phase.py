@@ -1,13 +1,14 @@
-"""Speed and memory of each row, alone and one at a time, after all training; then the cells' records. No torch."""
+"""Speed and memory of each row, alone and one at a time, before any training; later, complete records. No torch."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tread_bench.core.stored.conditions import decisive, differences
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
 from tread_bench.core.stored.outputs import make_below
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Task
@@ -15,24 +16,36 @@ from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
+def measure(
+    plan: Plan, cells: Iterable[PlannedCell], folder: RunFolder, site: Site, display: Display
+) -> dict[str, TimingFigures]:
+    """Return speed and memory of each row of the cells, by row key, measured alone and one at a time.
+
+    A row that could not be measured is left out; it is measured again before its records are written.
+    """
+    rows = {cell.row_key: cell for cell in cells if cell.is_timed}
+    timings = _timed({key: (cell.row, cell.id) for key, cell in rows.items()}, plan, folder, site, display)
+    return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
+
+
 def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
-    """Speed and memory of each row that trains, alone and one at a time; then the cells' complete records."""
+    """Write the cells' complete records, with speed and memory of their rows; what was not measured yet, is now."""
     rows: dict[str, list[Record]] = {}
     for cell in cells:
         outcome = folder.outcome(cell.id)
         assert outcome is not None, f"{cell.id} has no outcome after training"
         rows.setdefault(cell.row_key, []).append(outcome)
     timed = {cell.row_key for cell in cells if cell.is_timed}
-    measured = [key for key in rows if key in timed and any(outcome.status == "done" for outcome in rows[key])]
-    if plan.suite.timing.pairs:
-        display.begin("measuring speed and memory, one row at a time", {key: rows[key][0].row for key in measured}, 1)
+    examples = {
+        key: (outcome.row, outcome.cell)
+        for key, outcomes in rows.items()
+        for outcome in reversed(outcomes)
+        if key in timed and outcome.status == "done" and plan.suite.timing.pairs
+    }
+    timings = _timed(examples, plan, folder, site, display)
     for key, outcomes in rows.items():
-        timing = None
-        if plan.suite.timing.pairs and key in measured:
-            example = next(o for o in outcomes if o.status == "done")
-            timing = _time_row(key, example.cell, plan, folder, site, display)
         for outcome in outcomes:
-            folder.write_record(_completed(outcome, timing))
+            folder.write_record(_completed(outcome, timings.get(key)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +55,39 @@ class _Failure:
     reason: str
 
 
-def _time_row(
-    key: str, example: str, plan: Plan, folder: RunFolder, site: Site, display: Display
-) -> RowTiming | _Failure:
-    """What the seeds of a row share, measured on its cell `example` and kept in the run folder."""
-    now = decisive(folder.existing_plan().conditions_of(folder.existing_request(example)))
-    requested = TimingRequest(timing=plan.suite.timing, conditions=now)
-    kept = folder.timing(key)
-    if kept is not None and kept.asked == requested:
-        return kept
+def _timed(
+    rows: Mapping[str, tuple[str, str]], plan: Plan, folder: RunFolder, site: Site, display: Display
+) -> dict[str, RowTiming | _Failure]:
+    """What the seeds of each row share, by its key: as kept in the run folder, or measured on its example.
 
-    # Speed and memory, each in a process of its own.
+    Args:
+        rows: the name and an example, a cell's id, of each row, by its key.
+    """
+    # What is kept, if it is what would be measured now.
+    written = folder.existing_plan()
+    timings: dict[str, RowTiming | _Failure] = {}
+    missing: dict[str, TimingRequest] = {}
+    for key, (_, example) in rows.items():
+        conditions = decisive(written.conditions_of(folder.existing_request(example)))
+        requested = TimingRequest(timing=plan.suite.timing, conditions=conditions)
+        kept = folder.timing(key)
+        if kept is not None and kept.asked == requested:
+            timings[key] = kept
+        else:
+            missing[key] = requested
+
+    # The others, one at a time.
+    if missing:
+        display.begin("measuring speed and memory, one row at a time", {key: rows[key][0] for key in missing}, 1)
+    for key, requested in missing.items():
+        timings[key] = _time_row(key, rows[key][1], requested, folder, site, display)
+    return timings
+
+
+def _time_row(
+    key: str, example: str, requested: TimingRequest, folder: RunFolder, site: Site, display: Display
+) -> RowTiming | _Failure:
+    """What the seeds of a row share, measured on its cell `example`, each in a process of its own, and kept."""
     ends = []
     for task in _tasks(key, example, folder, site):
         display.started(key)

@@ -10,9 +10,7 @@ from typing import Any
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
-from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
@@ -208,12 +206,6 @@ class _Row:
         return cell_id(self.name, self.seed(seed), self.key)
 
     @property
-    def is_plainly_dense(self) -> bool:
-        """Whether it uses none of `ROUTING_KEYS`, so that other rows are compared with it."""
-        cell = self.resolved.cell
-        return cell.method == PLAINLY_DENSE and not cell.auxiliary and cell.schedule == RoutingSchedule()
-
-    @property
     def unguided_key(self) -> str:
         """Key of the weights and of their evaluation, without guidance."""
         cell = self.resolved.cell
@@ -266,7 +258,7 @@ class _Related:
         plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.branches[1] is None]
         dense: dict[tuple[str, str], dict[int, _Row]] = {}
         for row in trained:
-            if row.is_plainly_dense:
+            if row.resolved.cell.is_plainly_dense:
                 dense.setdefault(row.comparison_key, {})[row.resolved.cell.seed_group] = row
         return cls(
             dense,
@@ -279,7 +271,7 @@ class _Related:
         if row.resolved.cell.evaluate is None:
             groups = self.dense.get(row.comparison_key, {})
             lowest = groups[min(groups)] if groups else None
-            return lowest if row.is_plainly_dense else groups.get(row.resolved.cell.seed_group, lowest)
+            return lowest if row.resolved.cell.is_plainly_dense else groups.get(row.resolved.cell.seed_group, lowest)
         return self.unguided.get(row.unguided_key)
 
     def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:

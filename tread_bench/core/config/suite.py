@@ -68,6 +68,11 @@ class Cell(Model):
         return self.evaluate is None and not self.trains
 
     @property
+    def is_plainly_dense(self) -> bool:
+        """Whether it has no route, no auxiliary loss and no schedule, so that other cells are compared with it."""
+        return self.method == PLAINLY_DENSE and not self.auxiliary and self.schedule == RoutingSchedule()
+
+    @property
     def generates(self) -> bool:
         """Whether images are generated and scored."""
         return self.metrics.generate and not self.is_timed_only

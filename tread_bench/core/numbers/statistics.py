@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -59,6 +59,20 @@ def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Mea
     """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
     differences = _differences(a, b)
     return mean_interval(differences, confidence) if differences else None
+
+
+def hull(intervals: Sequence[MeanInterval | None]) -> MeanInterval | None:
+    """Return the first interval, widened to cover them all; None without any, or where one is unknown.
+
+    It keeps its mean, and is without bounds where they are.
+    """
+    known = [one for one in intervals if one is not None]
+    bounds = [one.bounds for one in known if one.bounds is not None]
+    if not known or len(known) < len(intervals):
+        return None
+    if len(bounds) < len(known):
+        return known[0]
+    return replace(known[0], low=min(low for low, _ in bounds), high=max(high for _, high in bounds))
 
 
 def paired_p_value(a: Seeds, b: Seeds) -> float | None:

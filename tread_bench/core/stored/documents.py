@@ -27,7 +27,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.stored.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.stored.identity import Identity, compact_json
-from tread_bench.core.stored.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
+from tread_bench.core.stored.records import SCHEMA_VERSION, DataFile, EqualTime, MemoryKind, Part, Record, TimingFigures
 
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench report --export"] = "tread-bench report --export"
@@ -96,6 +96,7 @@ class RunPlan(Document):
     plugins: PluginCode = Field(default_factory=dict)  # as it was when a cell that uses it last began
     accept_other_numerics: bool = False
     files: dict[str, DataFile] = Field(default_factory=dict)
+    equal_time: dict[str, EqualTime] = Field(default_factory=dict)  # of cells that are evaluated there as well
 
     @property
     def conditions(self) -> Conditions:

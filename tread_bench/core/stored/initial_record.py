@@ -29,6 +29,7 @@ def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
         "conditions": plan.conditions_of(request),
+        "equal_time": plan.equal_time.get(request.cell),
         **{name: getattr(request, name) for name in _REQUESTED},
     }
     return Record(**{**known, **fields})

@@ -147,6 +147,18 @@ class Evaluation(Part):
         return value
 
 
+class EqualTime(Part):
+    """Where a row's training has taken as long as that of the row that its budget names, by steps timed before it.
+
+    `low` and `high` are the same at both ends of the 95 % interval of its speed-up, not rounded; None: its steps were
+    not timed in pairs with those of the other row.
+    """
+
+    iteration: PositiveInt
+    low: PositiveFloat | None = None
+    high: PositiveFloat | None = None
+
+
 class Similarity(Part):
     """Mean cosine similarity of block outputs over tokens and samples, computed without routing.
 
@@ -267,6 +279,8 @@ class Record(Part):
     cost: CostFigures | None = None
     timing: TimingFigures | None = None
     evaluations: list[Evaluation] = Field(default_factory=list)
+    equal_time: EqualTime | None = None  # None: not planned
+    at_equal_time: Evaluation | None = None  # at that iteration, which may lie beyond the cell's own length
     similarity: Similarity | None = None
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None

@@ -1,0 +1,59 @@
+"""Training on beyond a cell's own length, and an evaluation on the way that a suite did not ask for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.cell.test_step import ROUTED, fingerprint, make_cell, make_trainer
+from tests.toy_suite import OWNER, no_figures
+from tread_bench.cell.loop import DivergedError, train, train_on
+
+
+def trained(folder, iterations, **options):
+    trainer = make_trainer(make_cell(training={"iterations": iterations}, **ROUTED))
+    return trainer, train(trainer, folder, OWNER, no_figures, **options)
+
+
+def test_training_on_is_a_longer_training(tmp_path):
+    shorter, _ = trained(tmp_path / "shorter", 6)
+    longer, _ = trained(tmp_path / "longer", 9)
+    told = []
+    seconds = train_on(shorter, 9, lambda done, loss: told.append(done), clock=iter(range(99)).__next__)
+    assert fingerprint(shorter) == fingerprint(longer)
+    assert seconds > 0 and told[-1] == 9
+
+
+def test_an_evaluation_at_equal_time_changes_nothing_else(tmp_path):
+    without, plain = trained(tmp_path / "without", 12)
+    trainer, history = trained(tmp_path / "with", 12, equal_time=7)
+    assert history.at_equal_time.iteration == 7 and plain.at_equal_time is None
+    assert [one.iteration for one in history.evaluations] == [12]
+    assert fingerprint(trainer) == fingerprint(without) and history.train_loss == plain.train_loss
+
+
+def test_at_an_evaluated_iteration_the_evaluation_is_the_same(tmp_path):
+    _, history = trained(tmp_path, 12, equal_time=12)
+    assert history.evaluations == [history.at_equal_time]
+
+
+def test_it_resumes_from_beyond_equal_time_with_what_was_evaluated_there(tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(done, loss):
+        if done > 10:
+            raise StopError
+
+    with pytest.raises(StopError):
+        trained(tmp_path, 12, equal_time=7, progress=stop)
+    _, history = trained(tmp_path, 12, equal_time=7)
+    assert history.at_equal_time.iteration == 7
+
+
+def test_training_on_says_where_it_diverged(tmp_path):
+    trainer, _ = trained(tmp_path, 6)
+    with torch.no_grad():
+        trainer.parameters[0].fill_(torch.nan)
+    with pytest.raises(DivergedError, match="by iteration 9, beyond the row's own length"):
+        train_on(trainer, 9, lambda done, loss: None)

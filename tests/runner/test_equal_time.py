@@ -1,0 +1,160 @@
+"""Where rows are evaluated at equal time: by steps that were timed before training, and written in plan.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.command_line import figures
+from tests.toy_suite import METRICS, write_suite
+from tread_bench.core.stored.records import EqualTime, TimingFigures
+from tread_bench.runner import runner
+from tread_bench.runner.equal_time import equal_time
+from tread_bench.runner.options import Options
+from tread_bench.runner.shards import Shard
+from tread_bench.services.display import Lines
+from tread_bench.suite.load import load_plan
+
+SUITE = f"""\
+name: toy
+seeds: 1
+base:
+  backbone: {{name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}}
+  training: {{iterations: 40, batch: 16, learning_rate: 1e-3}}
+  sampling: {{steps: 2}}
+  metrics: {{at: [20, 40], {METRICS}}}
+rows:
+  dense: {{}}
+  routed: {{method: tread, routes: 1:2@0.5, training: &equal_cost {{budget: {{macs_of: dense}}}}}}
+  smaller: {{backbone: {{depth: 3}}, training: *equal_cost}}
+timing: {{pairs: 2, warmup: 1}}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return load_plan(write_suite(tmp_path, SUITE), [])
+
+
+def timed(speedup=1.0, dense_ms=100.0, wait_ms=0.0, batch=16):
+    steps = {"step_times_ms": [dense_ms / speedup] * 2, "reference_step_times_ms": [dense_ms] * 2}
+    return TimingFigures(
+        **steps, step_time_ms=dense_ms / speedup, step_time_low_ms=1, step_time_high_ms=1, images_per_s=1,
+        speedup=speedup, speedup_low=0.9 * speedup, speedup_high=1.1 * speedup, batch=batch, warmup=1,
+        loop_time_ms=200.0, data_wait_share=wait_ms / 200,
+    )  # fmt: skip
+
+
+def timings_of(plan, **rows):
+    return {plan.rows[name][0].row_key: timing for name, timing in rows.items()}
+
+
+def test_in_pairs_it_is_the_references_iterations_times_the_speedup(plan):
+    (row,) = plan.rows["routed"]
+    found = equal_time(row, plan, timings_of(plan, dense=timed(), routed=timed(1.5, dense_ms=70.0)))
+    assert found.iteration == 60
+    assert (found.low, found.high) == pytest.approx((0.9 * 60, 1.1 * 60))
+
+
+def test_the_wait_for_data_is_part_of_a_step(plan):
+    (row,) = plan.rows["routed"]
+    found = equal_time(row, plan, timings_of(plan, dense=timed(wait_ms=10.0), routed=timed(2.0, wait_ms=30.0)))
+    assert found.iteration == round(40 * (100 + 10) / (50 + 30))
+    assert found.low == pytest.approx(40 * 110 / (100 / 1.8 + 30))
+
+
+def test_another_architecture_is_compared_by_its_seconds_and_has_no_interval(plan):
+    (row,) = plan.rows["smaller"]
+    found = equal_time(row, plan, timings_of(plan, dense=timed(), smaller=timed(1.01, dense_ms=60.6)))
+    assert found == EqualTime(iteration=round(40 * 100 / 60))
+
+
+def test_a_routed_reference_takes_its_own_steps(plan):
+    (row,) = plan.rows["smaller"]
+    budget = row.cell.training.budget.model_copy(update={"macs_of": "routed"})
+    cell = row.cell.model_copy(update={"training": row.cell.training.model_copy(update={"budget": budget})})
+    row = replace(row, cell=cell)
+    iterations = plan.rows["routed"][0].cell.training.iterations
+    found = equal_time(row, plan, timings_of(plan, routed=timed(2.0), smaller=timed(dense_ms=40.0)))
+    assert found == EqualTime(iteration=round(iterations * 50 / 40))
+
+
+@pytest.mark.parametrize("known", [["dense"], ["routed"], []])
+def test_without_both_timings_there_is_none(plan, known):
+    (row,) = plan.rows["routed"]
+    assert equal_time(row, plan, timings_of(plan, **dict.fromkeys(known, timed()))) is None
+
+
+def test_neither_a_row_without_a_budget_nor_one_under_a_schedule_has_one(plan, tmp_path):
+    timings = timings_of(plan, dense=timed())
+    assert equal_time(plan.rows["dense"][0], plan, timings) is None
+    scheduled = SUITE.replace("routes: 1:2@0.5,", "routes: 1:2@0.5, schedule: {until: 0.5},")
+    plan = load_plan(write_suite(tmp_path, scheduled), [])
+    assert equal_time(plan.rows["routed"][0], plan, timings_of(plan, dense=timed(), routed=timed())) is None
+
+
+def run(plan, root, speedups=None, display=None, **options):
+    """The run's records by row; with these speed-ups in place of measured ones, if they are given."""
+    with pytest.MonkeyPatch.context() as patched:
+        if speedups:
+            timings = timings_of(plan, **{row: timed(speedup) for row, speedup in speedups.items()})
+            patched.setattr(runner, "measure", lambda *arguments: timings)
+        said = []
+        runner.run(plan, SUITE, root, Options(**options), display or Lines(lambda text, **_: said.append(text)))
+    cells = [json.loads(path.read_text()) for path in root.glob("cells/*/record.json")]
+    return {f"{cell['row']} {cell['seed']}": cell for cell in cells}, said
+
+
+@pytest.mark.slow
+def test_rows_are_evaluated_there_before_their_end_and_beyond_it_and_nothing_else_changes(plan, tmp_path):
+    untimed = load_plan(write_suite(tmp_path, SUITE), ["timing.pairs=0"])
+    plain, _ = run(untimed, tmp_path / "plain")
+    speedups = {"dense": 1.0, "routed": 0.75, "smaller": 2.0}
+    found, _ = run(plan, tmp_path / "run", speedups)
+    assert {name: figures(cell) for name, cell in found.items()} == {n: figures(cell) for n, cell in plain.items()}
+    assert found["dense 0"]["equal_time"] is None and found["dense 0"]["at_equal_time"] is None
+
+    # Equal time comes before the end of the one, and after that of the other.
+    assert found["routed 0"]["equal_time"]["iteration"] == found["routed 0"]["at_equal_time"]["iteration"] == 30
+    assert found["smaller 0"]["config"]["training"]["iterations"] < 80 == found["smaller 0"]["equal_time"]["iteration"]
+
+    # There, a row is what a row of that length is.
+    longer = SUITE.replace("training: *equal_cost", "training: {iterations: 80}, metrics: {at: [80]}")
+    alone, _ = run(load_plan(write_suite(tmp_path, longer), ["timing.pairs=0"]), tmp_path / "longer", rows=("smaller",))
+    assert measured(found["smaller 0"]["at_equal_time"]) == measured(alone["smaller 0"]["evaluations"][0])
+
+
+def measured(evaluation):
+    return {key: value for key, value in evaluation.items() if key not in ("seconds", "train_seconds", "training_macs")}
+
+
+@pytest.mark.slow
+def test_seeds_that_are_added_later_are_evaluated_where_the_others_were(plan, tmp_path):
+    run(plan, tmp_path / "run", {"dense": 1.0, "routed": 0.75, "smaller": 1.0})
+    more = load_plan(write_suite(tmp_path, SUITE), ["seeds=2"])
+    found, _ = run(more, tmp_path / "run", {"dense": 1.0, "routed": 0.5, "smaller": 1.0})
+    assert [found[f"routed {seed}"]["at_equal_time"]["iteration"] for seed in (0, 1)] == [30, 30]
+
+    # Begun afresh, they are evaluated where the new steps say.
+    found, _ = run(more, tmp_path / "run", {"dense": 1.0, "routed": 0.5}, fresh=True, rows=("routed",), agreed=True)
+    assert [found[f"routed {seed}"]["at_equal_time"]["iteration"] for seed in (0, 1)] == [20, 20]
+
+
+@pytest.mark.slow
+def test_some_rows_alone_are_timed_with_their_reference_which_is_not_trained(plan, tmp_path):
+    found, said = run(plan, tmp_path / "run", rows=("routed",))
+    assert [*found] == ["routed 0"] and found["routed 0"]["at_equal_time"]["fid"] > 0
+    assert any("measuring speed and memory, one row at a time: 2 to do" in line for line in said)
+    found, said = run(plan, tmp_path / "run")
+    assert found.keys() == {"dense 0", "routed 0", "smaller 0"}
+    assert any("one row at a time: 1 to do" in line for line in said)  # `smaller`; the others were timed
+
+
+@pytest.mark.slow
+def test_a_part_of_a_run_says_that_it_leaves_equal_time_out(plan, tmp_path):
+    _, said = run(plan, tmp_path / "run", shard=Shard(1, 1))
+    assert "not evaluated at equal time: a part of a run does not measure the speed of its steps" in said
+    found, _ = run(plan, tmp_path / "run")
+    assert all(cell["equal_time"] is None and cell["timing"] for cell in found.values())

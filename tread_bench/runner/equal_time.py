@@ -1,0 +1,84 @@
+"""Where rows are evaluated at equal time: when they have trained as long as the row that their budget names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median
+
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import RoutingSchedule
+from tread_bench.core.stored.records import EqualTime, TimingFigures
+from tread_bench.runner.folder import RunFolder, write_document
+from tread_bench.suite.plan import Plan, PlannedCell
+
+
+def is_compared_at_equal_time(cell: Cell) -> bool:
+    """Return whether a cell has a budget, an FID, and steps of one kind: under a schedule, one kind of two is timed."""
+    return cell.trains and cell.generates and cell.training.budget is not None and cell.schedule == RoutingSchedule()
+
+
+def with_references(cells: Sequence[PlannedCell], plan: Plan) -> list[PlannedCell]:
+    """Return the cells, and one of each row that their budgets name."""
+    budgets = [cell.cell.training.budget for cell in cells if is_compared_at_equal_time(cell.cell)]
+    named = dict.fromkeys(budget.macs_of for budget in budgets if budget)
+    there = {cell.row for cell in cells}
+    return [*cells, *(plan.rows[name][0] for name in named if name not in there)]
+
+
+def plan_equal_times(
+    plan: Plan, untrained: Sequence[PlannedCell], timings: Mapping[str, TimingFigures], folder: RunFolder
+) -> None:
+    """Write to plan.json at which iteration each untrained cell that is compared at equal time is evaluated there.
+
+    All seeds of a row have the same. A row of which a cell began without one stays without.
+
+    Args:
+        timings: of their rows and of those that their budgets name, by row key.
+    """
+    written = folder.existing_plan()
+    found = dict(written.equal_time)
+    new = {cell.id for cell in untrained}
+    for cells in plan.rows.values():
+        known = next((found[cell.id] for cell in cells if cell.id in found), None)
+        if known is None and _is_new(cells, new, folder):
+            known = equal_time(cells[0], plan, timings)
+        if known is not None:
+            found |= {cell.id: known for cell in cells if cell.id in new}
+    if found != written.equal_time:
+        write_document(folder.plan_path, written.model_copy(update={"equal_time": found}))
+
+
+def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures]) -> EqualTime | None:
+    """Return at which iteration a row has trained as long as the row that its budget names trains in all.
+
+    A step takes its time in pairs with a dense one, and the mean wait for a batch. None: the row has no such iteration,
+    or one of the two was not timed.
+    """
+    budget = row.cell.training.budget
+    if budget is None or not is_compared_at_equal_time(row.cell):
+        return None
+    reference = plan.rows[budget.macs_of][0]
+    own, other = timings.get(row.row_key), timings.get(reference.row_key)
+    if own is None or other is None or reference.cell.schedule != RoutingSchedule():
+        return None
+
+    # In pairs, the dense step of the one is that of the other.
+    is_dense = reference.cell.is_plainly_dense
+    is_paired = is_dense and reference.architecture_key == row.architecture_key and own.batch == other.batch
+    dense_ms = median((own if is_paired else other).reference_step_times_ms)
+    whole_ms = reference.cell.training.iterations * (dense_ms / (1.0 if is_dense else other.speedup) + _wait_ms(other))
+
+    def iteration(speedup: float) -> float:
+        return whole_ms / (median(own.reference_step_times_ms) / speedup + _wait_ms(own))
+
+    ends = (iteration(own.speedup_low), iteration(own.speedup_high)) if is_paired else (None, None)
+    return EqualTime(iteration=max(1, round(iteration(own.speedup))), low=ends[0], high=ends[1])
+
+
+def _is_new(cells: Sequence[PlannedCell], untrained: Collection[str], folder: RunFolder) -> bool:
+    return all(cell.id in untrained and not folder.has_checkpoints(cell.id) for cell in cells)
+
+
+def _wait_ms(timing: TimingFigures) -> float:
+    """Mean wait for a batch in a step of the training loop."""
+    return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
