@@ -34,6 +34,7 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
     at_macs, _, control = decision.tests
     finds = decision.finds
+    places = decimals(test.difference.mean for test in decision.tests if test.difference)
     return text_of(
         "decision.txt.j2",
         is_over=is_over,
@@ -41,7 +42,7 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
         route=decision.route,
         reference=at_macs.other,
         control=control.other,
-        finds=None if finds is None else number(finds, decimals([finds])),
+        finds=None if finds is None else number(finds, places),
         seeds=decision.seeds,
         most=MOST_SEEDS,
     )
