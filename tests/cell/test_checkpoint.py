@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import errno
+import threading
+
 import pytest
 import torch
 
 from tests.toy_suite import OWNER
-from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
+from tread_bench.cell import checkpoint as checkpoints
+from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest, save_checkpoint
 
 
 def save(folder, *steps):
@@ -66,3 +70,65 @@ def test_later_ones_that_were_passed_over_make_no_good_one_go(tmp_path):
     save(tmp_path, 6)  # by a training that went on from 4
     assert load_latest(tmp_path, OWNER).state == {"step": 6}
     assert names(tmp_path) == [f"step-00000000{k}.{kind}" for k in (4, 6) for kind in ("safetensors", "sha256")]
+
+
+@pytest.fixture
+def slow_disk(monkeypatch):
+    """Writing a checkpoint waits for this event."""
+    release = threading.Event()
+    write = save_checkpoint
+
+    def wait_and_write(*arguments):
+        assert release.wait(30)
+        write(*arguments)
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", wait_and_write)
+    return release
+
+
+def some(step):
+    return Checkpoint({"weights": torch.full((64,), float(step))}, {"step": step})
+
+
+def test_training_goes_on_while_a_checkpoint_is_written_and_the_next_one_waits_for_it(tmp_path, slow_disk):
+    begun = threading.Event()
+
+    def save_two():
+        with CheckpointWriter(tmp_path, OWNER) as writer:
+            writer.save(2, some(2))
+            begun.set()  # nothing is written yet
+            writer.save(4, some(4))
+
+    training = threading.Thread(target=save_two)
+    training.start()
+    assert begun.wait(30) and not list(tmp_path.glob("*"))
+    training.join(0.05)
+    assert training.is_alive()  # the second one waits for the first
+    slow_disk.set()
+    training.join(30)
+    assert load_latest(tmp_path, OWNER).state == {"step": 4}
+    assert len(names(tmp_path)) == 4
+
+
+def test_a_disk_that_cannot_be_written_to_ends_the_training(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", refuse)
+    with pytest.raises(OSError, match="No space left"), CheckpointWriter(tmp_path, OWNER) as writer:
+        writer.save(2, some(2))
+    writer = CheckpointWriter(tmp_path, OWNER)
+    writer.save(2, some(2))
+    with pytest.raises(OSError, match="No space left"):
+        writer.save(4, some(4))
+
+
+def test_what_ends_the_training_is_raised_once_the_checkpoint_is_written(tmp_path):
+    def interrupted():
+        with CheckpointWriter(tmp_path, OWNER) as writer:
+            writer.save(2, some(2))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert load_latest(tmp_path, OWNER).state == {"step": 2}

@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import save_file
 from torch import Tensor
 
-from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.identity import Identity, iteration_of, read_stamp
 from tread_bench.suite.plan import CHECKPOINTS_KEPT
 
@@ -32,17 +33,47 @@ class Checkpoint:
     state: dict[str, Any]
 
 
+class CheckpointWriter:
+    """Writes checkpoints one at a time, in a thread beside the training that goes on; leaving it waits for the last.
+
+    A crash while one is being written leaves the one before it. Their tensors must not change any more.
+    """
+
+    def __init__(self, folder: Path, owner: Identity) -> None:
+        self.folder, self.owner = folder, owner
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._writing: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        self._thread.shutdown()
+        if kind is None:
+            self._wait()
+
+    def save(self, step: int, checkpoint: Checkpoint) -> None:
+        """Begin to write a checkpoint once the one before it is written. Raises OSError if that one could not be."""
+        self._wait()
+        self._writing = self._thread.submit(save_checkpoint, self.folder, step, checkpoint, self.owner)
+
+    def _wait(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
     """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
 
     Those of later steps are removed too: training that resumed from an earlier one found them damaged.
     """
     # The file, and then its hash.
-    payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.metadata(step)})
     path = folder / f"step-{step:09d}.safetensors"
     folder.mkdir(exist_ok=True)
-    write_atomically(path, payload)
-    write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
+    with replacing(path) as temporary:
+        save_file(checkpoint.tensors, temporary, {"state": json.dumps(checkpoint.state), **owner.metadata(step)})
+        digest = _sha256(temporary)
+    write_atomically(path.with_suffix(".sha256"), digest)
 
     # Remove older ones, and any of later steps.
     written = checkpoints_in(folder)
@@ -72,13 +103,17 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
 
 def _damage(path: Path) -> str | None:
     try:
-        expected = path.with_suffix(".sha256").read_bytes()
-        if hashlib.sha256(path.read_bytes()).hexdigest().encode() != expected:
+        if _sha256(path) != path.with_suffix(".sha256").read_text(errors="replace"):
             return "its sha256 differs from the recorded one"
         with safe_open(path, "pt"):
             return None
     except (OSError, SafetensorError) as error:
         return str(error)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def checkpoints_in(folder: Path) -> list[Path]:

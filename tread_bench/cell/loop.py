@@ -11,7 +11,7 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
+from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
 from tread_bench.cell.step import Trainer
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, differences
@@ -90,7 +90,8 @@ def train(
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
     since = reported = clock()
-    with trainer.batches(range(history.step, config.iterations), clock) as batches:
+    steps = range(history.step, config.iterations)
+    with trainer.batches(steps, clock) as batches, CheckpointWriter(folder, owner) as checkpoints:
         for batch in batches:
             # One step.
             losses.append(trainer.step(batch))
@@ -110,7 +111,8 @@ def train(
             if not stops_here:
                 continue
 
-            # Evaluate and keep the weights where that is due, then save a checkpoint; none of it counts as training.
+            # Evaluate and keep the weights where that is due, then copy them for a checkpoint, which is written beside
+            # the next steps; none of it counts as training.
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
             if history.step in evaluated_at or history.step == equal_time:
@@ -124,8 +126,7 @@ def train(
                 history.weights[str(history.step)] = keep(trainer, history.step)
             if files is not None:
                 history.files = files.verified()
-            checkpoint = Checkpoint(trainer.tensors(), history.model_dump(mode="json"))
-            save_checkpoint(folder, history.step, checkpoint, owner)
+            checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
             since = clock()
     return history
 

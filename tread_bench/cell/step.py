@@ -234,13 +234,14 @@ class Trainer:
         return total
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that training changes, by name: what a checkpoint holds."""
+        """A copy of everything that training changes, by name, in host memory: what a checkpoint holds."""
         found = {f"weights.{name}": p.detach() for name, p in self.named_parameters()}
         found |= {f"average.{name}": p for name, p in self.average.named_parameters()}
         for name, parameter in self.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = value
-        return {name: value.contiguous().cpu() for name, value in (found | self.scaler.tensors()).items()}
+        found |= self.scaler.tensors()
+        return {name: value.to("cpu", copy=True).contiguous() for name, value in found.items()}
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor]) -> None:
