@@ -13,7 +13,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
-from tread_bench.data.latents.lmdb_store import open_store
+from tread_bench.data.latents.lmdb_store import LmdbStore
 from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.open import open_data
 
@@ -50,7 +50,7 @@ def test_without_lmdb_a_stand_in_and_a_database_say_what_to_install(
         stand_in(options, tmp_path, 40)
     (tmp_path / "data.mdb").touch()
     with pytest.raises(UserError, match=told):
-        open_store(options, [str(tmp_path / "data.mdb")])
+        LmdbStore(options, [str(tmp_path / "data.mdb")])
 
 
 def test_every_class_of_class_folders_gets_a_sample(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,34 +19,98 @@ from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import FEATURES, INDEX, LABELS
-from tread_bench.data.latents.store import check_labels, place_of, wrong_shape
+from tread_bench.data.latents.store import Store, stored_array
 from tread_bench.data.latents.trees import Tree, open_tree
 
 _INDEX_BYTES = 2**30
 _HEADER_BYTES = 2**16  # at most, beside the values of a sample
 _LABEL_SHAPES = ((1,), ())
 
-Decode = Callable[[LatentsData, bytes, str, bool], NDArray[np.generic]]
+
+# ---- what a file holds
 
 
-@dataclass(frozen=True)
-class FileStore:
-    """Samples in files of their own.
+def _decode_npy(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
+    return stored_array(choice, content, where)
 
-    Args:
-        trees: folders or archives.
-        ends: number of samples up to each tree's end.
-        names: of the samples' files, in all trees.
-        decode: (options, content, where, whether mirrored) -> stored values of one sample.
+
+def _decode_numbered(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
+    """Of a batch of one, (1, C, H, W)."""
+    return stored_array(choice, content, where, (1,))[0]
+
+
+def _decode_npz(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
+    key = "moments_flip" if mirrored else "moments"
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            about = archive.getinfo(f"{key}.npy")
+            if about.file_size > len(content):
+                raise UserError(f"{where}: {key} is compressed; write it with numpy.savez")
+            values = archive.read(about)
+    except KeyError:
+        raise UserError(f"{where}: no array {key!r}; layout mar has moments and moments_flip") from None
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
+        raise UserError(f"{where}: not a readable .npz archive ({error}); copy it again") from None
+    return stored_array(choice, values, f"{where}, {key}")
+
+
+def _decode_pt(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
+    import torch
+
+    from tread_bench.data.archives import load_tensors
+
+    try:
+        found = load_tensors(content)
+    except ValueError as error:
+        raise UserError(f"{where}: not a torch.save file that is safe to load ({error})") from None
+    expected = (choice.channels, *choice.stored_shape[1:])
+    parts = []
+    for key in ("mean", "logvar"):
+        value = found.get(key)
+        if value is None or not value.is_floating_point():
+            raise UserError(f"{where}: no tensor {key!r}; layout {choice.layout} has mean and logvar")
+        if tuple(value.shape) != expected:
+            shape = f"{where}: {key} of shape {tuple(value.shape)}"
+            raise UserError(f"{shape} where data.channels and data.image_size request {expected}")
+        parts.append(value.float())
+    values: NDArray[np.generic] = torch.cat(parts).numpy()
+    return values
+
+
+# ---- where it is, and where its label is
+
+
+class FileStore(Store):
+    """Samples in files of their own, in folders or archives.
+
+    A layout has the `suffix` of these files, `decode`: (options, content, where, whether mirrored) -> stored values of
+    one sample, `is_sample`: whether a file of that name is one, and `labels_in`: labels of these files of a tree, (N,).
     """
 
-    choice: LatentsData
-    trees: list[Tree]
-    ends: NDArray[np.int64]
-    names: list[str]
-    labels: NDArray[np.int64]
-    decode: Decode
-    classes: tuple[str, ...] = ()
+    suffix = ".npy"
+    decode: Callable[[LatentsData, bytes, str, bool], NDArray[np.generic]] = staticmethod(_decode_npy)
+
+    def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
+        self.choice = choice
+        self._trees = [open_tree(path) for path in paths]
+        names: list[str] = []
+        labels = []
+        for tree in self._trees:
+            here = [name for name in tree.names(self.suffix) if self.is_sample(name)]
+            if not here:
+                raise UserError(
+                    f"{tree.path}: no {self.suffix} file of layout {choice.layout} in it; name the folder that has them"
+                )
+            names += here
+            labels.append(self.labels_in(tree, here) if choice.num_classes else np.zeros(len(here), dtype=np.int64))
+        self.names = names
+        super().__init__(choice, paths, labels)
+
+    def is_sample(self, name: str) -> bool:
+        return True
+
+    def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
+        raise NotImplementedError
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C', H, W) float32."""
@@ -68,8 +131,8 @@ class FileStore:
         return digest.hexdigest()
 
     def _tree(self, row: int) -> Tree:
-        number, _ = place_of(self.ends, row)
-        return self.trees[number]
+        number, _ = self.place_of(row)
+        return self._trees[number]
 
     def _content(self, row: int) -> bytes:
         # At most float64 moments of both, mirrored and not, and their headers.
@@ -77,170 +140,41 @@ class FileStore:
         return self._tree(row).read(self.names[row], most)
 
 
-def open_listed(choice: LatentsData, paths: Sequence[str]) -> FileStore:
-    """Open `.npy` files whose labels are in `dataset.json`, by name (REPA, EDM2, SR-DiT). Raises UserError."""
+class ListedFiles(FileStore):
+    """`.npy` files whose labels are in `dataset.json`, by name (REPA, EDM2, SR-DiT)."""
 
-    def labels_of(tree: Tree, names: list[str]) -> NDArray[np.int64]:
-        return _listed_labels(tree, names) if choice.num_classes else np.zeros(len(names), dtype=np.int64)
-
-    return _store(choice, paths, ".npy", labels_of, _decode_npy)
-
-
-def open_npz_classes(choice: LatentsData, paths: Sequence[str]) -> FileStore:
-    """Open `.npz` files of `moments` and `moments_flip` in class folders (MAR). Raises UserError."""
-    return _store(choice, paths, ".npz", _ClassFolders(choice), _decode_npz)
-
-
-def open_pt_classes(choice: LatentsData, paths: Sequence[str]) -> FileStore:
-    """Open torch.save files of `mean` and `logvar` in class folders (DDT). Raises UserError."""
-    return _store(choice, paths, ".pt", _ClassFolders(choice), _decode_pt)
-
-
-def open_npy_classes(choice: LatentsData, paths: Sequence[str]) -> FileStore:
-    """Open `.npy` files in class folders (DC-AE). Raises UserError."""
-    return _store(choice, paths, ".npy", _ClassFolders(choice), _decode_npy)
-
-
-def open_numbered(choice: LatentsData, paths: Sequence[str]) -> FileStore:
-    """Open `*_features/{i}.npy` and `*_labels/{i}.npy`, paired by name (fast-DiT). Raises UserError."""
-
-    def labels_of(tree: Tree, names: list[str]) -> NDArray[np.int64]:
-        return _numbered_labels(tree, names) if choice.num_classes else np.zeros(len(names), dtype=np.int64)
-
-    return _store(choice, paths, ".npy", labels_of, _decode_numbered, lambda name: FEATURES in name.partition("/")[0])
+    def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
+        """Of `dataset.json`: {"labels": [[name, label], ...]}."""
+        where = tree.where(INDEX)
+        try:
+            found = json.loads(tree.read(INDEX, _INDEX_BYTES))
+            listed = found["labels"] if isinstance(found, dict) else None
+        except (ValueError, RecursionError, KeyError) as error:
+            raise UserError(f'{where}: not JSON with a list "labels" ({type(error).__name__}: {error})') from None
+        if listed is None:
+            raise UserError(f"{where}: labels are null; set data.num_classes: 0, or list them")
+        try:
+            by_name = {str(name): label for name, label in listed}
+            labels = [by_name[name] for name in names]
+        except KeyError as error:
+            raise UserError(f"{where}: no label of {error.args[0]}; list every file below {tree.path}") from None
+        except (TypeError, ValueError):
+            raise UserError(f'{where}: "labels" must be a list of [name, number]') from None
+        wrong = next(
+            (i for i, label in enumerate(labels) if isinstance(label, bool) or not isinstance(label, int)), None
+        )
+        if wrong is not None:
+            raise UserError(f"{where}: label {labels[wrong]!r} of {names[wrong]}; expected a whole number")
+        try:
+            return np.array(labels, dtype=np.int64)
+        except OverflowError:
+            raise UserError(f"{where}: a label is larger than 64 bits") from None
 
 
-def _store(
-    choice: LatentsData,
-    paths: Sequence[str],
-    suffix: str,
-    labels_of: Callable[[Tree, list[str]], NDArray[np.int64]],
-    decode: Decode,
-    is_sample: Callable[[str], bool] = lambda name: True,
-) -> FileStore:
-    # The samples and labels of each tree, one after the other.
-    trees = [open_tree(path) for path in paths]
-    names: list[str] = []
-    labels = [np.zeros(0, dtype=np.int64)]
-    ends = []
-    for tree in trees:
-        here = [name for name in tree.names(suffix) if is_sample(name)]
-        if not here:
-            raise UserError(
-                f"{tree.path}: no {suffix} file of layout {choice.layout} in it; name the folder that has them"
-            )
-        found = labels_of(tree, here)
-        if choice.num_classes:
-            check_labels(choice, found, tree.path)
-        names += here
-        labels.append(found)
-        ends.append(len(names))
+class InClassFolders(FileStore):
+    """`.npy` files in class folders (DC-AE), numbered by the order of names; every root has the same."""
 
-    # Where folders are classes, the store knows their names.
-    classes = labels_of.names if isinstance(labels_of, _ClassFolders) else ()
-    return FileStore(choice, trees, np.array(ends), names, np.concatenate(labels), decode, classes)
-
-
-# ---- what a file holds
-
-
-def _decode_npy(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    return _shaped(choice, content, where, choice.stored_shape)
-
-
-def _decode_numbered(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    """Of a batch of one, (1, C, H, W)."""
-    return _shaped(choice, content, where, (1, *choice.stored_shape))[0]
-
-
-def _decode_npz(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    key = "moments_flip" if mirrored else "moments"
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            about = archive.getinfo(f"{key}.npy")
-            if about.file_size > len(content):
-                raise UserError(f"{where}: {key} is compressed; write it with numpy.savez")
-            values = archive.read(about)
-    except KeyError:
-        raise UserError(f"{where}: no array {key!r}; layout mar has moments and moments_flip") from None
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise UserError(f"{where}: not a readable .npz archive ({error}); copy it again") from None
-    return _shaped(choice, values, f"{where}, {key}", choice.stored_shape)
-
-
-def _decode_pt(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    import torch
-
-    from tread_bench.data.archives import load_tensors
-
-    try:
-        found = load_tensors(content)
-    except ValueError as error:
-        raise UserError(f"{where}: not a torch.save file that is safe to load ({error})") from None
-    parts = []
-    for key in ("mean", "logvar"):
-        value = found.get(key)
-        if value is None or not value.is_floating_point():
-            raise UserError(f"{where}: no tensor {key!r}; layout {choice.layout} has mean and logvar")
-        if tuple(value.shape) != (choice.channels, *choice.stored_shape[1:]):
-            raise _half_shape(choice, f"{where}: {key}", tuple(value.shape))
-        parts.append(value.float())
-    values: NDArray[np.generic] = torch.cat(parts).numpy()
-    return values
-
-
-def _half_shape(choice: LatentsData, where: str, found: tuple[int, ...]) -> UserError:
-    expected = (choice.channels, *choice.stored_shape[1:])
-    return UserError(f"{where} of shape {found} where data.channels and data.image_size request {expected}")
-
-
-def _shaped(choice: LatentsData, content: bytes, where: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    try:
-        return npy_array(content, where, shape)
-    except WrongShapeError as error:
-        batch, found = len(shape) - len(choice.stored_shape), error.shape
-        raise wrong_shape(choice, where, found[batch:], found[:batch]) from None
-
-
-# ---- where its label is
-
-
-def _listed_labels(tree: Tree, names: list[str]) -> NDArray[np.int64]:
-    """Of `dataset.json`: {"labels": [[name, label], ...]}."""
-    where = tree.where(INDEX)
-    try:
-        found = json.loads(tree.read(INDEX, _INDEX_BYTES))
-        listed = found["labels"] if isinstance(found, dict) else None
-    except (ValueError, RecursionError, KeyError) as error:
-        raise UserError(f'{where}: not JSON with a list "labels" ({type(error).__name__}: {error})') from None
-    if listed is None:
-        raise UserError(f"{where}: labels are null; set data.num_classes: 0, or list them")
-    try:
-        by_name = {str(name): label for name, label in listed}
-        labels = [by_name[name] for name in names]
-    except KeyError as error:
-        raise UserError(f"{where}: no label of {error.args[0]}; list every file below {tree.path}") from None
-    except (TypeError, ValueError):
-        raise UserError(f'{where}: "labels" must be a list of [name, number]') from None
-    wrong = next((i for i, label in enumerate(labels) if isinstance(label, bool) or not isinstance(label, int)), None)
-    if wrong is not None:
-        raise UserError(f"{where}: label {labels[wrong]!r} of {names[wrong]}; expected a whole number")
-    try:
-        return np.array(labels, dtype=np.int64)
-    except OverflowError:
-        raise UserError(f"{where}: a label is larger than 64 bits") from None
-
-
-class _ClassFolders:
-    """Labels by class folders, numbered in the order of their names; every split and root must have the same ones."""
-
-    def __init__(self, choice: LatentsData) -> None:
-        self.choice = choice
-        self.names: tuple[str, ...] = ()
-
-    def __call__(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
-        if not self.choice.num_classes:
-            return np.zeros(len(names), dtype=np.int64)
+    def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
         folders = [name.partition("/")[0] for name in names]
         if outside := [name for name in names if "/" not in name]:
             raise UserError(f"{tree.where(outside[0])}: not in a class folder, so its label is unknown")
@@ -250,20 +184,42 @@ class _ClassFolders:
                 f"{tree.path}: {len(numbers)} class folders where data.num_classes is {self.choice.num_classes}; a "
                 "label is the number of a folder, so every split needs files in the folder of every class"
             )
-        if self.names and self.names != tuple(numbers):
+        if self.classes and self.classes != tuple(numbers):
             raise UserError(f"{tree.path}: other class folders than in the folder before; labels would not agree")
-        self.names = tuple(numbers)
+        self.classes = tuple(numbers)
         return np.array([numbers[folder] for folder in folders], dtype=np.int64)
 
 
-def _numbered_labels(tree: Tree, names: list[str]) -> NDArray[np.int64]:
-    """Of files in the folder `*_labels` of the same names, remembered: they are as many as the samples."""
-    files = [_label_name(name) for name in names]
+class NpzInClassFolders(InClassFolders):
+    """`.npz` files of `moments` and `moments_flip` in class folders (MAR)."""
 
-    def read() -> dict[str, NDArray[np.int64]]:
-        return {"labels": np.array([_label(tree, name) for name in files], dtype=np.int64)}
+    suffix = ".npz"
+    decode = staticmethod(_decode_npz)
 
-    return remembered(tree.path, files, read)["labels"]
+
+class PtInClassFolders(InClassFolders):
+    """torch.save files of `mean` and `logvar` in class folders (DDT)."""
+
+    suffix = ".pt"
+    decode = staticmethod(_decode_pt)
+
+
+class NumberedFiles(FileStore):
+    """`*_features/{i}.npy` and `*_labels/{i}.npy`, paired by name (fast-DiT)."""
+
+    decode = staticmethod(_decode_numbered)
+
+    def is_sample(self, name: str) -> bool:
+        return FEATURES in name.partition("/")[0]
+
+    def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
+        """Of files in the folder `*_labels` of the same names, remembered: they are as many as the samples."""
+        files = [_label_name(name) for name in names]
+
+        def read() -> dict[str, NDArray[np.int64]]:
+            return {"labels": np.array([_label(tree, name) for name in files], dtype=np.int64)}
+
+        return remembered(tree.path, files, read)["labels"]
 
 
 def _label_name(name: str) -> str:

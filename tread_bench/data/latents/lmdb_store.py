@@ -15,36 +15,20 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.latents.arrays import ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of
+from tread_bench.data.latents.store import Store
 
 
-def open_store(choice: LatentsData, paths: Sequence[str]) -> LmdbStore:
-    """Open the databases of one split. Raises UserError naming file and key."""
-    return LmdbStore(choice, paths)
-
-
-class LmdbStore:
-    """Samples by number, in databases that are mapped into memory."""
-
-    classes: tuple[str, ...] = ()
-    names: Sequence[str] = ()
+class LmdbStore(Store):
+    """Samples by number, in databases that are mapped into memory. Raises UserError naming file and key."""
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
-        self.choice = choice
-        self.paths = paths
         self._databases = [_open(path) for path in paths]
-        tables = [_labels(database, path) for database, path in zip(self._databases, paths, strict=True)]
-        self.ends = np.cumsum([len(table) for table in tables])
-        self.labels: NDArray[np.int64] = np.zeros(int(self.ends[-1]), dtype=np.int64)
-        if choice.num_classes:
-            for path, table in zip(paths, tables, strict=True):
-                check_labels(choice, table, path)
-            self.labels = np.concatenate(tables)
+        super().__init__(choice, paths, list(map(_labels, self._databases, paths)))
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, 2C, H, W) float32."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
-        for shard, positions, numbers in by_file(self.ends, rows):
+        for shard, positions, numbers in self.by_file(rows):
             with self._databases[shard].begin(buffers=True) as read:
                 for position, number in zip(positions.tolist(), numbers.tolist(), strict=True):
                     found[position] = self._values(read, shard, number)
@@ -64,12 +48,8 @@ class LmdbStore:
 
     def where(self, row: int) -> str:
         """Database and key."""
-        shard, number = place_of(self.ends, row)
+        shard, number = self.place_of(row)
         return f"{self.paths[shard]}: z-{number}"
-
-    def sha256(self) -> str:
-        """Hash of the databases, in their order."""
-        return files_sha256(self.paths)
 
 
 def lmdb_package() -> Any:

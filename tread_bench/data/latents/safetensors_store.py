@@ -18,30 +18,21 @@ from safetensors import SafetensorError, safe_open
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
-from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
+from tread_bench.data.latents.store import Store, wrong_shape
 
 _FLIPPED = "_flip"
 
 
-def open_store(choice: LatentsData, paths: Sequence[str]) -> SafetensorsStore:
-    """Open the files of one split. Raises UserError naming file and tensor."""
-    return SafetensorsStore(choice, paths)
+class SafetensorsStore(Store):
+    """Rows of tensors, mapped into memory file by file: rows that are never used are never read.
 
-
-class SafetensorsStore:
-    """Rows of tensors, mapped into memory file by file: rows that are never used are never read."""
-
-    classes: tuple[str, ...] = ()
-    names: Sequence[str] = ()
+    Raises UserError naming file and tensor.
+    """
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
-        self.paths = paths
         self.key = "moments" if choice.has_moments else "latents"
         self._keys = [self.key, self.key + _FLIPPED] if choice.flips == "pair" else [self.key]
-        self._shape = choice.stored_shape
-        labels = [_checked(choice, path, self._keys) for path in paths]
-        self.ends = np.cumsum([len(found) for found in labels])
-        self.labels: NDArray[np.int64] = np.concatenate(labels)
+        super().__init__(choice, paths, [_checked(choice, path, self._keys) for path in paths])
 
     @cached_property
     def _maps(self) -> list[list[Any]]:
@@ -51,8 +42,8 @@ class SafetensorsStore:
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C', H, W) float32; each file is read once, however many of its rows are wanted."""
-        found = np.empty((len(rows), *self._shape), dtype=np.float32)
-        for file, positions, places in by_file(self.ends, rows):
+        found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
+        for file, positions, places in self.by_file(rows):
             for number, is_wanted in enumerate((~is_mirrored, is_mirrored)[: len(self._keys)]):
                 chosen = np.flatnonzero(is_wanted[positions])
                 if len(chosen):
@@ -66,12 +57,8 @@ class SafetensorsStore:
 
     def where(self, row: int) -> str:
         """File and row."""
-        file, place = place_of(self.ends, row)
+        file, place = self.place_of(row)
         return f"{self.paths[file]}, {self.key[:-1]} {place}"
-
-    def sha256(self) -> str:
-        """Hash of the files, in their order."""
-        return files_sha256(self.paths)
 
 
 def _open(path: str, framework: str) -> Any:
@@ -139,6 +126,4 @@ def _labels(choice: LatentsData, file: Any, path: str, count: int) -> NDArray[np
     dtype = labels.get_dtype()
     if dtype != "I64" or found != (count,):
         raise UserError(f"{path}: labels are {dtype} of shape {found}; store int64 (I64) of shape ({count},)")
-    classes: NDArray[np.int64] = file.get_tensor("labels")
-    check_labels(choice, classes, path)
-    return classes
+    return file.get_tensor("labels")

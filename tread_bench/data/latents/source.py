@@ -203,8 +203,7 @@ def _check_unit(choice: LatentsData, unit: str) -> None:
 def _sample_problems(found: LatentSet, entries: tuple[str, ...]) -> Iterator[str]:
     """Messages about the first and last sample of every file or folder, and the spread of some samples."""
     wrong: list[str] = []
-    firsts = [0, *found.store.ends[:-1]]
-    for first, end in zip(firsts, found.store.ends, strict=True):
+    for first, end in zip(found.store.firsts, found.store.ends, strict=True):
         wrong += message_of(_check_samples, found, np.unique([first, end - 1]))
     rows = np.unique(np.linspace(0, len(found) - 1, CHECKED).astype(np.int64))
     yield from wrong or message_of(check_spread, found, ", ".join(entries), rows)

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
 
 MEAN_AND_SPREAD = 2  # moments have twice the channels of a sample
 
 
-class Store(Protocol):
-    """The stored samples of one split."""
+class Store:
+    """The stored samples of one split, in files or in folders of files.
 
-    labels: NDArray[np.int64]
-    ends: NDArray[np.int64]  # number of samples up to the end of each file or folder
-    classes: tuple[str, ...]  # names of the labels, where folders define them
-    names: Sequence[str]  # of the samples' files; empty where they have none of their own
+    Args:
+        paths: of the files or folders.
+        labels: of the samples in each of them, (N,); not read where there are no classes.
+
+    Raises:
+        UserError: a label is not one of the classes; from its methods, naming file and rule.
+    """
+
+    classes: tuple[str, ...] = ()  # names of the labels, where folders define them
+    names: Sequence[str] = ()  # of the samples' files; empty where they have none of their own
+
+    def __init__(self, choice: LatentsData, paths: Sequence[str], labels: Sequence[NDArray[np.int64]]) -> None:
+        self.choice = choice
+        self.paths = paths
+        counts = [len(found) for found in labels]
+        self.ends = np.cumsum(counts)  # number of samples up to the end of each file or folder
+        self.firsts = self.ends - counts
+        self.labels: NDArray[np.int64] = np.zeros(sum(counts), dtype=np.int64)
+        if choice.num_classes:
+            self.labels = np.concatenate(labels)
+            for path, found in zip(paths, labels, strict=True):
+                _check_labels(choice, found, path)
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C', H, W) float32 as stored, C' = C for samples and 2C for moments; of the mirrored image where chosen.
@@ -29,12 +47,38 @@ class Store(Protocol):
         Raises:
             UserError: naming file and rule.
         """
+        raise NotImplementedError
 
     def where(self, row: int) -> str:
         """File and place of a sample, for messages."""
+        raise NotImplementedError
 
     def sha256(self) -> str:
         """Hash of content and labels in their order."""
+        from tread_bench.data.source import files_sha256  # with torch
+
+        return files_sha256(self.paths)
+
+    def place_of(self, row: int) -> tuple[int, int]:
+        """Return the number of the file or folder that a sample is in, and its place there."""
+        file = int(np.searchsorted(self.ends, row, side="right"))
+        return file, row - int(self.firsts[file])
+
+    def by_file(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield for each file that has some of these samples: its number, their positions in `rows`, their places."""
+        files = np.searchsorted(self.ends, rows, side="right")
+        for file in np.unique(files).tolist():
+            positions = np.flatnonzero(files == file)
+            yield file, positions, rows[positions] - self.firsts[file]
+
+
+def stored_array(choice: LatentsData, content: bytes, where: str, batch: tuple[int, ...] = ()) -> NDArray[np.generic]:
+    """Return what an .npy file stores of a sample, (*batch, C', H, W). Raises UserError; `where` names the file."""
+    try:
+        return npy_array(content, where, (*batch, *choice.stored_shape))
+    except WrongShapeError as error:
+        found = error.shape
+        raise wrong_shape(choice, where, found[len(batch) :], found[: len(batch)]) from None
 
 
 def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Sequence[int | str] = ()) -> UserError:
@@ -80,38 +124,7 @@ def _written(shape: Iterable[int | str]) -> str:
     return f"({', '.join(map(str, shape))})"
 
 
-def place_of(ends: NDArray[np.int64], row: int) -> tuple[int, int]:
-    """Number of the file or folder that a sample is in, and its place there.
-
-    Args:
-        ends: of a `Store`.
-    """
-    file = int(np.searchsorted(ends, row, side="right"))
-    return file, row - _first(ends, file)
-
-
-def by_file(
-    ends: NDArray[np.int64], rows: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield for each file that has some of these samples: its number, their positions in `rows`, their places in it."""
-    files = np.searchsorted(ends, rows, side="right")
-    for file in np.unique(files).tolist():
-        positions = np.flatnonzero(files == file)
-        yield file, positions, rows[positions] - _first(ends, file)
-
-
-def _first(ends: NDArray[np.int64], file: int) -> int:
-    return int(ends[file - 1]) if file else 0
-
-
-def files_sha256(paths: Sequence[str]) -> str:
-    """Hash of the contents of files, in their order."""
-    from tread_bench.data import source  # with torch
-
-    return source.files_sha256(paths)
-
-
-def check_labels(choice: LatentsData, labels: NDArray[np.int64], where: str) -> None:
+def _check_labels(choice: LatentsData, labels: NDArray[np.int64], where: str) -> None:
     """Raise UserError where a label is not one of the classes; `where` names the file."""
     wrong = np.flatnonzero((labels < 0) | (labels >= choice.num_classes))
     if len(wrong):

@@ -16,46 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.arrays import LONGEST_NUMBER, WrongShapeError, ascii_number, npy_array
+from tread_bench.data.latents.arrays import LONGEST_NUMBER, ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import CONVERTED
-from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
+from tread_bench.data.latents.store import Store, stored_array
 
 _NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)", re.DOTALL)  # WebDataset's key and extension
 _LATENT, _CLASS = "latent.npy", "cls"
 _BLOCK = 512
 
 
-def open_store(choice: LatentsData, paths: Sequence[str]) -> TarStore:
-    """Open the shards of one split. Raises UserError naming shard and key."""
-    return TarStore(choice, paths)
-
-
-class TarStore:
-    """Samples by shard, place and size."""
-
-    classes: tuple[str, ...] = ()
-    names: Sequence[str] = ()
+class TarStore(Store):
+    """Samples by shard, place and size. Raises UserError naming shard and key."""
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
-        self.choice = choice
-        self.paths = paths
         tables = [_indexed(path) for path in paths]
         self._starts = np.concatenate([table["starts"] for table in tables])
         self._sizes = np.concatenate([table["sizes"] for table in tables])
         self._keys = [table["keys"] for table in tables]  # (N, bytes) of each shard
-        self.ends = np.cumsum([len(table["starts"]) for table in tables])
-        self.labels: NDArray[np.int64] = np.zeros(len(self._starts), dtype=np.int64)
-        if choice.num_classes:
-            for path, table in zip(paths, tables, strict=True):
-                check_labels(choice, table["labels"], path)
-            self.labels = np.concatenate([table["labels"] for table in tables])
+        super().__init__(choice, paths, [table["labels"] for table in tables])
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C, H, W) float32; each shard is opened once."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
-        for shard, positions, _ in by_file(self.ends, rows):
+        for shard, positions, _ in self.by_file(rows):
             with _opened(self.paths[shard]) as file:
                 for position in positions.tolist():
                     found[position] = self._values(file.fileno(), int(rows[position]))
@@ -63,20 +48,13 @@ class TarStore:
 
     def _values(self, handle: int, row: int) -> NDArray[np.generic]:
         content = os.pread(handle, int(self._sizes[row]), int(self._starts[row]))
-        try:
-            return npy_array(content, self.where(row), self.choice.stored_shape)
-        except WrongShapeError as error:
-            raise wrong_shape(self.choice, self.where(row), error.shape) from None
+        return stored_array(self.choice, content, self.where(row))
 
     def where(self, row: int) -> str:
         """Shard and key."""
-        shard, place = place_of(self.ends, row)
+        shard, place = self.place_of(row)
         key = self._keys[shard][place].tobytes().rstrip(b"\0")
         return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
-
-    def sha256(self) -> str:
-        """Hash of the shards, in their order."""
-        return files_sha256(self.paths)
 
 
 def _opened(path: str) -> BinaryIO:
