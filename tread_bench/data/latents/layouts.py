@@ -55,7 +55,6 @@ class Layout:
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
         has_class_folders: a label is the number of a folder.
-        source: whose layout it is.
     """
 
     name: str
@@ -67,7 +66,6 @@ class Layout:
     suffixes: tuple[str, ...] = ()
     is_named: bool = False
     has_class_folders: bool = False
-    source: str
 
     @property
     def is_folder(self) -> bool:
@@ -91,36 +89,33 @@ LAYOUTS: dict[str, Layout] = {
     layout.name: layout
     for layout in (
         Layout(
-            name="safetensors",
+            name="safetensors",  # this project
             looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.safetensors_store:SafetensorsStore",
             writer=f"{_STORES}.stand_in:write_safetensors",
             suffixes=(".safetensors",),
-            source="this project",
         ),
         Layout(
-            name="tread-wds",
+            name="tread-wds",  # CompVis/tread, train.py
             looks=lambda name, has: name.endswith(".tar"),
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.tar_store:TarStore",
             writer=f"{_STORES}.stand_in:write_tar",
             suffixes=(".tar",),
-            source="CompVis/tread, train.py",
         ),
         Layout(
-            name="repa",
+            name="repa",  # sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py
             looks=_is_listed,
             fixed=_MEAN_STD,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:ListedFiles",
             writer=f"{_STORES}.stand_in:write_listed",
             is_named=True,
-            source="sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py",
         ),
         Layout(
-            name="edm2",
+            name="edm2",  # NVlabs/edm2, training/encoders.py and dataset.py
             looks=_is_listed,
             fixed=_MEAN_STD,
             usual={
@@ -131,30 +126,27 @@ LAYOUTS: dict[str, Layout] = {
             reader=f"{_STORES}.file_stores:ListedFiles",
             writer=f"{_STORES}.stand_in:write_listed",
             is_named=True,
-            source="NVlabs/edm2, training/encoders.py and dataset.py",
         ),
         Layout(
-            name="sr-dit",
+            name="sr-dit",  # SpeedrunDiT, train.py
             looks=_is_listed,
             fixed={**_SAMPLES, "flips": "none"},
             usual={"scale": 0.3099},
             reader=f"{_STORES}.file_stores:ListedFiles",
             writer=f"{_STORES}.stand_in:write_listed",
             is_named=True,
-            source="SpeedrunDiT, train.py",
         ),
         Layout(
-            name="lightningdit",
+            name="lightningdit",  # hustvl/LightningDiT, datasets/img_latent_dataset.py
             looks=lambda name, has: name.endswith(".safetensors"),
             fixed={**_SAMPLES, "flips": "pair"},
             usual={"scale": LIGHTNINGDIT_STATISTICS, "shift": LIGHTNINGDIT_STATISTICS},
             reader=f"{_STORES}.safetensors_store:SafetensorsStore",
             writer=f"{_STORES}.stand_in:write_safetensors",
             suffixes=(".safetensors",),
-            source="hustvl/LightningDiT, datasets/img_latent_dataset.py",
         ),
         Layout(
-            name="mar",
+            name="mar",  # LTH14/mar, engine_mar.py and util/loader.py
             looks=lambda name, has: "/" in name and name.endswith(".npz"),
             fixed={**_MEAN_LOGVAR, "flips": "pair"},
             usual={"scale": 0.2325},
@@ -162,46 +154,41 @@ LAYOUTS: dict[str, Layout] = {
             writer=f"{_STORES}.stand_in:write_npz_classes",
             is_named=True,
             has_class_folders=True,
-            source="LTH14/mar, engine_mar.py and util/loader.py",
         ),
         Layout(
-            name="ddt",
+            name="ddt",  # MCG-NJU/DDT, tools/cache_imlatent4.py
             looks=lambda name, has: "/" in name and name.endswith(".pt"),
             fixed={**_MEAN_LOGVAR, "flips": "none"},
             reader=f"{_STORES}.file_stores:PtInClassFolders",
             writer=f"{_STORES}.stand_in:write_pt_classes",
             is_named=True,
             has_class_folders=True,
-            source="MCG-NJU/DDT, tools/cache_imlatent4.py",
         ),
         Layout(
-            name="fast-dit",
+            name="fast-dit",  # chuanyangjin/fast-DiT, extract_features.py
             looks=_is_numbered,
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:NumberedFiles",
             writer=f"{_STORES}.stand_in:write_numbered",
-            source="chuanyangjin/fast-DiT, extract_features.py",
         ),
         Layout(
-            name="dc-ae",
+            name="dc-ae",  # mit-han-lab/efficientvit, dc_ae_generate_latent.py
             looks=_is_of_class,
             fixed=_SCALED_SAMPLES,
             reader=f"{_STORES}.file_stores:InClassFolders",
             writer=f"{_STORES}.stand_in:write_npy_classes",
             is_named=True,
             has_class_folders=True,
-            source="mit-han-lab/efficientvit, dc_ae_generate_latent.py",
         ),
         Layout(
-            name="maskdit-lmdb",
+            name="maskdit-lmdb",  # Anima-Lab/MaskDiT, extract_latent.py
             looks=lambda name, has: name.endswith("data.mdb"),
             fixed=_MEAN_LOGVAR,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.lmdb_store:LmdbStore",
             writer=f"{_STORES}.stand_in:write_lmdb",
             suffixes=("data.mdb",),
-            source="Anima-Lab/MaskDiT, extract_latent.py",
         ),
     )
 }
