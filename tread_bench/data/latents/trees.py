@@ -7,25 +7,9 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import entries_below
-
-
-class Tree(Protocol):
-    """Files by name, with `/` between its parts."""
-
-    path: str
-
-    def names(self, suffix: str) -> list[str]:
-        """Return names that end with the suffix, sorted as texts. Raises UserError."""
-
-    def where(self, name: str) -> str:
-        """Folder or archive and name, for messages."""
-
-    def read(self, name: str, most_bytes: int) -> bytes:
-        """Return the content of a file. Raises UserError where there is none, or it is larger."""
 
 
 class Folder:
@@ -36,14 +20,17 @@ class Folder:
         self._base = os.path.join(path, "")
 
     def names(self, suffix: str) -> list[str]:
+        """Return names that end with the suffix, sorted as texts, with `/` between their parts. Raises UserError."""
         with self._reported(""):
             found = [entry.path for entry in entries_below(self._base) if entry.name.endswith(suffix)]
         return sorted(path.removeprefix(self._base).replace(os.sep, "/") for path in found)
 
     def where(self, name: str) -> str:
+        """Folder and name, for messages."""
         return f"{self._base}{name}"
 
     def read(self, name: str, most_bytes: int) -> bytes:
+        """Return the content of a file. Raises UserError where there is none, or it is larger."""
         with self._reported(name), open(self._base + name, "rb") as file:
             if os.fstat(file.fileno()).st_size <= most_bytes:
                 return file.read()
@@ -61,7 +48,7 @@ class Folder:
 
 
 class Archive:
-    """Files of a zip archive that stores them as they are."""
+    """Files of a zip archive that stores them as they are, by the same methods as a folder's."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -91,6 +78,9 @@ class Archive:
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
             raise UserError(f"{self.where(name)} cannot be read ({error}); copy the archive again") from None
         raise _too_large(self.where(name), most_bytes)
+
+
+Tree = Folder | Archive
 
 
 def open_tree(path: str) -> Tree:
