@@ -76,4 +76,5 @@ def _table(options: TableOptions, count: int, seed: int) -> pa.Table:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     rows = list(random_images(options, count, seed))
     images = pa.array([{"bytes": content, "path": None} for content, _ in rows], kind)
-    return pa.table({options.image_column: images, options.label_column: pa.array([label for _, label in rows])})
+    labels = pa.array([label for _, label in rows])
+    return pa.table({options.label_column: labels, options.image_column: images})  # images where the names are equal

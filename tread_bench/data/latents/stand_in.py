@@ -5,26 +5,23 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from safetensors.numpy import save_file
 
 from tread_bench.core.describe.plugins import named
+from tread_bench.data.images.stand_in import random_images, write_parquet
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.lmdb_store import lmdb_package
+from tread_bench.data.parquet.family import ParquetData
 
 _STD = 0.1  # of the posterior, where a mean has 1
 _DECODED = 16  # latents that an exported decoder takes at a time
-_TILES = 8  # pixels of an image are random squares, which compress well
 
 Values = NDArray[np.float32]
 
@@ -66,10 +63,17 @@ def stand_in(options: LatentsData, folder: Path, count: int) -> LatentsData:
     # Decoder and images.
     if options.decoder is not None:
         changed["decoder"] = str(_write_decoder(options, folder / "decoder.pt2"))
+    pictures = ParquetData(
+        train=("",), held_out=("",), image_size=options.decoded_size, num_classes=0, image_column=options.image_column
+    )
     if options.images:
-        changed["images"] = (str(_write_parquet(options, random, folder / "images.parquet", count)),)
+        (folder / "images").mkdir()
+        changed["images"] = write_parquet(pictures, folder / "images", count).train
     if options.train_images is not None:
-        changed["train_images"] = str(_write_images(options, random, folder / "train_images", names))
+        changed["train_images"] = str(folder / "train_images")
+        for name, (image, _) in zip(names, random_images(pictures, len(names), seed=0), strict=True):
+            path, _, file = name.rpartition("/")
+            _write(folder / "train_images" / path / f"{file.partition('.')[0].replace('-mean-std-', '')}.png", image)
     return options.model_copy(update=changed)
 
 
@@ -201,26 +205,3 @@ def _write_decoder(options: LatentsData, path: Path) -> Path:
     latents = torch.zeros(_DECODED, options.channels, options.image_size, options.image_size)
     torch.export.save(torch.export.export(decoder.eval(), (latents,)), path)
     return path
-
-
-def _write_parquet(options: LatentsData, random: np.random.Generator, path: Path, count: int) -> Path:
-    images = [{"bytes": image, "path": f"{i}.png"} for i, image in enumerate(_images(options, random, count))]
-    pq.write_table(pa.table({options.image_column: images}), path)
-    return path
-
-
-def _write_images(options: LatentsData, random: np.random.Generator, folder: Path, names: list[str]) -> Path:
-    for name, image in zip(names, _images(options, random, len(names)), strict=True):
-        place, _, file = name.rpartition("/")
-        _write(folder / place / f"{file.partition('.')[0].replace('-mean-std-', '')}.png", image)
-    return folder
-
-
-def _images(options: LatentsData, random: np.random.Generator, count: int) -> Iterator[bytes]:
-    """PNG of random squares."""
-    side = options.decoded_size
-    for _ in range(count):
-        tiles = random.integers(0, 256, (_TILES, _TILES, 3), dtype=np.uint8)
-        stream = io.BytesIO()
-        Image.fromarray(tiles).resize((side, side), Image.Resampling.NEAREST).save(stream, "PNG")
-        yield stream.getvalue()
