@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
+from tread_bench.core.config.choices import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.core.numbers.schedule import routed_steps

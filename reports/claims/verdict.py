@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
 from tread_bench.reports.claims.controls import rules_out

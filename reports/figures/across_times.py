@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
+from tread_bench.core.config.choices import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.published import methods_note, published_method, stands_beside_published
 from tread_bench.reports.figures import style

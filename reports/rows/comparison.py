@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import (
     LEVEL,

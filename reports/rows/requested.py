@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.core.config.guidance import UNGUIDED
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE, UNGUIDED
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.data_sources import DataFamily, data_sources
 from tread_bench.core.describe.guidance import guidance_rules

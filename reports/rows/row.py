@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
 from tread_bench.core.stored.records import Record, TimingFigures

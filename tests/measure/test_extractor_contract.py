@@ -12,7 +12,7 @@ import torch
 
 from tests.announced import announce
 from tread_bench.contract import check_extractor
-from tread_bench.core.config.data import DEFAULT_DATA
+from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import extractors as registry
 from tread_bench.core.describe import plugins

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
 from tread_bench.data.digits.family import DigitsData

@@ -19,7 +19,7 @@ from torch_fidelity import FeatureExtractorBase, FeatureExtractorInceptionV3, ca
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tests.measure import adm_evaluator
-from tread_bench.core.config.data import DEFAULT_DATA
+from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import Needs

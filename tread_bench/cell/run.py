@@ -19,7 +19,7 @@ from tread_bench.cell.loop import DivergedError, History, train, train_on
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
-from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.errors import failure_text, is_of_disk

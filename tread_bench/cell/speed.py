@@ -14,8 +14,8 @@ from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, unscheduled
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.compute import Compute, Timing
-from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.families import BackboneSpec, Family

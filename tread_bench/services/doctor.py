@@ -16,8 +16,8 @@ from tread_bench.cell.numerics import (
     resolve_numerics,
     versions,
 )
+from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.compute import Compute
-from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe.extractors import OUTPUTS, ExtractorFamily, extractors
 from tread_bench.core.describe.families import families

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tread_bench.core.config.guidance import GuidanceChoice
+from tread_bench.core.config.choices import GuidanceChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe.guidance import GuidanceOptions
 from tread_bench.core.problems import Place, SuiteError, validation_problems

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell

@@ -16,7 +16,7 @@ from rich.console import Console
 from torch import Tensor
 
 from tread_bench.cell.open import Job
-from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError

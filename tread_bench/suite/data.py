@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import Place, SuiteError, validation_problems

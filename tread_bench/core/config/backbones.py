@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.describe.routes import Route, as_routes, format_routes
 

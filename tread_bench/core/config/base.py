@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any
@@ -30,9 +30,9 @@ def no_boolean(value: object) -> object:
     return value
 
 
-def one_of(settings: Iterable[type[Model]]) -> Any:
-    """Return a union type of the given settings, distinguished by their `name`."""
-    return Annotated[reduce(or_, settings), Field(discriminator="name")]
+def one_of(announced: Mapping[str, Any]) -> Any:
+    """Return a union type of the `options` of what is announced, distinguished by their `name`."""
+    return Annotated[reduce(or_, (one.options for one in announced.values())), Field(discriminator="name")]
 
 
 def named_settings(noun: str, example: str) -> Callable[[object], object]:

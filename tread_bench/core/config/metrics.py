@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     Further = tuple[MetricOptions, ...]
 else:
-    _METRIC = one_of(metric.options for metric in metrics().values())
+    _METRIC = one_of(metrics())
     _NAME = Literal[tuple(metrics())]
     _READ = BeforeValidator(
         named_settings("metrics", "fid_infinity"), json_schema_input_type=_NAME | list[_NAME | _METRIC]
@@ -93,7 +93,7 @@ def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHa
 if TYPE_CHECKING:
     Network = ExtractorOptions
 else:
-    _NETWORK = one_of(extractor.options for extractor in extractors().values())
+    _NETWORK = one_of(extractors())
     _BY_NAME = BeforeValidator(_named, json_schema_input_type=Literal[tuple(extractors())] | _NETWORK)
     Network = Annotated[_NETWORK, _BY_NAME]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model
-from tread_bench.core.config.guidance import UNGUIDED, GuidanceChoice
+from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
 from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
 
 if TYPE_CHECKING:

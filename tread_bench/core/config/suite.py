@@ -6,15 +6,20 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from tread_bench.core.config.auxiliary import Auxiliary
 from tread_bench.core.config.backbones import BackboneChoice, Routes
 from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, is_unused, no_boolean
+from tread_bench.core.config.choices import (
+    DEFAULT_DATA,
+    DEFAULT_OBJECTIVE,
+    PLAINLY_DENSE,
+    Auxiliary,
+    DataChoice,
+    MethodChoice,
+    ObjectiveChoice,
+)
 from tread_bench.core.config.compute import Compute, Limits, Timing
-from tread_bench.core.config.data import DEFAULT_DATA, DataChoice
 from tread_bench.core.config.evaluate import Evaluate
-from tread_bench.core.config.methods import PLAINLY_DENSE, MethodChoice
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE, ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import RoutingSchedule, Training
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR

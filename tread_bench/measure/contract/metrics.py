@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.data import DEFAULT_DATA
+from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric
 from tread_bench.core.describe.plugins import by_name, named

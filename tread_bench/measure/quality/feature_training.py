@@ -21,7 +21,7 @@ from tread_bench.data.source import DataSource, DataSplit, Pixels
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:
-    from tread_bench.core.config.data import DataChoice
+    from tread_bench.core.config.choices import DataChoice
 
 _BATCH = 128
 _PEAK_LEARNING_RATE = 3e-3  # AdamW, rising and falling once over the training

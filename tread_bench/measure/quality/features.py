@@ -22,7 +22,7 @@ from tread_bench.data.check import message_of
 from tread_bench.data.precision import full_float32
 
 if TYPE_CHECKING:
-    from tread_bench.core.config.data import DataChoice
+    from tread_bench.core.config.choices import DataChoice
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.describe.extractors import ExtractorOptions
 
