@@ -21,10 +21,10 @@ from tread_bench.suite.yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
-_FILES = (
-    *("data.train", "data.held_out", "data.train_images", "data.decoder", "data.images", "data.scale", "data.shift"),
-    *("metrics.extractor_weights", "metrics.inception_weights", "metrics.reference", "evaluate.run"),
-    *("metrics.extractor.weights", "metrics.also.weights", "auxiliary.weights"),
+_FILES = (  # ends of paths in a suite: a cell's keys are at several places
+    *(".data.train", ".data.held_out", ".data.train_images", ".data.decoder", ".data.images", ".data.scale"),
+    *(".data.shift", ".metrics.extractor_weights", ".metrics.inception_weights", ".metrics.reference"),
+    *(".metrics.extractor.weights", ".metrics.also.weights", ".auxiliary.weights", ".evaluate.run"),
 )
 
 
@@ -53,7 +53,7 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     Raises:
         SuiteError: all mistakes in the file, its cells and the overrides.
     """
-    return _load(Path(path), overrides, Files(Look.NOT_AT_ALL)).suite
+    return load_plan(path, overrides, look=Look.NOT_AT_ALL).suite
 
 
 def load_plan(
@@ -75,9 +75,35 @@ def load_plan(
         is_smoke: shorten it, to show that everything works.
         replace_missing: the cell to plan instead of one whose files are missing.
     """
+    # Read the file and the overrides, with absolute file names.
     path = Path(path)
+    text = _read_text(path)
+    data, places, problems = read_yaml(text, str(path))
+    if not isinstance(data, dict):
+        problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
+        raise SuiteError(_located(problems, places))
+    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (path.parent, Path.cwd()))
+    data = absolute_value((), data, of_file)
+    for override in overrides:
+        problems += _apply(override, data, places, typed)
+    is_readable = not problems  # else a path may be in what was not read
+    if data_root is not None and is_readable and not (of_file.has_data or typed.has_data):
+        rule = f"no path of this suite begins with {DATA_ROOT}/, so it has no effect; leave it out"
+        problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
+
+    # Validate and expand them; what is found missing has its place in the file, too.
     files = Files(look, allows_missing, _as_typed(path, overrides, data_root), replace_missing)
-    return _load(path, overrides, files, data_root, is_smoke)
+    suite, wrong = _validated(data)
+    problems += wrong
+    plan = None
+    try:
+        with collector_at_rest():
+            plan = expand(suite, files, is_smoke=is_smoke) if suite else None
+    except SuiteError as error:
+        problems += error.problems
+    if problems or plan is None:
+        raise SuiteError(_located(problems, places))
+    return replace(plan, missing=tuple(dict.fromkeys(_located(plan.missing, places))))
 
 
 def shipped_suites() -> dict[str, Path]:
@@ -94,38 +120,6 @@ def find_suite(name_or_path: str | Path) -> Path:
     if str(name_or_path) in shipped:
         return shipped[str(name_or_path)]
     raise SuiteError([Problem(f"no such file, and {unknown('suite', str(name_or_path), shipped)}")])
-
-
-def _load(
-    path: Path, overrides: Sequence[str], files: Files, data_root: Path | None = None, is_smoke: bool = False
-) -> Plan:
-    # Read the file and the overrides, with absolute file names.
-    text = _read_text(path)
-    data, places, problems = read_yaml(text, str(path))
-    if not isinstance(data, dict):
-        problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
-        raise SuiteError(_located(problems, places))
-    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (path.parent, Path.cwd()))
-    data = _absolute(data, of_file)
-    for override in overrides:
-        problems += _apply(override, data, places, typed)
-    is_readable = not problems  # else a path may be in what was not read
-    if data_root is not None and is_readable and not (of_file.has_data or typed.has_data):
-        rule = f"no path of this suite begins with {DATA_ROOT}/, so it has no effect; leave it out"
-        problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
-
-    # Validate and expand them; what is found missing has its place in the file, too.
-    suite, wrong = _validated(data)
-    problems += wrong
-    plan = None
-    try:
-        with collector_at_rest():
-            plan = expand(suite, files, is_smoke=is_smoke) if suite else None
-    except SuiteError as error:
-        problems += error.problems
-    if problems or plan is None:
-        raise SuiteError(_located(problems, places))
-    return replace(plan, missing=tuple(dict.fromkeys(_located(plan.missing, places))))
 
 
 def _as_typed(path: Path, overrides: Sequence[str], data_root: Path | None) -> str:
@@ -212,38 +206,11 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
     data[str(loc[-1])] = value
 
 
-def _absolute(data: dict[str, Any], roots: Roots) -> dict[str, Any]:
-    """The suite with absolute file names."""
-    layers: dict[str, Any] = {key: absolute_value((), data[key], roots) for key in ("base", "overrides") if key in data}
-    if isinstance(data.get("rows"), dict):
-        layers["rows"] = {name: _absolute_row(row, roots) for name, row in data["rows"].items()}
-    if isinstance(data.get("matrix"), dict):
-        layers["matrix"] = _absolute_matrix(data["matrix"], roots)
-    return {**data, **layers}
-
-
-def _absolute_row(row: object, roots: Roots) -> object:
-    absolute = absolute_value((), row, roots)
-    if isinstance(absolute, dict) and isinstance(absolute.get("matrix"), dict):
-        absolute["matrix"] = _absolute_matrix(absolute["matrix"], roots)
-    return absolute
-
-
-def _absolute_matrix(matrix: dict[str, Any], roots: Roots) -> dict[str, Any]:
-    return {key: _absolute_axis(key, values, roots) for key, values in matrix.items()}
-
-
-def _absolute_axis(key: str, values: object, roots: Roots) -> object:
-    path = () if key in ("include", "exclude") else tuple(key.split("."))
-    return [absolute_value(path, value, roots) for value in values] if isinstance(values, list) else values
-
-
-def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> object:
-    """Return the value of the key `path` of a cell, with absolute file names in it."""
+def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:
+    """Return the value at `path` in a suite or a cell, with absolute file names in it."""
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):
         return [absolute_value(path, item, roots) for item in value]
-    if ".".join(path) not in _FILES:
-        return value
-    return roots.absolute(value) if isinstance(value, str) else value
+    is_file = f".{dotted(path)}".endswith(_FILES)
+    return roots.absolute(value) if is_file and isinstance(value, str) else value
