@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from tread_bench.core.config.files import files_beside_data
 from tread_bench.core.config.suite import Cell
@@ -56,9 +57,7 @@ class Files:
     command: str = "SUITE"
     replace: Callable[[Cell], Cell] = unchanged
     missing: list[Problem] = field(default_factory=list)
-    _data: dict[tuple[str, bool], _Data] = field(default_factory=dict)  # by options, and whether samples are generated
-    _networks: dict[tuple[str, tuple[int, int]], list[str]] = field(default_factory=dict)  # by options and images
-    _references: dict[str, list[str]] = field(default_factory=dict)  # by path
+    _known: dict[object, Any] = field(default_factory=dict)  # what many cells share, found once
 
     def problems(self, cell: Cell, draft: Draft, is_whole: bool) -> Iterator[Problem]:
         """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing.
@@ -68,7 +67,8 @@ class Files:
         """
         if self.look is Look.NOT_AT_ALL:
             return
-        data = self._looked_at(cell)
+        key = (cell.data.model_dump_json(), cell.generates)
+        data: _Data = self._once(key, lambda: self._of(cell.data, cell.generates))
         self.missing += draft.moved([*data.missing, *_missing(files_beside_data(cell))])
         yield from data.mistakes
         if self.look >= Look.HEADERS and is_whole:
@@ -91,11 +91,10 @@ class Files:
         self.missing += draft.moved([Problem(message, ("evaluate", "run"))])
         return True
 
-    def _looked_at(self, cell: Cell) -> _Data:
-        key = (cell.data.model_dump_json(), cell.generates)
-        if key not in self._data:
-            self._data[key] = self._of(cell.data, cell.generates)
-        return self._data[key]
+    def _once(self, key: object, find: Callable[[], Any]) -> Any:
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
 
     def _of(self, options: DataOptions, generates: bool) -> _Data:
         # What is missing.
@@ -133,18 +132,16 @@ class Files:
             return
         shape = cell.data.picture_shape
         key = (network.model_dump_json(), shape)
-        if key not in self._networks:
-            self._networks[key] = named(_FOUND)(_NETWORK, (network, shape), files)
-        yield from (Problem(message, _place_of_network(cell)) for message in self._networks[key])
+        for message in self._once(key, lambda: named(_FOUND)(_NETWORK, (network, shape), files)):
+            yield Problem(message, _place_of_network(cell))
 
     def _of_reference(self, cell: Cell) -> Iterator[Problem]:
         """Mistakes in the file that samples are compared with, if it is there."""
         path = cell.metrics.reference
         if path is None or is_missing(path):
             return
-        if path not in self._references:
-            self._references[path] = named(_FOUND)(_REFERENCE, (path,), [path])
-        yield from (Problem(message, ("metrics", "reference")) for message in self._references[path])
+        for message in self._once(path, lambda: named(_FOUND)(_REFERENCE, (path,), [path])):
+            yield Problem(message, ("metrics", "reference"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets) -> None:
         self.files, self.sources, self.budgets = files, Sources(seeds), budgets
-        self._backbones: dict[str, tuple[Family, BackboneSpec] | list[Problem]] = {}
+        self._backbones: dict[tuple[str, bool], tuple[Family, BackboneSpec] | list[Problem]] = {}
         self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
@@ -124,7 +124,7 @@ class Resolver:
         ]
         backbone: tuple[Family, BackboneSpec] | list[Problem] = []
         if "backbone" not in wrong:
-            backbone = self._backbone(cell) if "data" not in wrong else _on_any_data(cell)
+            backbone = self._backbone(cell, has_data="data" not in wrong)
         routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
         problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
         if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
@@ -197,10 +197,10 @@ class Resolver:
             return [*([weak] if isinstance(weak, Problem) else []), *(complete if isinstance(complete, list) else [])]
         return Resolved(complete, family, spec, evaluated_weights, weak)
 
-    def _backbone(self, cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
-        key = cell.model_dump_json(include={"backbone", "data"})
+    def _backbone(self, cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | list[Problem]:
+        key = cell.model_dump_json(include={"backbone", "data"}), has_data
         if key not in self._backbones:
-            self._backbones[key] = _find_backbone(cell)
+            self._backbones[key] = _find_backbone(cell, has_data)
         return self._backbones[key]
 
     def _resolve_routes(
@@ -254,42 +254,36 @@ def _sound_budget(values: dict[str, Any], problems: Iterable[Problem]) -> dict[s
     return {"budget": values["training"]["budget"]} if has_budget(values) and not is_wrong else {}
 
 
-def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
-    """The family and its sizes for the cell's data, or what is wrong with them."""
+def _find_backbone(cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | list[Problem]:
+    """The family and its sizes for the cell's data, or for any that fit them; or what is wrong with them."""
     try:
-        family = cell.backbone.family()
+        family, published = find_family(cell.backbone.name)
     except ValueError as error:
         return [Problem(str(error), ("backbone", "name"))]
-    shape = {key: getattr(cell.data, key) for key in ("image_size", "channels", "num_classes")}
-    problems = [
-        Problem(f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out", ("backbone", key))
-        for key, value in cell.backbone.sizes.items()
-        if key in shape and value != shape[key]
-    ]
-    unread = list(_unread_text(cell, shape))
-    if unread:
-        return problems + unread
-    _, published = find_family(cell.backbone.name)
-    wrong_sizes = all_problems({**published, **shape, **cell.backbone.sizes}, family.spec, ("backbone",))
-    if wrong_sizes:
-        return [*problems, *wrong_sizes]
-    spec = cell.backbone.spec(cell.data)
+    sizes = cell.backbone.sizes
+    problems: list[Problem] = []
+
+    # The shape of the data.
+    if has_data:
+        shape = {key: getattr(cell.data, key) for key in ("image_size", "channels", "num_classes")}
+        for key, value in sizes.items():
+            if key in shape and value != shape[key]:
+                message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
+                problems.append(Problem(message, ("backbone", key)))
+        if unread := list(_unread_text(cell, shape)):
+            return problems + unread
+    else:
+        patch = sizes.get("patch")
+        side = 8 * patch if isinstance(patch, int) else cell.data.image_size
+        shape = {"image_size": side, "channels": 4, "num_classes": 0}
+
+    # The sizes for it.
+    values = {**published, **shape, **sizes}
+    if wrong_sizes := all_problems(values, family.spec, ("backbone",)):
+        return problems + wrong_sizes
+    spec = family.spec.model_validate(values)
     problems += _too_large(family, spec)
     return problems or (family, spec)
-
-
-def _on_any_data(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
-    """The family and its sizes for images that fit them, or what is wrong with them whatever the data are."""
-    try:
-        family = cell.backbone.family()
-    except ValueError as error:
-        return [Problem(str(error), ("backbone", "name"))]
-    patch = cell.backbone.sizes.get("patch")
-    side = 8 * patch if isinstance(patch, int) else cell.data.image_size
-    _, published = find_family(cell.backbone.name)
-    sizes = {**published, "image_size": side, "channels": 4, "num_classes": 0, **cell.backbone.sizes}
-    problems = all_problems(sizes, family.spec, ("backbone",))
-    return problems or (family, family.spec.model_validate(sizes))
 
 
 def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
@@ -343,17 +337,13 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     message = cell.data.family.not_comparable(cell.data)
-    if message and not _has_reference(cell):
+    has_reference = cell.metrics.reference is not None and cell.data.family.decoding(cell.data) is not None
+    if message and not has_reference:  # decoded samples are compared with a file, whatever images the data have
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     if not cell.metrics.lacks_network(cell.data):
         yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
     for metric in cell.metrics.of_samples:
         yield from _metric_problems(cell, metric, draft)
-
-
-def _has_reference(cell: Cell) -> bool:
-    """Whether decoded samples are compared with a file, so that the data need no real images."""
-    return cell.metrics.reference is not None and cell.data.family.decoding(cell.data) is not None
 
 
 def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
