@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tread_bench.services.counting import Lines
+from tread_bench.services.display import CountedLines
 
 
 def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
     said: list[str] = []
     now = [0.0]
-    lines = Lines(" on cuda", said.append, "images are encoded", lambda: now[0])
+    lines = CountedLines(" on cuda", said.append, "images are encoded", lambda: now[0])
     for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
         now[0] = seconds
         lines(split, done, 100)
@@ -24,7 +24,7 @@ def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
 def test_progress_that_stands_still_says_nothing_and_divides_by_nothing() -> None:
     said: list[str] = []
     now = [0.0]
-    lines = Lines("", said.append, clock=lambda: now[0])
+    lines = CountedLines("", said.append, clock=lambda: now[0])
     for seconds in (0, 100, 200):
         now[0] = seconds
         lines("metrics (inception)", 3, 8)

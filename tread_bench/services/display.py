@@ -1,10 +1,11 @@
-"""Progress of a run on stderr: bars with times in a terminal, plain lines elsewhere."""
+"""Progress of a run, or of what is counted, on stderr: bars with times in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from tread_bench.core.progress import ReportProgress
 from tread_bench.runner.display import Display
 
 QUIET_S = 20.0  # between two lines about work that is still running
@@ -119,16 +121,7 @@ class Bars:
         self.labels, self.bars = labels, dict[str, TaskID]()
         if not labels:
             return
-        columns = ("[progress.description]{task.description}", "{task.fields[news]}")
-        self.progress = Progress(
-            TextColumn(columns[0]),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn(columns[1], markup=False),
-            console=self.console,
-        )
+        self.progress = _bars(self.console, TextColumn("{task.fields[news]}", markup=False))
         self.progress.start()
         self.overall = self.progress.add_task(phase, total=float(len(labels)), news=_at_once(at_once))
         self.shares: dict[str, float] = {}
@@ -160,6 +153,62 @@ class Bars:
         self.shares[key] = share
         if self.progress:
             self.progress.update(self.overall, completed=round(sum(self.shares.values()), 2))
+
+
+def _bars(console: Console, *more: TextColumn) -> Progress:
+    """Bars with what they are of, how much of it is done, times, and further columns."""
+    name = TextColumn("{task.description}", markup=False)
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(name, BarColumn(), MofNCompleteColumn(), *times, *more, console=console)
+
+
+@contextmanager
+def counted(console: Console, device: str = "", unit: str = "") -> Iterator[ReportProgress]:
+    """What is to be called with each work's progress.
+
+    Args:
+        device: where it is done, if all of it is done there.
+        unit: follows the first count of a work.
+    """
+    on = f" on {device}" if device else ""
+    if not console.is_terminal:
+        yield CountedLines(on, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True), unit)
+        return
+    with _bars(console) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(name: str, done: int, of: int) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(f"{name}{on}")
+            bars.update(tasks[name], completed=done, total=of)
+
+        yield report
+
+
+class CountedLines:
+    """A line when a work begins and ends, and now and then one between."""
+
+    def __init__(
+        self, on: str, write: Callable[[str], object], unit: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.on, self.write, self.unit, self.clock = on, write, unit, clock
+        self.name = ""
+
+    def __call__(self, name: str, done: int, of: int) -> None:
+        # The work begins; what an earlier start did is done.
+        now = self.clock()
+        if name != self.name:
+            self.name = name
+            self.kept, self.since, self.spoke = done, now, now
+            self.write(f"{name}{self.on}: {done:,} of {of:,} {self.unit}".rstrip())
+
+        # The work continues or ends.
+        elif done > self.kept and (done == of or now - self.spoke >= QUIET_S):
+            self.spoke = now
+            elapsed = now - self.since
+            left = elapsed * (of - done) / (done - self.kept)
+            rest = f", about {duration(left)} left" if done < of else ""
+            self.write(f"{name}: {done:,} of {of:,}, {duration(elapsed)} elapsed{rest}")
 
 
 def _at_once(number: int | None) -> str:

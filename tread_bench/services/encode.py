@@ -12,7 +12,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.job import SPLITS, Job
-from tread_bench.services.counting import counted
+from tread_bench.services.display import counted
 
 
 def encode_images(request: EncodeRequest) -> str:

@@ -45,7 +45,7 @@ from tread_bench.measure.set_evaluation import (
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.runner.folder import disk_errors_reported
-from tread_bench.services.counting import counted
+from tread_bench.services.display import counted
 from tread_bench.services.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.suite.plan import digest
 from tread_bench.suite.yaml import read_yaml

@@ -36,7 +36,7 @@ from tread_bench.measure.quality.png import GRID, grid_png, image_png
 from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
-from tread_bench.services.counting import counted
+from tread_bench.services.display import counted
 from tread_bench.services.guidance import changed_sampling
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
