@@ -226,6 +226,10 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         further = [*further, cost, power]
         cost = decided[0]["price"]
         power = decided[0]["certainty"]
+    elif decided:
+        further = [*further, power]
+        named = {one["architecture"]: found for one, (_, found) in zip(decided, made, strict=True)}
+        power = decision_view.certainties(named, decimals(row.fid.mean for row in rows if row.fid))
 
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {

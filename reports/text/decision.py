@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.numbers.statistics import MeanInterval
@@ -34,7 +34,6 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
     at_macs, _, control = decision.tests
     finds = decision.finds
-    places = decimals(test.difference.mean for test in decision.tests if test.difference)
     return text_of(
         "decision.txt.j2",
         is_over=is_over,
@@ -42,7 +41,7 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
         route=decision.route,
         reference=at_macs.other,
         control=control.other,
-        finds=None if finds is None else number(finds, places),
+        finds=None if finds is None else f"{finds:.3g}",
         seeds=decision.seeds,
         most=MOST_SEEDS,
     )
@@ -90,6 +89,12 @@ def certainty(decision: Decision, places: int) -> str:
         detectable=None if decision.detectable is None else number(decision.detectable, places),
         other=decision.tests[0].other,
     )
+
+
+def certainties(decisions: Mapping[str, Decision], places: int) -> str:
+    """Return what the seeds of several decisions could have found, in a sentence; by the architecture of each."""
+    found = {name: one.detectable for name, one in decisions.items() if one.detectable is not None}
+    return text_of("certainties.txt.j2", found={name: number(size, places) for name, size in found.items()})
 
 
 def scope(row: Row) -> str:

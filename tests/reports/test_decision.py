@@ -252,9 +252,9 @@ SENTENCES = {
     "Do not route here: the control fewer-blocks does more for the same MACs than every route.":
         decided(Choice.CONTROL_BETTER),
     "Do not route: every route is worse than dense at equal training MACs.": decided(Choice.WORSE),
-    "Undecided: 9 seeds (--seeds 9) would find a true difference of 1.200 FID, as measured.":
+    "Undecided: 9 seeds (--seeds 9) would find a true difference of 1.2 FID, as measured.":
         decided(Choice.UNDECIDED, finds=1.2, seeds=9),
-    "Undecided: even 100 seeds would rarely find a difference of 0.010 FID, as measured.":
+    "Undecided: even 100 seeds would rarely find a difference of 0.01 FID, as measured.":
         decided(Choice.UNDECIDED, finds=0.01),
     "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
     "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),

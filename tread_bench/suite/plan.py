@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
-from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe.families import BackboneSpec, Family
