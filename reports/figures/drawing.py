@@ -12,8 +12,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.claims.verdict import outcome
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE, mark, marks_of
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
 
@@ -44,11 +43,6 @@ _TONES = (
 def tones(rows: Sequence[Row]) -> str:
     """Return what the colours of differences to dense mean."""
     return "" if any(row.is_smoke for row in rows) else _TONES
-
-
-def tone(row: Row) -> str:
-    """Return the colour of a row's difference to dense, which agrees with the verdict."""
-    return {"better": BETTER, "worse": WORSE}.get(outcome(row), MUTED)
 
 
 def dot(axes: Axes, y: float, mean: float, bounds: tuple[float, float] | None, colour: Any) -> None:

@@ -12,7 +12,8 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import lines_of as depth_lines
 from tread_bench.reports.claims.published import gain_note, published_gain
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, tone, tones, words
+from tread_bench.reports.figures.bases import Basis
+from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, words
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, what_differs
@@ -32,25 +33,33 @@ class _Line(NamedTuple):
     difference: MeanInterval | None
 
 
-def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw a forest plot over the routed rows of several architectures, with relative speed and the published
-    gains.
+def routing_gain(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
+    """Draw a forest plot over the routed rows of several architectures, with relative speed and the published gains.
+
+    A picture at equal training cost, where rows were compared so, and one at equal iterations.
     """
-    lines = _lines(rows)
-    if len({line.row.group for line in lines}) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
-        return None  # depths of one family have a picture of their own
+    groups = {line.row.group for line in _lines(rows, None)}
+    if len(groups) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
+        return []  # depths of one family have a picture of their own
+    found: list[Basis | None] = [*bases]
+    return [_picture(rows, basis, suffix) for basis in found or [None]]
+
+
+def _picture(rows: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
+    lines = _lines(rows, basis)
     places = decimals(row.fid.mean for row in rows if row.fid)
+    is_published = _has_published(lines) and _is_published(basis)
     return Picture(
-        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", is_open=True,
-        files=style.save(_figure(lines, places)),
+        name=f"routing_gain{basis.suffix if basis else ''}{suffix}", title=f"Gain of routing by {_kind(rows)}",
+        is_open=True, files=style.save(_figure(lines, places, basis)), basis=basis.words if basis else "",
         headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
-                 "published, another protocol"),
-        table=[_numbers(line, rows, places) for line in lines],
+                 *(["published, another protocol"] if _is_published(basis) else [])),
+        table=[_numbers(line, rows, places, basis) for line in lines],
         description=f"FID of each routed row minus the dense row of its own {what_differs(rows)}, and relative speed. "
         + "; ".join(f"{line.row.label}: {words(line.difference, places)}" for line in lines),
         caption=f"Every routed row against the dense row of its own {what_differs(rows)}, paired over seeds; lines are "
-        f"95 % t intervals. {tones(rows)}A tick marks the ideal speed-up, from MACs; the dot is the measured one with "
-        f"its 95 % bootstrap interval. {gain_note() if _has_published(lines) else ''}",
+        f"95 % t intervals. {basis.caption if basis else ''}A tick marks the ideal speed-up, from MACs; the dot is the "
+        f"measured one with its 95 % bootstrap interval. {gain_note() if is_published else ''}",
     )  # fmt: skip
 
 
@@ -59,27 +68,32 @@ def _kind(rows: Sequence[Row]) -> str:
     return "family" if len({row.first.family for row in rows}) > 1 else what_differs(rows)
 
 
-def _lines(rows: Sequence[Row]) -> list[_Line]:
+def _is_published(basis: Basis | None) -> bool:
+    return basis is None or basis.is_published
+
+
+def _lines(rows: Sequence[Row], basis: Basis | None) -> list[_Line]:
     lines = []
     y = 0.0
     for members in by_architecture(rows):
         routed = [row for row in members if not row.is_dense and not requested.is_evaluated_only(row.first)]
-        lines += [_Line(row, y + k, k == 0, row.difference("fid")) for k, row in enumerate(routed)]
+        lines += [_Line(row, y + k, k == 0, basis.shown(row) if basis else None) for k, row in enumerate(routed)]
         y += len(routed) + _BETWEEN / _LINE
     return lines
 
 
-def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
+def _numbers(line: _Line, rows: Sequence[Row], places: int, basis: Basis | None) -> tuple[str, ...]:
     row = line.row
     difference = line.difference
-    dense = next((r.fid for r in rows if r.is_dense and r.group == row.group and r.fid), None)
+    dense = next((r for r in rows if r.is_dense and r.group == row.group), None)
+    fids = [basis.fids.get(id(one)) if basis else one and one.fid for one in (dense, row)]
     ratio, low, high = row.speedup or (None, None, None)
     return (
         row.label, millions(row.cost("params")),
-        " → ".join(number(fid.mean, places) if fid else DASH for fid in (dense, row.fid)),
+        " → ".join(number(fid.mean, places) if fid else DASH for fid in fids),
         words(line.difference, places), str(difference.n) if difference else DASH,
         f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
-        _published(row),
+        *([_published(row)] if _is_published(basis) else []),
     )  # fmt: skip
 
 
@@ -95,7 +109,7 @@ def _published(row: Row) -> str:
     return f"{number(found.difference, 2, True)} ({found.model}: {number(found.dense)} → {number(found.tread)}{caveat})"
 
 
-def _figure(lines: Sequence[_Line], places: int) -> Figure:
+def _figure(lines: Sequence[_Line], places: int, basis: Basis | None) -> Figure:
     figure, names, forest, speed, texts = _axes(lines)
 
     # A line for each row.
@@ -103,25 +117,31 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
         with marks_of(line.row.label, names, forest, speed, texts):
             _name(names, line)
             if line.difference:
-                dot(forest, line.y, line.difference.mean, line.difference.bounds, tone(line.row))
+                dot(
+                    forest,
+                    line.y,
+                    line.difference.mean,
+                    line.difference.bounds,
+                    basis.way(line.row) if basis else MUTED,
+                )
             speed_up(speed, line.y, line.row)
             colour = INK if line.difference else MUTED
             texts.text(0.05, line.y, words(line.difference, places), va="center", color=colour)
             published = published_gain(line.row)
-            if published and line.leads:
+            if published and line.leads and _is_published(basis):
                 texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
 
     # Titles of the columns.
     texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
-    if _has_published(lines):
+    if _has_published(lines) and _is_published(basis):
         texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
-    _style_axes(forest, speed, lines)
+    _style_axes(forest, speed, lines, basis)
     return figure
 
 
 def _axes(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes, Axes]:
     """Names, intervals, speeds and words side by side; the axes of names and words count inches."""
-    width, height = 9.6, _LINE * (lines[-1].y + 1) + 0.95
+    width, height = 9.6, _LINE * (lines[-1].y + 1) + 1.07
     label = 0.3 + 0.078 * max(len(clean(line.row.short_label, 26)) for line in lines)
     first = 0.2 + 0.085 * max(len(clean(line.row.architecture, 16)) for line in lines)
     beside = 3.3
@@ -130,7 +150,7 @@ def _axes(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes, Axes]:
     figure = Figure(figsize=(width, height))
     ratios = (left, 0.58 * middle, 0.42 * middle, beside)
     names, forest, speed, text = figure.subplots(1, 4, sharey=True, width_ratios=ratios)
-    figure.subplots_adjust(left=0.01, right=1, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.05)
+    figure.subplots_adjust(left=0.01, right=1, top=1 - 0.42 / height, bottom=0.62 / height, wspace=0.05)
     for axes, extent in ((names, left), (text, beside)):
         axes.set_axis_off()
         axes.set_xlim(0, extent)
@@ -144,8 +164,9 @@ def _name(axes: Axes, line: _Line) -> None:
     axes.text(right, line.y, clean(line.row.short_label, 26), va="center", ha="right", color=MUTED)
 
 
-def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
-    forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel="ΔFID to own dense (left is better)")
+def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line], basis: Basis | None) -> None:
+    at = f"\nat {basis.words} (left is better)" if basis else ""
+    forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel=f"ΔFID to own dense{at}")
     speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
         style_forest(axes, still)

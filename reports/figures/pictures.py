@@ -32,8 +32,8 @@ from tread_bench.reports.rows.row import Row
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]
-_FIRST: tuple[_Draw, ...] = (depths, routing_gain, guidance, selector_differences)
-ON_BASES: tuple[_DrawOnBases, ...] = (methods, route_placement, placement_map)
+_FIRST: tuple[_Draw, ...] = (depths, guidance, selector_differences)
+ON_BASES: tuple[_DrawOnBases, ...] = (routing_gain, methods, route_placement, placement_map)
 _NEXT: tuple[_Draw, ...] = (rates, schedules, gap)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 

@@ -31,8 +31,9 @@ from synthetic_records import (
 from tread_bench.reports.claims.published import placement_difference
 from tread_bench.reports.claims.verdict import against_reference
 from tread_bench.reports.figures.across_times import across_times, adjacent_times
+from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of
-from tread_bench.reports.figures.drawing import End, label_ends, logarithmic, tone, tones
+from tread_bench.reports.figures.drawing import End, label_ends, logarithmic, tones
 from tread_bench.reports.figures.panels import SHOWN, cosine_map, first_by_rank, panels
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
@@ -109,7 +110,7 @@ def test_a_row_has_a_colour_only_where_the_test_of_the_verdict_finds_a_differenc
     rows = comparison(records)
     own = next(row for row in rows if row.name == "2:8")
     assert own.difference("fid").excludes(0)
-    assert tone(own) == (MUTED if is_grey else BETTER if sign < 0 else WORSE)
+    assert bases(rows, ())[0].way(own) == (MUTED if is_grey else BETTER if sign < 0 else WORSE)
     said = against_reference(own, rows, 2)
     assert ("not significant" in said) is is_grey and ("better" in said or "worse" in said) is not is_grey
     placement = drawn_alone(route_placement, rows)
