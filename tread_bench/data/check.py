@@ -17,10 +17,8 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.stored.cache import cache_folder, one_at_a_time
+from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
 from tread_bench.core.stored.data_files import SETTLED_S, FileState, state_of
-from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.outputs import OutputError
 
 _SHOWN = 3  # classes in a message
 
@@ -39,7 +37,8 @@ def data_problems(read: Iterable[tuple[DataOptions, bool]], reads_everything: bo
         family = options.family
         for check in (family.check_files, family.check_all if reads_everything else None):
             if check is not None:
-                found |= dict.fromkeys(_messages(check, options, generates))
+                files = [path for _, path in family.files(options, generates)]
+                found |= dict.fromkeys(messages_of(check, (options, generates), files))
     return list(found)
 
 
@@ -61,11 +60,6 @@ def absent_classes(labels: NDArray[np.int64], num_classes: int) -> Iterator[str]
         f"data.num_classes {num_classes}: no training sample has {are} {few(absent, _SHOWN)}, and images are generated "
         "of every class; correct num_classes, number the labels from 0 without gaps, or set metrics.generate: false"
     )
-
-
-def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
-    files = [path for _, path in options.family.files(options, generates)]
-    return messages_of(check, (options, generates), files)
 
 
 def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) -> list[str]:
@@ -95,9 +89,7 @@ def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) ->
                 raise
             return [f"{error.filename}: cannot be read ({error.strerror})"]
         if before and not found and _is_settled(before) and _state(files) == before:
-            with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
-                clean.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(clean, f"{check}\n")
+            keep(clean, check.encode())
         return found
 
 

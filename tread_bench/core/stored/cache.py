@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.locks import waited_for
 from tread_bench.core.stored.outputs import OutputError
 
@@ -15,6 +16,13 @@ def cache_folder(name: str) -> Path:
     """Return $XDG_CACHE_HOME/tread-bench/NAME, or the same under ~/.cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "tread-bench" / name
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache, if that is possible: one that cannot be written costs time, not results."""
+    with suppress(OSError, OutputError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)
 
 
 @contextmanager

@@ -11,12 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
-from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.cache import cache_folder, keep
 from tread_bench.core.stored.data_files import SETTLED_S
-from tread_bench.core.stored.files import replacing
-from tread_bench.core.stored.outputs import OutputError
 
 _VERSION = 1  # of what is kept
 
@@ -39,10 +37,7 @@ def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> A
         return load_file(path)
     found = find()
     if time.time() - latest_s > SETTLED_S:
-        with suppress(OSError, OutputError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as temporary:
-                save_file(found, temporary)
+        keep(path, save(found))
     return found
 
 

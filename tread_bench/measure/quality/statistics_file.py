@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.outputs import OutputError
+from tread_bench.core.stored.cache import keep
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 _PREFIXES = ("", "spatial_")  # of the tensors in a file
@@ -43,9 +41,7 @@ def save_statistics(statistics: Statistics, path: Path, key: str) -> None:
             tensors[f"{prefix}total"] = part.total.cpu()
             tensors[f"{prefix}outer"] = part.outer.cpu()
     tensors["features"] = statistics.pooled.features.cpu()
-    with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
+    keep(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
 
 
 def load_statistics(path: Path, key: str) -> Statistics | None:
