@@ -98,31 +98,6 @@ def always_comparable(options: Any) -> str:
     return ""
 
 
-def no_decoding(options: Any) -> Decoding | None:
-    """Return None, for a source whose generated samples are images."""
-    return None
-
-
-def never_flipped(options: Any) -> bool:
-    """Return False, for a source whose training images are never mirrored."""
-    return False
-
-
-def no_pictures(options: Any) -> bool:
-    """Return False, for a source without images beside its samples."""
-    return False
-
-
-def nothing_decoded(options: Any) -> int:
-    """Return 0, for a source that keeps nothing in the run folder."""
-    return 0
-
-
-def not_counted(options: Any) -> tuple[int, int] | None:
-    """Return None, for a source whose samples are counted when it is opened."""
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class DataFamily:
     """Torch-free description of a data source.
@@ -165,14 +140,14 @@ class DataFamily:
     files: Callable[[Any, bool], Iterable[tuple[Place, str]]]
     not_comparable: Callable[[Any], str]
     extractor: str | None
-    counts: Callable[[Any], tuple[int, int] | None] = not_counted
+    counts: Callable[[Any], tuple[int, int] | None] = lambda options: None
     check_files: str | None = None
     check_all: str | None = None
     stand_in: str | None = None
-    decoding: Callable[[Any], Decoding | None] = no_decoding
-    is_flipped: Callable[[Any], bool] = never_flipped
-    has_pictures: Callable[[Any], bool] = no_pictures
-    decoded_bytes: Callable[[Any], int] = nothing_decoded
+    decoding: Callable[[Any], Decoding | None] = lambda options: None
+    is_flipped: Callable[[Any], bool] = lambda options: False
+    has_pictures: Callable[[Any], bool] = lambda options: False
+    decoded_bytes: Callable[[Any], int] = lambda options: 0
     has_published_fids: bool = False
     note: str = ""
     source: str = field(default="", compare=False)  # distribution that announces it
