@@ -65,22 +65,15 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
 
 def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
     """Problems of the parts of a cell's schedule that have no step in its training."""
-    for key, message in _unreached(cell):
-        yield Problem(message, draft.latest(("schedule", key), ("training", "iterations")))
-
-
-def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:
-    """Key and message of each part of the schedule that has no step."""
     schedule, iterations = cell.schedule, cell.training.iterations
     if schedule.warmup and not round(schedule.warmup * iterations):
-        yield (
-            "warmup",
-            f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is less than a step: set it to 0",
-        )
+        message = f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is less than a step: set it to 0"
+        yield Problem(message, draft.latest(("schedule", "warmup"), ("training", "iterations")))
     part = {0: "before", iterations: "after"}.get(round(schedule.until * iterations))
     if schedule.until < 1 and part:
         message = f"schedule.until {schedule.until:g} of {iterations} iterations leaves no step {part} it"
-        yield "until", f"{message}: move it, or leave it out"
+        rule = "move it, or leave it out"
+        yield Problem(f"{message}: {rule}", draft.latest(("schedule", "until"), ("training", "iterations")))
 
 
 def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
