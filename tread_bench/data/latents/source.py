@@ -180,7 +180,8 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
         if generates:
             yield from absent_classes(train.store.labels, choice.num_classes)
         if choice.train_images is not None:
-            yield from message_of(_check_images_beside, choice, train)
+            ends = np.unique([0, len(train) - 1])
+            yield from message_of(lambda: ImagesBeside(choice, train.store.names).read(ends))
     if generates and choice.images:
         yield from _real_image_problems(choice)
 
@@ -224,11 +225,6 @@ def _class_problems(train: tuple[str, ...], held_out: tuple[str, ...]) -> Iterat
             f"class folder {differing[0]!r} is in {where} alone ({len(differing)} such folders): a label is the number "
             "of a folder, so both splits need the same ones"
         )
-
-
-def _check_images_beside(choice: LatentsData, train: LatentSet) -> None:
-    """Raise UserError where a training latent has no image, or the first or last image cannot be read."""
-    ImagesBeside(choice, train.store.names).read(np.unique([0, len(train) - 1]))
 
 
 def content_problems(choice: LatentsData, generates: bool) -> Iterator[str]:

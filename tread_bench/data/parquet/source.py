@@ -157,25 +157,20 @@ def _labels(choice: ParquetData, path: str) -> NDArray[np.int64]:
 
 def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
     """A message for each of the first three images of a file that cannot be used, by its header, and their number."""
-    wanted = Wanted.of(choice)
     for path in expanded((*choice.train, *choice.held_out), SUFFIXES):
         with suppress(UserError):  # which `file_problems` reports
             file = _open(choice, path)
-            messages = (
-                f"{path}, row {row}: {problem}"
-                for row, record in enumerate(_records(choice, file, path))
-                if (problem := _header_problem(choice, record, wanted))
-            )
-            yield from shortened(messages, path, file.metadata.num_rows)
+            yield from shortened(_header_problems(choice, file, path), path, file.metadata.num_rows)
 
 
-def _header_problem(choice: ParquetData, record: dict[str, Any], wanted: Wanted) -> str:
-    """Why a row's image cannot be used; "" if it can."""
-    try:
-        opened(image_file(choice, record[choice.image_column]), wanted)
-    except ValueError as error:
-        return str(error)
-    return ""
+def _header_problems(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[str]:
+    """A message for each row whose image cannot be used."""
+    wanted = Wanted.of(choice)
+    for row, record in enumerate(_records(choice, file, path)):
+        try:
+            opened(image_file(choice, record[choice.image_column]), wanted)
+        except ValueError as error:
+            yield f"{path}, row {row}: {error}"
 
 
 def check_ends(choice: ParquetData, path: str, wanted: Wanted) -> None:
