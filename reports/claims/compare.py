@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,6 +37,7 @@ from tread_bench.core.stored.records import DataFile, Record, paired_seed
 from tread_bench.core.stored.redaction import own_name
 from tread_bench.regression.history.configuration import of_quality
 from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.rows.requested import data
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import flat
 from tread_bench.reports.text.numbers import names
@@ -111,6 +113,31 @@ class Difference:
         if self.p_value > LEVEL:
             return "no difference found"
         return "lower" if self.fid.mean < 0 else "higher"
+
+
+Choice = Literal["better", "worse", "mixed", "no difference found", "identical", "too few seeds", "not compared"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """What the shared rows of two runs say of the later one, `of`.
+
+    Args:
+        lower: rows whose FID is significantly lower in it; of them and of `higher`, at most 5 % of pairs of runs that
+            differ in their seeds alone have any.
+        tested: rows whose FIDs were tested.
+        seeds: the fewest that a tested row has in common, or in either run.
+        data: on which.
+    """
+
+    of: str
+    to: str
+    choice: Choice
+    lower: int
+    higher: int
+    tested: int
+    seeds: int
+    data: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +216,40 @@ def differences(runs: Sequence[Run]) -> list[Difference]:
     tested = [place for place, one in enumerate(found) if one.p_value is not None and not one.is_identical]
     adjusted = dict(zip(tested, holm([found[place].p_value or 0.0 for place in tested]), strict=True))
     return [replace(one, p_value=adjusted.get(place)) for place, one in enumerate(found)]
+
+
+def conclusions(found: Sequence[Difference]) -> list[Conclusion]:
+    """Return what is concluded of each pair of runs that have rows in common."""
+    pairs: dict[tuple[str, str], list[Difference]] = {}
+    for one in found:
+        pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
+    return [_conclusion(of, to, members) for (of, to), members in pairs.items()]
+
+
+def _conclusion(of: str, to: str, found: Sequence[Difference]) -> Conclusion:
+    # How many rows have each outcome.
+    count = Counter(one.outcome for one in found)
+    lower, higher = count["lower"], count["higher"]
+    tested = [one for one in found if one.p_value is not None]
+
+    # The first that there is, in this order.
+    choice: Choice = "not compared"
+    if lower or higher:
+        choice = "mixed" if lower and higher else "better" if lower else "worse"
+    elif tested:
+        choice = "no difference found"
+    elif count["too few seeds"] or count["identical"]:
+        choice = "too few seeds" if count["too few seeds"] else "identical"
+    return Conclusion(
+        of=of,
+        to=to,
+        choice=choice,
+        lower=lower,
+        higher=higher,
+        tested=len(tested),
+        seeds=min((one.fid.n for one in tested if one.fid), default=0),
+        data=data(found[0].of.row.first),
+    )
 
 
 def _difference(of: Member, to: Member) -> Difference:

@@ -11,11 +11,13 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import GitState
 from tread_bench.reports.claims.compare import (
     Change,
+    Conclusion,
     Difference,
     Differing,
     Ranking,
     Run,
     Speed,
+    conclusions,
     conditions_that_differ,
     differences,
     of_another_quantity,
@@ -41,6 +43,7 @@ _TESTS = {True: "paired over seeds", False: "Welch’s t-test of independent see
 class Comparison:
     """What was found: sentences for people, tables and pictures for the page and for papers."""
 
+    decisions: dict[str, Conclusion]  # by their sentences
     sentences: list[str]
     differences: Table | None
     rows: Table
@@ -60,6 +63,7 @@ def compared(runs: Sequence[Run], exports: bool = False) -> Comparison:
     found = differences(runs)
     picture = run_differences(found, exports)
     return Comparison(
+        decisions={say("compare", "decision", one=one): one for one in conclusions(found)},
         sentences=sentences(found),
         differences=_differences(found),
         rows=_rows(runs),
@@ -81,6 +85,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
     context: dict[str, Any] = {
         # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",
+        "decisions": [*made.decisions],
         "sentences": made.sentences,
         "scope": scope(runs[0].rows[0]),
         "notes": notes,

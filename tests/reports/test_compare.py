@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 
 import numpy as np
@@ -348,9 +349,9 @@ def made(two_runs, tmp_path_factory):
 def test_two_groups_of_seeds_as_people_compare_them(made):
     done, page, _ = made
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0].startswith(
-        "No difference in FID is found between there and here in any of 7 rows"
-    )
+    decision, sentence, *_ = done.stdout.splitlines()
+    assert decision.startswith("No difference between there and here is found in 7 rows, on ")
+    assert sentence.startswith("No difference in FID is found between there and here in any of 7 rows")
     assert done.stdout.splitlines()[-1] == str(page / "index.html")
     text = (page / "index.html").read_text(encoding="utf-8")
     assert "Welch, 5 and 5 seeds" in text and "share no seed" in text
@@ -384,7 +385,14 @@ def test_a_run_is_named_after_all_of_its_folder(tmp_path):
     for name in ("run.v2", "run.v3"):
         write_run(tmp_path / name, 1, rows_of(seeds=range(2)))
     done = tread_bench("compare", ".", "../run.v3", "--out", tmp_path / "out", cwd=tmp_path / "run.v2")
-    assert done.stdout.startswith("3 rows of run.v3 and run.v2 have the same FID in every seed")
+    decision, sentence, _ = done.stdout.splitlines()
+    assert decision == "run.v3 and run.v2 have the same FID in every row and seed."
+    assert sentence == "3 rows of run.v3 and run.v2 have the same FID in every seed."
+
+    found = tread_bench("compare", ".", "../run.v3", "--out", tmp_path / "out", "--json", cwd=tmp_path / "run.v2")
+    (document,) = json.loads(found.stdout)["decisions"]
+    assert (document["choice"], document["of"], document["to"]) == ("identical", "run.v3", "run.v2")
+    assert document["sentence"] == decision
 
 
 def test_an_empty_cell_of_a_table_is_no_word_and_is_sorted_last(tmp_path):
@@ -469,3 +477,33 @@ def test_the_page_opens_sorts_and_is_accessible(browser, axe_violations, made, s
     found = browser.execute_script(f"return {keys}")
     assert len(found) == 7 and found == sorted(found)
     assert fits(browser, DESKTOP) and fits(browser, PHONE)
+
+
+def moved(evaluation, seed):
+    """An FID that is up or down by as much."""
+    return evaluation.model_copy(update={"fid": evaluation.fid + (-1) ** seed * (1.0 if seed else 0.5)})
+
+
+DECISIONS = {
+    "b is worse than a in 3 of 3 rows, better in none, on 5 seeds; on digits only.": rows_of(add=9.0),
+    "b is better than a in 3 of 3 rows, worse in none, on 4 seeds; on digits only.": rows_of(add=-9.0, seeds=range(4)),
+    "Undecided: b is better than a in 2 of 3 rows, worse in 1, on 5 seeds; on digits only.":
+        [*rows_of({"dense": TWO["dense"]}, add=9.0), *rows_of({name: TWO[name] for name in [*TWO][1:]}, add=-9.0)],
+    "No difference between b and a is found in 3 rows, on 5 seeds; on digits only.":
+        [one.model_copy(update={"evaluations": [moved(one.last, one.seed)]}) for one in rows_of()],
+    "b and a have the same FID in every row and seed.": rows_of(),
+    "Undecided: one seed is too few to tell b from a.": rows_of(add=1.0, seeds=[0]),
+    "No decision: the FIDs of b and a are not comparable.": changed(rows_of(), data={"name": "random_latents"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("said", DECISIONS)
+def test_a_decision_on_two_runs_is_one_sentence_of_at_most_twenty_words(said):
+    earlier = rows_of(seeds=[0]) if "one seed" in said else rows_of()
+    made = compared([run("a", earlier), run("b", DECISIONS[said])])
+    assert [*made.decisions] == [said] and len(said.split()) <= 20
+
+
+def test_runs_without_a_row_in_common_have_no_decision():
+    other = run("b", rows_of({"other": TWO["dense"]}))
+    assert compared([run("a", rows_of()), other]).decisions == {}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
@@ -14,8 +16,17 @@ from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 
 
-def compare_runs(paths: Sequence[Path], out: Path, tables: Path | None) -> str:
-    """Write the page and, where requested, its tables and figures; its sentences and its path.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison says: the decision on each pair of runs as JSON has it, all in sentences, and its page."""
+
+    decisions: list[dict[str, Any]]
+    sentences: list[str]
+    page: Path
+
+
+def compare_runs(paths: Sequence[Path], out: Path, tables: Path | None) -> Compared:
+    """Write the page and, where requested, its tables and figures.
 
     Raises:
         UserError: what cannot be compared, all of it; or a folder contains something else.
@@ -39,7 +50,8 @@ def compare_runs(paths: Sequence[Path], out: Path, tables: Path | None) -> str:
         write(made, runs, left_out, out)
         if tables:
             write_export(tables, made.tables, made.drawn)
-    return "\n".join([*made.sentences, str(out / "index.html")])
+    decisions = [{"sentence": sentence, **asdict(one)} for sentence, one in made.decisions.items()]
+    return Compared(decisions, made.sentences, out / "index.html")
 
 
 def _read_all(paths: Sequence[Path]) -> list[Source]:
