@@ -37,8 +37,8 @@ def folder(tmp_path) -> RunFolder:
 
 
 LINKS = (
-    *("cells/.x.removed", "cells/evil", "cells/done/checkpoints/more", "cells/done/more", "cells/.y.removed/inside"),
-    *("figures", "timings", "elsewhere", "cells/.removed"),
+    *("cells/evil", "cells/done/checkpoints/more", "cells/done/more", "cells/none/inside"),
+    *("figures", "timings", "elsewhere"),
 )
 
 
@@ -80,8 +80,8 @@ def test_what_others_put_into_a_run_folder_stays(folder):
         ),
         *(
             "cells/done/checkpoints/step-1.safetensors.bak",
-            "cells/.old.removed/notes.txt",
-            "cells/.old.removed/my/record.json",
+            "cells/old/notes.txt",
+            "cells/old/my/record.json",
         ),
     )
     for name in names:
@@ -94,14 +94,14 @@ def test_what_others_put_into_a_run_folder_stays(folder):
 
 
 def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
-    for name in ("cells/.gone.removed/record.json", ".tread-bench-ab12cd34.tmp"):
+    for name in (".tread-bench-ab12cd34.tmp", "figures/.tread-bench-ab12cd34.tmp"):
         put(folder.root / name, "left")
     before = tree(folder.root)
     told = tread_bench("clean", folder.root).stdout.splitlines()
     named = {line for line in told if line.startswith(f"{folder.root}/")}
     assert "--yes" in told[-1] and tree(folder.root).keys() - {".lock"} == before.keys()
     clean(folder.root)
-    gone = before.keys() - tree(folder.root).keys() - {"cells/.gone.removed"}
+    gone = before.keys() - tree(folder.root).keys()
     assert named == {str(folder.root / name) for name in gone} and len(gone) == 3
 
 
@@ -115,6 +115,27 @@ def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
     assert sorted(tree(folder.cell("done"))) == kept
     assert [path.name for path in (folder.root / "cells").iterdir()] == ["done"]
     assert tree(mine) == before
+
+
+def test_a_cell_that_is_half_forgotten_is_never_taken_for_a_whole_one(folder, monkeypatch):
+    """Killed at any file, it has no record, no outcome without its weights, and is known by `cell.json` to the end."""
+    for name in ("attempts.json", "outcome.json", "weights/20.safetensors", "samples/20.png", "progress.json"):
+        put(folder.cell("done") / name, "{}")
+    states = []
+    unlink = Path.unlink
+
+    def seen(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        states.append({name for name in tree(folder.cell("done")) if "." in name})
+
+    monkeypatch.setattr(Path, "unlink", seen)
+    folder.forget("done", "row", Kept.NOTHING)
+    *part, whole = states
+    assert whole == set() and not folder.cell("done").exists()
+    for left in part[1:]:
+        assert "record.json" not in left and "cell.json" in left
+        assert "outcome.json" not in left or {"weights/20.safetensors", "samples/20.png"} <= left
+        assert STEP not in left or "outcome.json" in left
 
 
 def test_training_drops_no_copy_that_somebody_made_of_a_checkpoint(tmp_path):

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 from typing import IO
-from uuid import uuid4
 
 from pydantic import BaseModel
 
@@ -35,7 +34,6 @@ from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linke
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
-_REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(
@@ -329,7 +327,11 @@ class RunFolder:
         return any(self.cell(cell_id).glob("checkpoints/step-*.sha256"))
 
     def forget(self, cell_id: str, row_key: str, kept: Kept) -> None:
-        """Remove a cell's record and its row's timing, and of what training left all but what is kept."""
+        """Remove a cell's record and its row's timing, and of what training left all but what is kept.
+
+        What others put into the cell's folder stays. A removal that is broken off leaves what can be resumed: the
+        record goes first, checkpoints before the outcome, this before its weights, and `cell.json` last.
+        """
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
@@ -337,15 +339,17 @@ class RunFolder:
             self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
             (cell / "outcome.json").unlink()
         (cell / "record.json").unlink(missing_ok=True)
-        if kept is Kept.NOTHING and cell.exists():
-            aside = cell.with_name(f".{uuid4().hex}{_REMOVED}")
-            cell.rename(aside)  # at once: a half-removed cell is never mistaken for a complete one
-            _clear(aside, cell)
+        if kept is Kept.NOTHING:
+            made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]
+            for path in sorted(made, key=lambda path: path.name == "cell.json"):
+                path.unlink()
+            for place, *_ in os.walk(cell, topdown=False):
+                with suppress(OSError):  # what is in it is not ours
+                    os.rmdir(place)
 
     def removable(self) -> list[Path]:
         """Files that this program made and no longer needs: checkpoints of cells with a record, decoded images, and
-        what was left half written or half removed. Nothing of a cell without a readable record, and nothing behind a
-        link.
+        what was left half written. Nothing of a cell without a readable record, and nothing behind a link.
         """
         finished = {
             path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)
@@ -364,20 +368,14 @@ class RunFolder:
         is_half_written = TEMPORARIES.fullmatch(path.name) is not None
         if place[0] != "cells" or len(place) < 3:
             return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
-        cell, name = place[1], "/".join(place[2:])
-        if _is_aside(cell):
-            return MADE.fullmatch(name) is not None
-        return cell in finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
+        return place[1] in finished and (is_half_written or _CHECKPOINT.fullmatch("/".join(place[2:])) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
-        """Remove files of this folder, and the folders of decoded images and half-removed cells that are empty then."""
+        """Remove files of this folder, and the folder of decoded images where it is empty then."""
         for path in files:
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self.decoded.rmdir()
-        cells = self.root / "cells"
-        for aside in cells.glob(f".*{_REMOVED}") if not cells.is_symlink() else ():
-            _remove_empty(aside)
 
     def stale(self) -> list[str]:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""
@@ -462,35 +460,6 @@ class RunFolder:
         """One process at a time works on a cell; a second one waits, since the first may briefly outlive its runner."""
         with waited_for(self.made(cell_id) / ".lock"):
             yield
-
-
-def _is_aside(name: str) -> bool:
-    """Whether a folder among the cells has the name of a cell whose removal was not finished."""
-    return name.startswith(".") and name.endswith(_REMOVED)
-
-
-def _clear(aside: Path, cell: Path) -> None:
-    """Remove what this program made in a cell that was put aside; anything else is moved back to its place."""
-    for path in files_in(aside):
-        if MADE.fullmatch(path.relative_to(aside).as_posix()):
-            path.unlink()
-    _remove_empty(aside)
-    for place, folders, names in os.walk(aside):
-        for path in (Path(place) / name for name in (*folders, *names)):
-            if path.is_symlink() or not path.is_dir():
-                back = cell / path.relative_to(aside)
-                back.parent.mkdir(parents=True, exist_ok=True)
-                path.rename(back)
-    _remove_empty(aside)
-
-
-def _remove_empty(folder: Path) -> None:
-    """Remove a folder and its subfolders, as far as they are empty."""
-    if folder.is_symlink():
-        return
-    for place, *_ in os.walk(folder, topdown=False):
-        with suppress(OSError):
-            os.rmdir(place)
 
 
 def _is_current(path: Path, since_ns: int) -> bool:
