@@ -25,10 +25,10 @@ from tread_bench.core.describe.kernels import KERNELS, missing
 from tread_bench.core.describe.metrics import metrics
 from tread_bench.core.stored.conditions import blas_kernels
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.core.weights_folder import find_weights, is_as_published, weights_folder
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.speed.gpu_conditions import nvml_problem
+from tread_bench.measure.weights_folder import find_weights, is_as_published, weights_folder
 
 
 def examine() -> dict[str, Any]:

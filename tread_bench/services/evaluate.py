@@ -29,7 +29,6 @@ from tread_bench.core.stored.destinations import check_folder, claim_folders
 from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation, by_reason
 from tread_bench.core.stored.files import write_json
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.core.weights_folder import MissingWeightsError, with_weights
 from tread_bench.measure.quality.png import COLUMNS, grid_png
 from tread_bench.measure.set_evaluation import (
     OF_NETWORK,
@@ -44,6 +43,7 @@ from tread_bench.measure.set_evaluation import (
 )
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
+from tread_bench.measure.weights_folder import MissingWeightsError, with_weights
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.services.display import counted
 from tread_bench.services.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
-from tread_bench.core.weights_folder import is_published
+from tread_bench.measure.weights_folder import is_published
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell

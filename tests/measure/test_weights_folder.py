@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tread_bench.core.describe.extractors import Published, extractors, find_extractor
-from tread_bench.core.weights_folder import (
+from tread_bench.measure.weights_folder import (
     MissingWeightsError,
     find_weights,
     is_as_published,
