@@ -62,30 +62,17 @@ class Npz:
 
     def header(self, name: str) -> NpyHeader:
         """Shape and type of an array, whose declared size is that of its member."""
-        member = self._members[name]
-        self._check_packing(name, member)
-        with self._opened() as archive, self._reported(name), archive.open(member) as stream:
-            header = npy_header(stream)
-        if header.dtype.hasobject:
-            raise UserError(f"{self.path}: {name} {PICKLED}")
-        declared = header.length + header.array_bytes
-        if member.file_size != declared:
-            raise UserError(
-                f"{self.path}: {name} has {member.file_size:,} bytes where its header declares {declared:,}; copy the "
-                "file again"
-            )
-        return header
+        with self._array(name) as (header, _):
+            return header
 
     def array(self, name: str, most_bytes: int) -> NDArray[Any]:
         """Return a whole array, of at most that many bytes, with the machine's byte order."""
-        header = self.header(name)
-        if header.array_bytes > most_bytes:
-            raise UserError(
-                f"{self.path}: {name} of shape {header.shape} has {header.array_bytes:,} bytes, more than the "
-                f"{most_bytes:,} that such an array can have"
-            )
-        with self._opened() as archive, self._reported(name), archive.open(self._members[name]) as stream:
-            npy_header(stream)
+        with self._array(name) as (header, stream):
+            if header.array_bytes > most_bytes:
+                raise UserError(
+                    f"{self.path}: {name} of shape {header.shape} has {header.array_bytes:,} bytes, more than the "
+                    f"{most_bytes:,} that such an array can have"
+                )
             content = _read(stream, header.array_bytes)
             _check_end(stream)
         return _array_of(content, header)
@@ -95,16 +82,32 @@ class Npz:
 
         It must not be in Fortran order. The checksum of the archive is checked at the end.
         """
-        header = self.header(name)
-        row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
-        with self._opened() as archive, self._reported(name), archive.open(self._members[name]) as stream:
-            npy_header(stream)
-            _skip(stream, start * row_bytes)
+        with self._array(name) as (header, stream):
+            row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
+            for skipped in range(0, start * row_bytes, _CHUNK):
+                _read(stream, min(_CHUNK, start * row_bytes - skipped))
             for first in range(start, header.shape[0], size):
                 count = min(size, header.shape[0] - first)
                 content = _read(stream, count * row_bytes)
                 yield np.frombuffer(content, header.dtype).reshape(count, *header.shape[1:])
             _check_end(stream)
+
+    @contextmanager
+    def _array(self, name: str) -> Iterator[tuple[NpyHeader, IO[bytes]]]:
+        """The checked header of an array, and the stream of its values."""
+        member = self._members[name]
+        self._check_packing(name, member)
+        with self._opened() as archive, self._reported(name), archive.open(member) as stream:
+            header = npy_header(stream)
+            if header.dtype.hasobject:
+                raise UserError(f"{self.path}: {name} {PICKLED}")
+            declared = header.length + header.array_bytes
+            if member.file_size != declared:
+                raise UserError(
+                    f"{self.path}: {name} has {member.file_size:,} bytes where its header declares {declared:,}; copy "
+                    "the file again"
+                )
+            yield header, stream
 
     def _check_packing(self, name: str, member: zipfile.ZipInfo) -> None:
         where = f"{self.path}: {name}"
@@ -204,11 +207,6 @@ def _read(stream: IO[bytes], size: int) -> bytes:
     if len(content) != size:
         raise EOFError("cut short")
     return content
-
-
-def _skip(stream: IO[bytes], size: int) -> None:
-    while size:
-        size -= len(_read(stream, min(size, _CHUNK)))
 
 
 def _check_end(stream: IO[bytes]) -> None:
