@@ -9,7 +9,7 @@ interval lies above it, and is undecided otherwise: more pairs, then `inconclusi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -46,48 +46,41 @@ def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> di
     """Return a judgement from each cell's paired log ratios log(old / new). Raises ValueError with fewer than two
     pairs.
     """
-    medians = {cell: float(np.median(np.asarray(values))) for cell, values in log_ratios.items()}
-    count = _resamples(len(log_ratios))
-    boots = {cell: _bootstrap_medians(values, count) for cell, values in log_ratios.items()}
-    return _judge(medians, boots, {cell: len(np.asarray(values)) for cell, values in log_ratios.items()}, limit)
+    return _judge({cell: [values] for cell, values in log_ratios.items()}, limit)
 
 
 def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
     """Judge by the same rule where the two sides are not paired: log speed-ups of an accepted run and of a new one."""
-    medians = {
-        cell: float(np.median(np.asarray(new)) - np.median(np.asarray(old))) for cell, (old, new) in samples.items()
-    }
-    count = _resamples(len(samples))
-    boots = {
-        cell: _bootstrap_medians(new, count, seed=1) - _bootstrap_medians(old, count)
-        for cell, (old, new) in samples.items()
-    }
-    return _judge(medians, boots, {cell: len(np.asarray(new)) for cell, (_, new) in samples.items()}, limit)
+    return _judge(samples, limit)
 
 
-def _judge(
-    medians: Mapping[str, float], boots: Mapping[str, NDArray[np.float64]], pairs: Mapping[str, int], limit: float
-) -> dict[str, SpeedJudgement]:
+def _judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str, SpeedJudgement]:
+    """Of each cell's log ratios, or of how far those of its new side, the last, are from those of its old one."""
+    # The shift of each cell, and of its resamples.
+    resamples = max(_RESAMPLES, _RESAMPLES_PER_CELL * len(samples))
+    shifts, boots = {}, {}
+    for cell, sides in samples.items():
+        *old, new = (float(np.median(np.asarray(side))) for side in sides)
+        *old_boots, new_boots = (_bootstrap_medians(side, resamples, seed) for seed, side in enumerate(sides))
+        shifts[cell] = new - sum(old)
+        boots[cell] = new_boots - sum(old_boots)
+
+    # The verdict on each.
     raw = [float((1 + np.count_nonzero(boot >= math.log(limit))) / (1 + len(boot))) for boot in boots.values()]
-    adjusted = dict(zip(boots, holm(raw), strict=True))
     judged = {}
-    for cell, boot in boots.items():
+    for (cell, boot), p_value in zip(boots.items(), holm(raw), strict=True):
         low, high = np.exp(np.quantile(boot, [_TAIL, 1 - _TAIL]))
         verdict = Verdict.INCONCLUSIVE
-        if adjusted[cell] <= _TAIL:
+        if p_value <= _TAIL:
             verdict = Verdict.FAIL
         elif low > limit:
             verdict = Verdict.PASS
-        ratio = math.exp(medians[cell])
-        judged[cell] = SpeedJudgement(verdict, ratio, float(low), float(high), adjusted[cell], pairs[cell])
+        pairs = len(np.asarray(samples[cell][-1]))
+        judged[cell] = SpeedJudgement(verdict, math.exp(shifts[cell]), float(low), float(high), p_value, pairs)
     return judged
 
 
-def _resamples(cells: int) -> int:
-    return max(_RESAMPLES, _RESAMPLES_PER_CELL * cells)
-
-
-def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int = 0) -> NDArray[np.float64]:
+def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int) -> NDArray[np.float64]:
     """Medians of resamples with replacement (Efron 1979); the same values give the same ones, in any order."""
     sample = np.asarray(values, dtype=np.float64)
     if len(sample) < 2 or not np.isfinite(sample).all():
