@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import by_file_name
+from tread_bench.regression.baseline.compare import flat
 
 # The parts that change neither counts nor the time and memory of a training step; `batch` is stored with timings.
 _AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate", "seed_group")
@@ -45,12 +45,4 @@ def _completed(config: str) -> dict[str, JsonValue]:
     content = json.loads(config)
     with suppress(UserError, ValidationError):
         content = Cell.model_validate(content).model_dump(mode="json")
-    return dict(_flat(content, ""))
-
-
-def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for name, part in value.items():
-            yield from _flat(part, f"{key}.{name}" if key else name)
-    else:
-        yield key, by_file_name(value)
+    return flat(by_file_name(content))
