@@ -56,15 +56,10 @@ def build(source: Path, home: Path) -> Path:
     """
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin" / "python"
-    inside = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(home)}))
     # Path lines of a .pth come after the environment's own packages, and do not activate editable installs.
     shared = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    (Path(inside.stdout.strip()) / "shared.pth").write_text("\n".join(sorted(shared)) + "\n")
+    (packages / "shared.pth").write_text("\n".join(sorted(shared)) + "\n")
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(source)]
     done = subprocess.run(install, capture_output=True, text=True)
     if done.returncode:
