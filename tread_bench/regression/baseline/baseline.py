@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, model_validator
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
+from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive
 from tread_bench.core.stored.files import read_document, write_json
 from tread_bench.core.stored.records import GpuConditions, Record
 
@@ -72,24 +72,20 @@ def _cell(record: Record) -> CellFigures:
     cost = record.cost
     last = record.last
     quality = {name: last.figure(name) for name in (*QUALITY, *last.figures)} if last else {}
+    blas = record.conditions.blas_kernels  # for people: they do not affect how figures are compared
     return CellFigures(
         exact={
             **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),
             "initial_weights_sha256": record.initial_weights_sha256,
             "config": by_file_name(record.config),
         },
-        conditions=decisive(record.conditions) | _blas(record.conditions),
+        conditions=decisive(record.conditions) | ({BLAS_KERNELS: blas} if blas else {}),
         speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
         peak_memory_mib=timing and timing.peak_memory_mib,
         memory_kind=timing and timing.memory_kind,
         quality={name: value for name, value in quality.items() if value is not None},
         final_weights_sha256=record.final_weights_sha256,
     )
-
-
-def _blas(conditions: Conditions) -> dict[str, str]:
-    """For people: it does not affect how figures are compared."""
-    return {BLAS_KERNELS: conditions.blas_kernels} if conditions.blas_kernels else {}
 
 
 def read_baseline(path: Path) -> Baseline:

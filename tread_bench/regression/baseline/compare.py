@@ -146,11 +146,7 @@ def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
     before, now = ({k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new))
     if before != now or now.get("device") != "cpu":
         return False
-    return old.exact == new.exact or _equal(old, new)
-
-
-def _equal(old: CellFigures, new: CellFigures) -> bool:
-    return not _other_bits(old, new)
+    return old.exact == new.exact or not _other_bits(old, new)
 
 
 def _other_bits(old: CellFigures, new: CellFigures) -> list[str]:
