@@ -16,12 +16,15 @@ def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None)
     inputs.
     """
     used = []
+    trained = [parameter for parameter in backbone.parameters() if parameter.requires_grad]
     with torch.enable_grad():
         state = _detached(backbone.start(x, t, y))  # no head: some methods have one of their own
         for block in range(backbone.num_blocks):
             state = backbone.run_block(block, state)
-            found = _leaves([*state.streams.values(), *(skip.value for skip in state.skips)])
-            used.append([parameter for parameter in backbone.parameters() if parameter in found])
+            outputs = [*state.streams.values(), *(skip.value for skip in state.skips)]
+            reached = [output.sum() for output in outputs if output.requires_grad]
+            gradients = torch.autograd.grad(reached, trained, allow_unused=True) if reached else [None] * len(trained)
+            used.append([one for one, gradient in zip(trained, gradients, strict=True) if gradient is not None])
             state = _detached(state)
     return used
 
@@ -51,17 +54,3 @@ def _detached(state: TokenState) -> TokenState:
         conditioning=tuple(None if one is None else one.detach() for one in state.conditioning),
         skips=tuple(replace(skip, value=skip.value.detach()) for skip in state.skips),
     )
-
-
-def _leaves(outputs: Iterable[Tensor]) -> set[Tensor]:
-    """The tensors at which gradients of the outputs end."""
-    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    seen, leaves = set(waiting), set()
-    while waiting:
-        node = waiting.pop()
-        if hasattr(node, "variable"):  # the node that adds to a leaf's gradient
-            leaves.add(node.variable)
-        before = {behind for behind, _ in node.next_functions if behind is not None} - seen
-        seen |= before
-        waiting.extend(before)
-    return leaves
