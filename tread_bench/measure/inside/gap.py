@@ -16,7 +16,7 @@ from tread_bench.core.stored.records import RoutedFigures, RoutedGap
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
-from tread_bench.measure.inside.validation import held_out_batch, validation_losses
+from tread_bench.measure.inside.validation import held_out_batches, validation_losses
 from tread_bench.model.backbone import OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
@@ -79,8 +79,7 @@ class _Routed:
         images = self.metrics.similarity_samples
         size = max(1, TOKENS_AT_A_TIME // self.network.spec.num_tokens)
         total = torch.zeros(self.network.num_blocks, dtype=torch.float64)
-        for first in range(0, images, size):
-            x, y, noise = held_out_batch(self.network, self.held_out, first, min(size, images - first))
+        for first, x, y, noise in held_out_batches(self.network, self.held_out, images, size):
             ids = self.masks(first, x)
             for time in times:
                 t = torch.full((len(x),), time, device=x.device)

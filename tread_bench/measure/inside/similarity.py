@@ -11,7 +11,7 @@ from torch import Tensor
 from tread_bench.core.stored.records import Similarity
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
-from tread_bench.measure.inside.validation import held_out_batch
+from tread_bench.measure.inside.validation import held_out_batches
 from tread_bench.model.network import Network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
@@ -31,9 +31,7 @@ def layer_similarity(
     steps = len(times)
     between = torch.zeros(layers, layers, dtype=torch.float64)
     across = torch.zeros(layers, steps, steps, dtype=torch.float64)
-    for first in range(0, num_samples, size):
-        x, y, noise = held_out_batch(network, held_out, first, min(size, num_samples - first))
-
+    for _, x, y, noise in held_out_batches(network, held_out, num_samples, size):
         # The outputs of all blocks at all times.
         outputs = []
         for time in times:

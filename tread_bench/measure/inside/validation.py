@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -32,8 +32,7 @@ def validation_losses(
         predicted: (first held-out image, images, labels) -> what predicts for them; None: the network, dense.
     """
     totals = dict.fromkeys(objective.validation_times, 0.0)
-    for first in range(0, num_samples, batch):
-        x, y, noise = held_out_batch(network, held_out, first, min(batch, num_samples - first))
+    for first, x, y, noise in held_out_batches(network, held_out, num_samples, batch):
         predict = partial(network, y=y) if predicted is None else predicted(first, x, y)
         for time in totals:
             t = torch.full((len(x),), time, device=x.device)
@@ -42,13 +41,16 @@ def validation_losses(
     return {f"{time:g}": total / num_samples for time, total in totals.items()}
 
 
-def held_out_batch(
-    network: Network, held_out: DataSplit, first: int, count: int
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Held-out images, labels and their fixed noise, on the network's device."""
+def held_out_batches(
+    network: Network, held_out: DataSplit, num_samples: int, batch: int
+) -> Iterator[tuple[int, Tensor, Tensor | None, Tensor]]:
+    """Yield the first `num_samples` held-out images, labels and their fixed noise, on the network's device, `batch` at
+    a time, each time behind the number of the first.
+    """
     device = next(network.parameters()).device
-    index = np.arange(first, first + count)
-    x = held_out.images(index)
-    noise = torch.from_numpy(draws.normal(0, "held-out noise", first, count, tuple(x.shape[1:])))
-    y = held_out.labels(index).to(device) if network.spec.num_classes else None
-    return x.to(device), y, noise.to(device)
+    for first in range(0, num_samples, batch):
+        index = np.arange(first, min(first + batch, num_samples))
+        x = held_out.images(index)
+        noise = torch.from_numpy(draws.normal(0, "held-out noise", first, len(index), tuple(x.shape[1:])))
+        y = held_out.labels(index).to(device) if network.spec.num_classes else None
+        yield first, x.to(device), y, noise.to(device)
