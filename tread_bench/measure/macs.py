@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -35,33 +34,30 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
         model = build_backbone(family, spec, {"attention": "math"})
         x, t, y = _inputs(spec)
     counter = _counter()
-    counts: list[Macs] = []  # before the first block, then after each
+    blocks: list[Macs] = []
     run_block = model.run_block
 
-    def first_count_then_run(block: int, state: TokenState) -> TokenState:
-        if not counts:
-            counts.append(_by_kind(counter))
-        return run_block(block, state)
-
-    def count_again(block: int, state: TokenState) -> None:
-        counts.append(_by_kind(counter))
+    def run_and_count(block: int, state: TokenState) -> TokenState:
+        before = _by_kind(counter)
+        state = run_block(block, state)
+        blocks.append(_minus(_by_kind(counter), before))
+        return state
 
     # Count a forward and a backward pass.
-    model.run_block = first_count_then_run  # type: ignore[method-assign]
+    model.run_block = run_and_count  # type: ignore[method-assign]
     with counter:
-        output = model(x, t, y, routes=routes, selector=selector, on_block=count_again)
+        output = model(x, t, y, routes=routes, selector=selector)
         forward = _by_kind(counter)
         output.sum().backward()
     total = _by_kind(counter).total
 
     # The cost of each block, and of the rest.
-    blocks = tuple(_minus(after, before) for before, after in pairwise(counts))
     outside = _minus(forward, sum(blocks, Macs()))
     parameters = list(model.parameters())
     return Cost(
         params=sum(p.numel() for p in parameters),
         trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
-        blocks=blocks,
+        blocks=tuple(blocks),
         outside=outside,
         inputs=3 * forward.total - total,
     )
