@@ -7,6 +7,7 @@ import math
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import linregress
 from torch import Tensor
 
 from tread_bench.core.describe.metrics import Estimate
@@ -61,7 +62,8 @@ def features_to_fid_infinity(
     generator = np.random.default_rng(seed)
     sizes = np.linspace(max(smallest, count // 10), count, points).astype(int)
     fids = []
-    weights_of_fit = _intercept_weights(sizes)
+    inverse = sizes[0] / sizes
+    weights_of_fit = np.linalg.pinv(np.stack([np.ones(points), inverse], 1))[0]  # of each point in the intercept
     share = np.zeros(count)  # of each image in the intercept
     for size, weight in zip(sizes, weights_of_fit, strict=True):
         subset = generator.permutation(count)[:size]
@@ -75,7 +77,8 @@ def features_to_fid_infinity(
     values = np.array(fids)
     intercept = float(weights_of_fit @ values)
     influence = _influence(samples, mean, root)
-    error = math.sqrt(float(influence.var(ddof=1)) * float(share @ share) + _variance_about_line(sizes, values))
+    about_line = linregress(inverse, values).intercept_stderr
+    error = math.hypot(math.sqrt(float(influence.var(ddof=1)) * float(share @ share)), about_line)
     half = student_quantile((1 + CONFIDENCE) / 2, points - 2) * error
     return Estimate(
         value=intercept,
@@ -84,25 +87,6 @@ def features_to_fid_infinity(
         method="t interval of the line's value at 1/n = 0 over the samples, with this reference",
         points=tuple(zip(map(int, sizes), map(float, values), strict=True)),
     )
-
-
-def _design(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Columns 1 and 1 / n, the latter in units of the smallest size."""
-    return np.stack([np.ones(len(sizes)), sizes[0] / sizes], 1)
-
-
-def _intercept_weights(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weight of each point in the intercept of the least-squares line; they add up to 1."""
-    weights: NDArray[np.float64] = np.linalg.pinv(_design(sizes))[0]
-    return weights
-
-
-def _variance_about_line(sizes: NDArray[np.int64], values: NDArray[np.float64]) -> float:
-    """Variance of the intercept by the scatter of the points about their line."""
-    design = _design(sizes)
-    coefficients = np.linalg.pinv(design) @ values
-    scatter = float(((values - design @ coefficients) ** 2).sum()) / (len(sizes) - 2)
-    return scatter * float(np.linalg.inv(design.T @ design)[0, 0])
 
 
 def _influence(samples: Tensor, mean: Tensor, root: Tensor) -> NDArray[np.float64]:

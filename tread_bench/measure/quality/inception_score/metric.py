@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 from torch_fidelity.metric_isc import KEY_METRIC_ISC_MEAN, KEY_METRIC_ISC_STD, isc_features_to_metric
 
@@ -25,9 +24,7 @@ class InceptionScore:
     def __call__(self, generated: Samples, real: Samples) -> dict[str, Estimate]:
         if self.chunk is not None:
             return {"inception_score": logits_to_inception_score(generated.logits, self.chunk)}
-        logits = generated.logits.double()
-        positive = logits.maximum(logits.amax(1, keepdim=True) - _FURTHEST)  # torch-fidelity's 0 log 0 is NaN
-        found = isc_features_to_metric(positive, SPLITS, shuffle=True, rng_seed=SEED)
+        found = isc_features_to_metric(_positive(generated.logits), SPLITS, shuffle=True, rng_seed=SEED)
         score = found[KEY_METRIC_ISC_MEAN]
         error = found[KEY_METRIC_ISC_STD] / math.sqrt(SPLITS - 1)  # their deviation divides by the number of splits
         half = student_quantile((1 + CONFIDENCE) / 2, SPLITS - 1) * error
@@ -52,17 +49,14 @@ def logits_to_inception_score(logits: Tensor, chunk: int = 5000) -> Estimate:
     """
     if not len(logits):
         raise ValueError("there are no logits")
-    scores = [_score(part) for part in logits.split(chunk)]
+    parts = _positive(logits).split(chunk)
+    scores = [isc_features_to_metric(part, splits=1, shuffle=False)[KEY_METRIC_ISC_MEAN] for part in parts]
     found = mean_interval(scores)
     method = "" if found.bounds is None else f"t interval over {len(scores)} chunks of {chunk} images"
     return Estimate(value=found.mean, low=found.low, high=found.high, method=method)
 
 
-def _score(logits: Tensor) -> float:
-    """exp(H(mean of p) - mean of H(p)), which is the exponential of the mean KL divergence."""
-    log_p = logits.double().log_softmax(1)
-    p = log_p.exp()
-    mean = p.mean(0)
-    conditional = -(p * log_p).sum(1).mean()
-    marginal = -torch.special.xlogy(mean, mean).sum()
-    return math.exp(float(marginal - conditional))
+def _positive(logits: Tensor) -> Tensor:
+    """Logits in float64, whose probabilities are above 0: torch-fidelity's 0 log 0 is NaN."""
+    logits = logits.double()
+    return logits.maximum(logits.amax(1, keepdim=True) - _FURTHEST)
