@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
-from tread_bench.core.describe.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError, printable
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
@@ -263,7 +263,7 @@ def images_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> di
 
 def refused_rows(metric: MetricFamily, network: NetworkChoice | None, reason: str) -> list[EvaluatedFigure]:
     """Return the figures of a metric that cannot be measured."""
-    return [_row(metric, figure, network, None, refused=reason) for figure in metric.figures]
+    return [EvaluatedFigure(**_about(one, metric, network), value=None, refused=reason) for one in metric.figures]
 
 
 def _on_network(
@@ -348,16 +348,6 @@ def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest,
         yield warning
 
 
-def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -> Mapping[str, Estimate] | str:
-    """The figures of a metric, or why it cannot be measured."""
-    try:
-        found = metric.estimates(generated, real)
-    except UserError as error:
-        return str(error)
-    wrong = [estimate.value for estimate in found.values() if not math.isfinite(estimate.value)]
-    return f"it came out as {wrong[0]}, since the features do not vary enough" if wrong else found
-
-
 def _rows(
     metric: OpenMetric,
     network: NetworkChoice | None,
@@ -368,42 +358,45 @@ def _rows(
     network_sha256: str = "",
 ) -> list[EvaluatedFigure]:
     """The figures of a metric, with warnings that are not empty, or why it cannot be measured."""
+    # Its figures, where there are any.
     family = metric.family
-    found = _measured(metric, generated, real)
-    if isinstance(found, str):
-        return refused_rows(family, network, found)
+    try:
+        found = metric.estimates(generated, real)
+    except UserError as error:
+        return refused_rows(family, network, str(error))
+    if wrong := [estimate.value for estimate in found.values() if not math.isfinite(estimate.value)]:
+        reason = f"it came out as {wrong[0]}, since the features do not vary enough"
+        return refused_rows(family, network, reason)
+
+    # A row of each.
     rows = []
     for figure in family.figures:
         estimate = found[figure.name]
-        told = [_titled(one, network) for one in (*warnings, estimate.warning) if one]
-        of_all = {"network_sha256": network_sha256, "fingerprint": fingerprint}
-        rows.append(_row(family, figure, network, estimate, warnings=told, **of_all))
+        row = EvaluatedFigure(
+            **_about(figure, family, network),
+            network_sha256=network_sha256,
+            fingerprint=fingerprint,
+            value=estimate.value,
+            low=estimate.low,
+            high=estimate.high,
+            method=estimate.method,
+            points=[FitPoint(images=images, value=value) for images, value in estimate.points],
+            parts=dict(estimate.parts),
+            warnings=[_titled(one, network) for one in (*warnings, estimate.warning) if one],
+        )
+        rows.append(row)
     return rows
 
 
-def _row(
-    metric: MetricFamily, figure: Figure, network: NetworkChoice | None, estimate: Estimate | None, **more: Any
-) -> EvaluatedFigure:
-    """A row of the document; None: it was refused."""
-    found: dict[str, Any] = {"value": None}
-    if estimate is not None:
-        found = {
-            "value": estimate.value,
-            "low": estimate.low,
-            "high": estimate.high,
-            "method": estimate.method,
-            "points": [FitPoint(images=images, value=value) for images, value in estimate.points],
-            "parts": dict(estimate.parts),
-        }
-    return EvaluatedFigure(
-        metric=metric.name,
-        figure=figure.name,
-        title=_titled(figure.title, network),
-        network="" if network is None else network.name,
-        lower_is_better=figure.lower_is_better,
-        **found,
-        **more,
-    )
+def _about(figure: Figure, metric: MetricFamily, network: NetworkChoice | None) -> dict[str, Any]:
+    """What a row of the document says of every figure."""
+    return {
+        "metric": metric.name,
+        "figure": figure.name,
+        "title": _titled(figure.title, network),
+        "network": "" if network is None else network.name,
+        "lower_is_better": figure.lower_is_better,
+    }
 
 
 def _titled(text: str, network: NetworkChoice | None) -> str:
