@@ -193,11 +193,6 @@ class _Entry:
         """Images in a shard."""
         return min(self.shard, self.images.count - number * self.shard)
 
-    def _place_of(self, number: int) -> slice:
-        """Rows of a shard."""
-        first = number * self.shard
-        return slice(first, first + self._rows(number))
-
     def _requested(self, outputs: Container[str]) -> list[str]:
         """Those of the outputs that are there which are to be read."""
         names = (name for name in Features._fields if name != "spatial" or self.spatial)
@@ -220,7 +215,7 @@ class _Entry:
             return False
         for name in self._requested(hashes):
             try:
-                rows = self._opened(name, "r")[self._place_of(number)]
+                rows = self._opened(name, "r")[number * self.shard : (number + 1) * self.shard]
             except (OSError, ValueError):
                 return False
             if hashlib.sha256(rows.data).hexdigest() != hashes[name]:
@@ -237,7 +232,7 @@ class _Entry:
                 raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
             rows = output.contiguous().numpy()
             with _storing(self.place):
-                self._write_rows(name, self._place_of(number).start, rows)
+                self._write_rows(name, number * self.shard, rows)
             hashes[name] = hashlib.sha256(rows.data).hexdigest()
         return hashes
 
