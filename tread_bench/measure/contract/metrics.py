@@ -56,18 +56,13 @@ class ImagesWithFeatures:
     def __getitem__(self, index: slice | Tensor) -> ImagesWithFeatures:
         return ImagesWithFeatures(self.pixels[index], self.features[index], self.logits[index], self.labels[index])
 
-    def generated(self, batch: int = BATCH) -> ImageRecords:
-        return self._records(batch, self.logits)
-
-    def real(self, batch: int = BATCH) -> ImageRecords:
-        return self._records(batch, None)
-
-    def _records(self, batch: int, logits: Tensor | None) -> ImageRecords:
+    def records(self, batch: int = BATCH, is_real: bool = False) -> ImageRecords:
+        """What metrics see of these images, without logits where they are real ones."""
         pixels = self.pixels.flatten(1).float()
         statistics, spatial = FeatureStatistics(self.features.shape[1]), FeatureStatistics(pixels.shape[1])
         for start in range(0, len(self.pixels), batch):
             part = slice(start, start + batch)
-            statistics.add(self.features[part], None if logits is None else logits[part])
+            statistics.add(self.features[part], None if is_real else self.logits[part])
             spatial.add(pixels[part])
         return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)), self.labels, spatial)
 
@@ -116,7 +111,7 @@ class MetricSubject:
         return _with_features(pixels, self.noisy.labels)
 
     def figures(self, generated: ImagesWithFeatures, real: ImagesWithFeatures, batch: int = BATCH) -> Figures:
-        return self.metric.figures(generated.generated(batch), real.real(batch))
+        return self.metric.figures(generated.records(batch), real.records(batch, is_real=True))
 
     @cached_property
     def as_measured(self) -> Figures:
@@ -152,7 +147,7 @@ def check_needs(subject: MetricSubject) -> Iterator[str]:
             read[self._is_real] |= {one, *stronger}
             return super()._needed(one, *stronger)
 
-    generated, real = subject.noisy.generated(), subject.digits.real()
+    generated, real = subject.noisy.records(), subject.digits.records(is_real=True)
     subject.metric.metric(Watched(generated, family), Watched(real, family, is_real=True))
     if unread := family.needs - read[False] - read[True]:
         yield f"it never reads {', '.join(sorted(unread))}: leave that out of needs"

@@ -150,19 +150,15 @@ class Samples:
 def lacking(one: Needs, is_real: bool) -> str:
     """In words, that a set of images does not have what a metric reads."""
     whose = "the reference" if is_real else "the samples"
-    match one:
-        case Needs.STATISTICS:
-            return f"there are no mean and covariance of {whose} for this feature network"
-        case Needs.FEATURES:
-            return f"there are no images of {whose}, only statistics"
-        case Needs.LOGITS:
-            return "the feature network has no logits"
-        case Needs.SPATIAL:
-            return f"there are no spatial features of {whose}"
-        case Needs.IMAGES:
-            return f"the images of {whose} are not kept"
-        case Needs.LABELS:
-            return f"there are no labels of {whose}"
+    words = {
+        Needs.STATISTICS: f"there are no mean and covariance of {whose} for this feature network",
+        Needs.FEATURES: f"there are no images of {whose}, only statistics",
+        Needs.LOGITS: "the feature network has no logits",
+        Needs.SPATIAL: f"there are no spatial features of {whose}",
+        Needs.IMAGES: f"the images of {whose} are not kept",
+        Needs.LABELS: f"there are no labels of {whose}",
+    }
+    return words[one]
 
 
 class Metric(Protocol):
