@@ -17,7 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.data.precision import full_float32
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
-from tread_bench.measure.weights_file import Weights, read_weights
+from tread_bench.measure.weights_file import read_weights
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import Repa
@@ -71,7 +71,12 @@ def open_targets(config: RepaOptions) -> TargetFeatures:
         return TargetFeatures(maps, classifier.spec.widths[-1], hashlib.sha256(DIGITS_WEIGHTS.read_bytes()).hexdigest())
     if not timm.is_model(config.model):
         raise UserError(unknown("auxiliary repa.model", config.model, timm.list_models()))
-    weights = _read(config.weights)
+    try:
+        weights = read_weights(config.weights)
+    except OSError as error:
+        raise UserError(f"{config.weights}: cannot read the weights of auxiliary repa ({error.strerror})") from None
+    except ValueError as error:
+        raise UserError(f"{config.weights}: {error}; save model.state_dict() as safetensors") from None
     network = TimmMaps(config.model)
     network.load(weights.tensors, config.weights)
     log.info("target features of REPA: %s, sha256 %s", config.model, weights.sha256)
@@ -113,12 +118,3 @@ class TimmMaps(nn.Module):
             (x - self.mean) / self.std, indices=1, norm=True, output_fmt="NCHW", intermediates_only=True
         )
         return maps
-
-
-def _read(path: str) -> Weights:
-    try:
-        return read_weights(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot read the weights of auxiliary repa ({error.strerror})") from None
-    except ValueError as error:
-        raise UserError(f"{path}: {error}; save model.state_dict() as safetensors") from None

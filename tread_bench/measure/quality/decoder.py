@@ -126,8 +126,8 @@ def to_pixels(samples: Tensor, decoder: Decoder | None, rounding: Rounding = "ro
 
 def _check_shapes(program: torch.export.ExportedProgram, decoding: Decoding, latent: tuple[int, int, int]) -> None:
     values = {node.name: node.meta["val"] for node in program.graph.nodes if "val" in node.meta}
-    takes = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_inputs])
-    gives = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_outputs])
+    takes = " and ".join(_type_and_shape(values.get(str(name))) for name in program.graph_signature.user_inputs)
+    gives = " and ".join(_type_and_shape(values.get(str(name))) for name in program.graph_signature.user_outputs)
     latents = f"float32 {(BATCH, *latent)}"
     images = f"float32 {(BATCH, 3, decoding.image_size, decoding.image_size)}"
     if (takes, gives) != (latents, images):
@@ -137,12 +137,8 @@ def _check_shapes(program: torch.export.ExportedProgram, decoding: Decoding, lat
         )
 
 
-def _types_and_shapes(tensors: list[object]) -> str:
+def _type_and_shape(tensor: object) -> str:
     """Such as "float32 (16, 4, 32, 32)"."""
-    found = []
-    for tensor in tensors:
-        if isinstance(tensor, Tensor):
-            found.append(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}")
-        else:
-            found.append("no tensor")
-    return " and ".join(found)
+    if not isinstance(tensor, Tensor):
+        return "no tensor"
+    return f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

@@ -66,7 +66,10 @@ def features_to_precision_recall(
 
     # Whether each image lies within the other manifold.
     if distances == "float64":
-        precision, recall = _by_torch_fidelity(samples, reference, k)
+        found = prc_features_to_metric(
+            samples.double(), reference.double(), prc_neighborhood=k, save_cpu_ram=True, verbose=False
+        )
+        precision, recall = found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
     else:
         in_reference, in_samples = _memberships(samples, reference, k, distances == "float16")
         precision, recall = (float(inside.double().mean()) for inside in (in_reference, in_samples))
@@ -77,13 +80,6 @@ def features_to_precision_recall(
     method = "Wilson interval over the samples, with this reference"
     with_interval = Estimate(value=precision, low=float(low), high=float(high), method=method)
     return PrecisionAndRecall(with_interval, Estimate(value=recall))
-
-
-def _by_torch_fidelity(samples: Tensor, reference: Tensor, k: int) -> tuple[float, float]:
-    found = prc_features_to_metric(
-        samples.double(), reference.double(), prc_neighborhood=k, save_cpu_ram=True, verbose=False
-    )
-    return found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
 
 
 def _memberships(samples: Tensor, reference: Tensor, k: int, in_half: bool) -> tuple[Tensor, Tensor]:
