@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -87,8 +86,7 @@ def _gaussian(npz: Npz, mean_name: str, covariance_name: str, count: int | None)
     # Values.
     mean = npz.array(mean_name, 8 * _MOST_DIMS).astype(np.float64)
     covariance = npz.array(covariance_name, 8 * _MOST_DIMS**2).astype(np.float64)
-    for rule in _broken_rules(npz, mean_name, mean, covariance_name, covariance):
-        raise UserError(rule)
+    _check_values(npz, mean_name, mean, covariance_name, covariance)
     return Gaussian(torch.from_numpy(mean), torch.from_numpy(np.ascontiguousarray(covariance)), count)
 
 
@@ -102,25 +100,26 @@ def _check_header(npz: Npz, name: str, dims: int) -> None:
         raise UserError(f"{where}; expected {form} with d from 1 to {_MOST_DIMS:,}")
 
 
-def _broken_rules(
+def _check_values(
     npz: Npz, mean_name: str, mean: NDArray[np.float64], covariance_name: str, covariance: NDArray[np.float64]
-) -> Iterator[str]:
-    """A message for each rule that the values break, the first of which is enough."""
+) -> None:
+    """Raises UserError."""
     for name, values in ((mean_name, mean), (covariance_name, covariance)):
         if wrong := values.size - np.count_nonzero(np.isfinite(values)):
-            yield f"{npz.path}: {name} has {wrong:,} values that are NaN or infinite; compute the statistics again"
-            return
+            raise UserError(
+                f"{npz.path}: {name} has {wrong:,} values that are NaN or infinite; compute the statistics again"
+            )
     where = f"{npz.path}: {covariance_name}"
     largest = float(np.abs(covariance).max())
     asymmetry = float(np.abs(covariance - covariance.T).max())
     if asymmetry > _ASYMMETRY * largest:
-        yield (
+        raise UserError(
             f"{where} is not symmetric (entries differ from their mirror images by up to {asymmetry:.3g}), so it is "
             "not a covariance; compute the statistics again"
         )
-    elif not _is_semidefinite(covariance):
+    if not _is_semidefinite(covariance):
         lowest = float(np.linalg.eigvalsh(covariance)[0])
-        yield (
+        raise UserError(
             f"{where} has the eigenvalue {lowest:.3g}, and a covariance has none below zero; compute the statistics "
             "again"
         )
