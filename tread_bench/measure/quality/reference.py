@@ -88,6 +88,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     spatial: Moments | None = None
     if extractor.spatial_dims is not None:
         spatial = chosen.gaussian(spatial_name(extractor.name), extractor.spatial_dims, extractor.settings)
+    stated = stated_needs(published, spatial)
     if chosen.images is None:
         if published is None:
             stored = " and ".join(chosen.stored)
@@ -95,7 +96,6 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
                 f"{chosen.name}: has statistics of {stored}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
-        stated = stated_needs(published, spatial)
         return Reference(None, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
@@ -107,7 +107,6 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     found = _cached(images, extractor, _key(images, extractor, compared), kept)
     of_kept = None if images.labels is None else torch.from_numpy(images.labels[kept])
     batches = partial(images.batches, _BATCH)
-    stated = stated_needs(published, spatial)
     own = found.pooled, batches, of_kept, spatial or found.spatial
     return Reference(*own, published, sha256=chosen.sha256, compared=compared, stated=stated)
 
