@@ -53,10 +53,9 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
 
     # The cost of each block, and of the rest.
     outside = _minus(forward, sum(blocks, Macs()))
-    parameters = list(model.parameters())
     return Cost(
-        params=sum(p.numel() for p in parameters),
-        trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
+        params=_num_parameters(model),
+        trainable_params=sum(p.numel() for p in model.parameters() if p.requires_grad),
         blocks=tuple(blocks),
         outside=outside,
         inputs=3 * forward.total - total,
