@@ -50,24 +50,16 @@ class Guide:
     network: Network
 
 
+@dataclass(eq=False)
 class Evaluator:
     """Evaluates models of one cell; decoder, feature network (on `device`) and reference are read when first needed."""
 
-    def __init__(
-        self,
-        cell: Cell,
-        data: DataSource,
-        objective: Objective,
-        folder: Path,
-        guide: Guide | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self.cell = cell
-        self.data = data
-        self.objective = objective
-        self.folder = folder
-        self.guide = guide
-        self.device = device
+    cell: Cell
+    data: DataSource
+    objective: Objective
+    folder: Path
+    guide: Guide | None = None
+    device: torch.device | str = "cpu"
 
     @cached_property
     def extractor(self) -> Extractor:

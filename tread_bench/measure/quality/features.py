@@ -10,6 +10,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -134,13 +135,13 @@ def images_to_features(
     return Features(pooled, *others)
 
 
+@dataclass
 class _Column:
     """Parts (B, d) one below the other: in their place if it is known how many rows there will be, else one by one."""
 
-    def __init__(self, count: int | None) -> None:
-        self.count = count
-        self.rows = 0
-        self.parts: list[Tensor] = []
+    count: int | None
+    rows: int = 0
+    parts: list[Tensor] = field(default_factory=list)
 
     def add(self, part: Tensor | None) -> None:
         if part is None:
