@@ -61,8 +61,10 @@ def train_classifier(
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=iterations)
     classifier.train()
     for step in range(iterations):
-        pixels, labels = _batch(train, seed, step * _BATCH)
-        loss = F.cross_entropy(classifier(pixels)[1], labels)
+        first = step * _BATCH
+        index = permuted(seed, "features/order", first, _BATCH, len(train))
+        _, logits = classifier(_shifted(train.uint8(index), seed, first))
+        loss = F.cross_entropy(logits, train.labels(index))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -101,11 +103,6 @@ def _outputs(classifier: Classifier, images: Pixels) -> Iterator[tuple[Tensor, T
     """Features and logits of all images in their order, batch by batch."""
     for first in range(0, len(images), _BATCH):
         yield classifier(images.uint8(np.arange(first, min(first + _BATCH, len(images)))))
-
-
-def _batch(images: Pixels, seed: int, first: int) -> tuple[Tensor, Tensor]:
-    index = permuted(seed, "features/order", first, _BATCH, len(images))
-    return _shifted(images.uint8(index), seed, first), images.labels(index)
 
 
 def _shifted(pixels: Tensor, seed: int, first: int) -> Tensor:
