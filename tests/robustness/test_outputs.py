@@ -341,5 +341,5 @@ def test_files_are_written_in_one_place():
         "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
-        "tread_bench/regression/versions/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
+        "tread_bench/regression/versions/environments.py": {"(packages / 'shared.pth').write_text"},
     }

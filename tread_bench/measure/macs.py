@@ -33,26 +33,26 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
     with torch.device("meta"):
         model = build_backbone(family, spec, {"attention": "math"})
         x, t, y = _inputs(spec)
-    counter = _counter()
+    counter = macs_counter()
     blocks: list[Macs] = []
     run_block = model.run_block
 
     def run_and_count(block: int, state: TokenState) -> TokenState:
-        before = _by_kind(counter)
+        before = macs_by_kind(counter)
         state = run_block(block, state)
-        blocks.append(_minus(_by_kind(counter), before))
+        blocks.append(minus(macs_by_kind(counter), before))
         return state
 
     # Count a forward and a backward pass.
     model.run_block = run_and_count  # type: ignore[method-assign]
     with counter:
         output = model(x, t, y, routes=routes, selector=selector)
-        forward = _by_kind(counter)
+        forward = macs_by_kind(counter)
         output.sum().backward()
-    total = _by_kind(counter).total
+    total = macs_by_kind(counter).total
 
     # The cost of each block, and of the rest.
-    outside = _minus(forward, sum(blocks, Macs()))
+    outside = minus(forward, sum(blocks, Macs()))
     return Cost(
         params=_num_parameters(model),
         trainable_params=sum(p.numel() for p in model.parameters() if p.requires_grad),
@@ -75,17 +75,17 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
 
     # Count a forward and a backward pass with the method, and subtract the cost of the backbone alone.
     stated = _BlocksAsStated(network.backbone, family, spec)
-    counter = _counter()
+    counter = macs_counter()
     with counter:
         output = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share)).output
-        forward = _by_kind(counter) + stated.macs
+        forward = macs_by_kind(counter) + stated.macs
         output.sum().backward()
-    train_step = _by_kind(counter).total + 3 * stated.macs.total - routed.train_step
+    train_step = macs_by_kind(counter).total + 3 * stated.macs.total - routed.train_step
 
     # The method's parameters, without those of a last layer that it does not use.
     params = _num_parameters(network.method)
     unused = _num_parameters(model) - _num_parameters(network.backbone)
-    return Extra(params, unused, _minus(forward, routed.forward), train_step)
+    return Extra(params, unused, minus(forward, routed.forward), train_step)
 
 
 class _BlocksAsStated:
@@ -116,30 +116,33 @@ def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: 
     targets = open_targets(config)
     with torch.device("meta"):
         repa = Repa(config, build_backbone(family, spec, {"attention": "math"}), targets)
-    counter = _counter()
+    counter = macs_counter()
     with counter:
         # Of latents, it sees the images beside them; the target network resizes images to a size of its own.
         channels = spec.channels if spec.channels in IMAGE_CHANNELS else IMAGE_CHANNELS[-1]
         targets(torch.zeros(1, channels, spec.image_size, spec.image_size), spec.grid)
     forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
-    return Extra(_num_parameters(repa), forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
+    return Extra(
+        _num_parameters(repa), forward=Macs(linear=forward), train_step=3 * forward + macs_by_kind(counter).total
+    )
 
 
 def count_training(loss: Callable[[], Tensor]) -> int:
     """Multiply-adds of a loss and of its gradients."""
-    counter = _counter()
+    counter = macs_counter()
     with counter:
         value = loss()
         if value.requires_grad:
             value.backward()
-    return _by_kind(counter).total
+    return macs_by_kind(counter).total
 
 
 def _num_parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def _counter() -> FlopCounterMode:
+def macs_counter() -> FlopCounterMode:
+    """Return a counter of forward and backward passes, to read with `macs_by_kind`."""
     mapping = {torch.ops.aten.convolution_backward: _convolution_backward}
     return FlopCounterMode(display=False, custom_mapping=mapping)
 
@@ -157,7 +160,7 @@ def count_evaluated(cell: Cell, family: Family, spec: BackboneSpec, shallow: boo
                 method.shallow_forward(backbone, start)
             else:
                 method.eval_forward(backbone, start)
-    return _by_kind(counter) + stated.macs
+    return macs_by_kind(counter) + stated.macs
 
 
 def _inputs(spec: BackboneSpec) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -175,7 +178,8 @@ def _convolution_backward(grad_shape, x_shape, w_shape, *args, out_shape, **kwar
     return gradients * 2 * math.prod(grad_shape) * math.prod(w_shape[1:])
 
 
-def _by_kind(counter: FlopCounterMode) -> Macs:
+def macs_by_kind(counter: FlopCounterMode) -> Macs:
+    """Return the multiply-adds counted so far."""
     counts = {"linear": 0, "attention": 0, "scan": 0}
     for operation, flops in counter.get_flop_counts().get("Global", {}).items():
         name = str(operation)
@@ -189,5 +193,6 @@ def _by_kind(counter: FlopCounterMode) -> Macs:
     return Macs(**counts)
 
 
-def _minus(a: Macs, b: Macs) -> Macs:
+def minus(a: Macs, b: Macs) -> Macs:
+    """Return the difference, kind by kind."""
     return Macs(a.linear - b.linear, a.attention - b.attention, a.scan - b.scan)

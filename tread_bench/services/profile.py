@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,8 +19,10 @@ from tread_bench.core.config.training import Training
 from tread_bench.core.describe.dialects import moved, read_routes, write_routes
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import CostFigures
+from tread_bench.services.configs import count_file
 from tread_bench.services.guidance import changed_sampling
 
 
@@ -28,13 +31,15 @@ class ProfileRequest:
     """The backbone and routes to profile; routes and overrides as typed.
 
     Args:
+        backbone: published name or family; None: `config` is profiled.
         is_timed: also time training steps here, on `device`, `batch` images each.
         dialect: also write the routes as one of `DIALECTS` does.
         depth: blocks of the network that they are written for; None: those of the backbone.
-        text_tokens: that the dialect's trainer counts in its ratio, and always keeps.
+        text_tokens: that the dialect's trainer counts in its ratio, and always keeps; of a config, those of its input.
+        config: a `config.json` of diffusers, in place of a backbone.
     """
 
-    backbone: str
+    backbone: str | None
     routes: tuple[str, ...]
     selector: str
     shape: dict[str, int]
@@ -45,12 +50,17 @@ class ProfileRequest:
     device: str = "auto"
     dialect: str | None = None
     depth: int | None = None
-    text_tokens: int = 0
+    text_tokens: int | None = None
+    config: Path | None = None
 
 
 def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     """Count, and time where requested; the figures as JSON values, and the counts. Raises UserError."""
     # What can be refused.
+    _check_subject(request)
+    if request.config is not None:
+        cost, about = count_file(request.config, request.routes, request.shape.get("image_size"), request.text_tokens)
+        return _counts(cost) | about, cost
     _check_dialect(request)
     device = _timing_device(request.device) if request.is_timed else ""
     family, spec, routes = _resolve(request)
@@ -61,17 +71,9 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     from tread_bench.core.numbers.costs import cost_figures
 
     cost = cost_figures(family, spec, routes, request.selector)
-    found: dict[str, Any] = {
+    found = {
         "backbone": request.backbone,
-        "params": cost.params,
-        "trainable_params": cost.trainable_params,
-        "forward_macs": cost.forward_macs,
-        "attention_macs": cost.attention_macs,
-        "scan_macs": cost.scan_macs,
-        "dense_forward_macs": cost.dense_forward_macs,
-        "train_step_macs": cost.train_step_macs,
-        "tokens_per_block": cost.tokens_per_block,
-        "macs_ratio": cost.forward_macs / cost.dense_forward_macs,
+        **_counts(cost),
         "routes": format_routes(routes),
         "selector": request.selector if routes else "",
         "image_size": spec.image_size,
@@ -94,6 +96,40 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     return found, cost
 
 
+def _counts(cost: CostFigures) -> dict[str, Any]:
+    return {
+        "params": cost.params,
+        "trainable_params": cost.trainable_params,
+        "forward_macs": cost.forward_macs,
+        "attention_macs": cost.attention_macs,
+        "scan_macs": cost.scan_macs,
+        "dense_forward_macs": cost.dense_forward_macs,
+        "train_step_macs": cost.train_step_macs,
+        "tokens_per_block": cost.tokens_per_block,
+        "macs_ratio": cost.forward_macs / cost.dense_forward_macs,
+    }
+
+
+def _check_subject(request: ProfileRequest) -> None:
+    """Raise UserError where it is not one backbone or one config, or an option has no effect on a config."""
+    if (request.backbone is None) == (request.config is None):
+        raise UserError("profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: give one of them")
+    if request.config is None:
+        return
+    others = {
+        "--as": request.dialect,
+        "--depth": request.depth,
+        "--train": request.is_timed,
+        "--guidance": request.guidance,
+        "--set": request.overrides,
+        "--selector": request.selector != DEFAULT_SELECTOR,
+        "--channels": "channels" in request.shape,
+        "--num-classes": "num_classes" in request.shape,
+    }
+    if given := [option for option, value in others.items() if value]:
+        raise UserError(f"--config is a network of diffusers, whose MACs are counted: leave {', '.join(given)} out")
+
+
 def _check_dialect(request: ProfileRequest) -> None:
     """Raise UserError where an option would have no effect."""
     if request.dialect is None and (request.depth or request.text_tokens):
@@ -106,7 +142,7 @@ def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], cost: Cos
     """The routes as a trainer writes them. Raises UserError."""
     assert request.dialect is not None
     num_blocks = len(cost.tokens_per_block)
-    image_share = cost.dense_tokens / (cost.dense_tokens + request.text_tokens)
+    image_share = cost.dense_tokens / (cost.dense_tokens + (request.text_tokens or 0))
     try:
         placed = moved(routes, num_blocks, request.depth or num_blocks)
         return write_routes(request.dialect, placed, image_share)
@@ -121,6 +157,7 @@ def _timing_device(requested: str) -> str:
 
 
 def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]]:
+    assert request.backbone is not None
     try:
         sizes = dict(_size(text) for text in request.overrides)
         family, spec = make_spec(request.backbone, **{**request.shape, **sizes})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,8 +13,8 @@ from tread_bench.core.describe.dialects import DIALECTS
 
 def profile(
     backbone: Annotated[
-        str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
-    ],
+        str | None, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
+    ] = None,
     route: Annotated[
         list[str], typer.Option("--route", help="START:END@RATE, or as a trainer writes it; repeat for several")
     ] = [],  # noqa: B006
@@ -42,8 +43,17 @@ def profile(
         int | None, number("--depth", "with --as: blocks of that network; the distances from both ends are kept")
     ] = None,
     text_tokens: Annotated[
-        int, number("--text-tokens", "with --as: tokens of text that count in its ratio and are kept", least=0)
-    ] = 0,
+        int | None,
+        number(
+            "--text-tokens",
+            "with --as: tokens of text that count in its ratio and are kept; with --config: those of its input",
+            least=0,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="in place of BACKBONE: config.json of a diffusers transformer"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
@@ -64,5 +74,6 @@ def profile(
         dialect=dialect,
         depth=depth,
         text_tokens=text_tokens,
+        config=config,
     )
     show_profile(request, as_json)

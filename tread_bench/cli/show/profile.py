@@ -31,16 +31,22 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         title=found["backbone"] + (f"  routes {found['routes']}" if found["routes"] else ""), show_header=False
     )
     # Counts.
+    dense_step = f"; dense {found['dense_train_step_macs'] / 1e9:.3f}" if "dense_train_step_macs" in found else ""
     rows = [
         ("parameters", f"{cost.params:,} ({cost.trainable_params:,} trainable)"),
         ("forward", f"{cost.forward_macs / 1e9:.3f} GMACs ({2 * cost.forward_macs / 1e9:.3f} GFLOPs) per image"),
         ("  of which attention", f"{cost.attention_macs / 1e9:.3f} GMACs"),
         ("  of which scans", f"{cost.scan_macs / 1e9:.3f} GMACs"),
         ("forward, dense", f"{cost.dense_forward_macs / 1e9:.3f} GMACs; routed / dense = {found['macs_ratio']:.3f}"),
-        ("training step", f"{cost.train_step_macs / 1e9:.3f} GMACs per image"),
+        ("training step", f"{cost.train_step_macs / 1e9:.3f} GMACs per image{dense_step}"),
         ("ideal speed-up", f"{cost.ideal_speedup:.3f}"),
         ("tokens per block", run_lengths(cost.tokens_per_block)),
     ]
+    if "text_tokens" in found:
+        shape = f"latents {found['channels']} x {found['image_size']} x {found['image_size']}"
+        rows += [("text tokens", f"{found['text_tokens']}, never routed"), ("image", shape)]
+    if found.get("ignored_keys"):
+        rows.append(("keys without effect", ", ".join(found["ignored_keys"])))
     if "guidance" in found:
         parts = " + ".join(f"{found[key] / 1e9:.3f}" for key in ("strong_macs", "weak_macs") if key in found)
         rows += [

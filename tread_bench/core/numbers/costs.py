@@ -58,11 +58,17 @@ def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), se
     resolved = family.resolve(spec, routes, selector)
     cost, dense = cost_of(family, spec, resolved, selector), cost_of(family, spec)
     prefix = family.num_prefix(spec)
+    tokens = tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix)
+    return figures_of(cost, dense, tokens, prefix + spec.num_tokens)
+
+
+def figures_of(cost: Cost, dense: Cost, tokens: list[int], dense_tokens: int) -> CostFigures:
+    """Return the costs that a record stores, of a routed network and the dense one."""
     return CostFigures(
         params=cost.params,
         trainable_params=cost.trainable_params,
-        tokens_per_block=tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix),
-        dense_tokens=prefix + spec.num_tokens,
+        tokens_per_block=tokens,
+        dense_tokens=dense_tokens,
         forward_macs=cost.forward.total,
         dense_forward_macs=dense.forward.total,
         attention_macs=cost.forward.attention,

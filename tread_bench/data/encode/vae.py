@@ -158,7 +158,7 @@ def _load(folder: Path, kind: str) -> Any:
 
     # Read by diffusers, which knows the names of older versions.
     try:
-        with _quiet():
+        with quiet():
             network, about = getattr(diffusers, kind).from_pretrained(
                 folder,
                 local_files_only=True,
@@ -183,7 +183,7 @@ def _load(folder: Path, kind: str) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the warnings of diffusers: what they say is an error here."""
     logger = logging.getLogger("diffusers")
     level = logger.level

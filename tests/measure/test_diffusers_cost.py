@@ -1,0 +1,156 @@
+"""What transformers of diffusers cost by their configurations: against smaller images, closed forms and papers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.costs import cost_of
+
+pytest.importorskip("diffusers", reason="diffusers is not installed (extra vae)")
+
+from tread_bench.measure.diffusers_cost import KINDS, count_config
+
+SMALL_HEADS = {"num_attention_heads": 2, "attention_head_dim": 16}
+LATENTS = {"sample_size": 8, "patch_size": 2, "in_channels": 4}
+FLUX = {**SMALL_HEADS, "in_channels": 16, "num_layers": 2, "num_single_layers": 2, "joint_attention_dim": 24,
+        "axes_dims_rope": [4, 6, 6]}  # fmt: skip
+CONFIGS = {
+    "AuraFlowTransformer2DModel": {**SMALL_HEADS, **LATENTS, "num_mmdit_layers": 2, "num_single_dit_layers": 2,
+                                   "joint_attention_dim": 24, "caption_projection_dim": 32, "pos_embed_max_size": 16},
+    "ChromaTransformer2DModel": {**FLUX, "approximator_num_channels": 8, "approximator_hidden_dim": 16,
+                                 "approximator_layers": 1},
+    "DiTTransformer2DModel": {**SMALL_HEADS, **LATENTS, "out_channels": 8, "num_layers": 4,
+                              "norm_elementwise_affine": False},
+    "Flux2Transformer2DModel": {**FLUX, "axes_dims_rope": [4, 4, 4, 4], "timestep_guidance_channels": 16},
+    "FluxTransformer2DModel": {**FLUX, "pooled_projection_dim": 12, "guidance_embeds": True},
+    "PixArtTransformer2DModel": {**SMALL_HEADS, **LATENTS, "out_channels": 8, "num_layers": 4, "caption_channels": 24,
+                                 "cross_attention_dim": 32},
+    "SD3Transformer2DModel": {**SMALL_HEADS, **LATENTS, "num_layers": 4, "joint_attention_dim": 24,
+                              "caption_projection_dim": 32, "pooled_projection_dim": 12, "pos_embed_max_size": 16},
+    "QwenImageTransformer2DModel": {**SMALL_HEADS, "in_channels": 16, "num_layers": 4, "joint_attention_dim": 24,
+                                    "axes_dims_rope": [4, 6, 6]},
+    "SanaTransformer2DModel": {**SMALL_HEADS, "sample_size": 8, "patch_size": 1, "in_channels": 4, "out_channels": 4,
+                               "num_layers": 4, "num_cross_attention_heads": 2, "cross_attention_head_dim": 16,
+                               "cross_attention_dim": 32, "caption_channels": 24},
+}  # fmt: skip
+TEXT = 5
+
+
+def count(name, routes="", side=8, text=TEXT):
+    config = {"_class_name": name, "_diffusers_version": "0.42.0", **CONFIGS[name]}
+    return count_config(config, parse_routes(routes), side, text if KINDS[name].text else None)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "SanaTransformer2DModel"])
+def test_blocks_on_a_route_cost_what_they_cost_on_an_image_of_as_many_tokens(name):
+    dense, quarter = count(name), count(name, side=4)
+    routed = count(name, "0:-1@0.75")
+    assert routed.tokens_per_block == [quarter.image_tokens] * len(dense.dense.blocks)
+    assert routed.dense == dense.dense and routed.dense.params == dense.dense.params
+    assert routed.routed.blocks == quarter.dense.blocks
+    assert routed.routed.outside == dense.dense.outside  # before and after the blocks, every token is there
+
+
+def test_blocks_that_need_the_whole_image_are_counted_dense_and_refused_on_a_route():
+    """Sana's convolve over the grid."""
+    assert count("SanaTransformer2DModel").dense.forward.total > 0
+    with pytest.raises(UserError, match=r"block 0 is told how large the image is \(8, and 7 of a smaller one\)"):
+        count("SanaTransformer2DModel", "0:-1@0.75")
+
+
+def test_only_the_blocks_of_a_route_cost_less():
+    dense, routed = (count("DiTTransformer2DModel", routes) for routes in ("", "1:2@0.5"))
+    saved = [one.total - other.total for one, other in zip(dense.dense.blocks, routed.routed.blocks, strict=True)]
+    assert saved[0] == saved[3] == 0 < saved[1] == saved[2]
+    assert routed.tokens_per_block == [16, 8, 8, 16]
+
+
+def test_a_block_of_a_dit_is_its_closed_form():
+    """Products of N tokens of width D: 12 N D^2 and, of attention, 2 N^2 D; and those of the conditioning."""
+    width, tokens = 32, 16
+    block = count("DiTTransformer2DModel").dense.blocks[0]
+    conditioning = 256 * width + width * width + 6 * width * width  # time embedding and adaLN of each block
+    assert block.attention == 2 * tokens**2 * width
+    assert block.linear == 12 * tokens * width**2 + conditioning
+
+
+def test_dit_xl_2_costs_what_its_paper_says_and_what_the_family_of_this_project_does():
+    """118.64 "Gflops" in the paper; diffusers embeds the time in each block, which adds 0.05 GMACs."""
+    config = {"_class_name": "DiTTransformer2DModel", "num_attention_heads": 16, "attention_head_dim": 72,
+              "in_channels": 4, "out_channels": 8, "num_layers": 28, "sample_size": 32, "patch_size": 2,
+              "norm_elementwise_affine": False}  # fmt: skip
+    found = count_config(config, parse_routes("2:-4@0.5"))
+    assert found.dense.forward.total / 1e9 == pytest.approx(118.64, rel=1e-3)
+    own, dense = (cost_of(*make_spec("DiT-XL/2"), routes) for routes in (parse_routes("2:-4@0.5"), ()))
+    share = own.forward.total / dense.forward.total
+    assert found.routed.forward.total / found.dense.forward.total == pytest.approx(share, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_flux_has_its_published_number_of_parameters():
+    config = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "guidance_embeds": True,
+              "in_channels": 64, "joint_attention_dim": 4096, "num_attention_heads": 24, "num_layers": 19,
+              "num_single_layers": 38, "patch_size": 1, "pooled_projection_dim": 768}  # fmt: skip
+    found = count_config(config, [])
+    assert found.dense.params == 11_901_408_320
+    assert (found.image_tokens, found.text_tokens, found.image_size) == (4096, 512, 128)
+
+
+def test_what_a_configuration_cannot_be():
+    def said(changes, routes="", side=8, text=None):
+        config = {"_class_name": "DiTTransformer2DModel", **CONFIGS["DiTTransformer2DModel"], **changes}
+        with pytest.raises(UserError) as error:
+            count_config(config, parse_routes(routes), side, text)
+        return str(error.value)
+
+    assert "did you mean 'FluxTransformer2DModel'" in said({"_class_name": "FluxTransformer2DModl"})
+    assert "multiple of 2" in said({}, side=7)
+    assert "takes no text" in said({}, text=3)
+    assert "has no blocks" in said({"num_layers": 0})
+    assert "block 9" in said({}, routes="0:9@0.5") or "4 blocks" in said({}, routes="0:9@0.5")
+    assert "does not build or run" in said({"num_layers": "many"})
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"_class_name": "DiTTransformer2DModel", **CONFIGS["DiTTransformer2DModel"], "own": 1}))
+    return path
+
+
+def test_it_is_profiled_as_a_user_types_it(config):
+    done = tread_bench("profile", "--config", config, "--route", "1:2@0.5", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["backbone"] == "DiTTransformer2DModel" and found["routes"] == "1:2@0.5"
+    assert found["tokens_per_block"] == [16, 8, 8, 16] and found["ignored_keys"] == ["own"]
+    assert found["forward_macs"] / found["dense_forward_macs"] == pytest.approx(found["macs_ratio"])
+    shown = tread_bench("profile", "--config", config).stdout
+    assert "keys without effect" in shown and "latents 4 x 8 x 8" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["DiT-S/2", "--config", "CONFIG"], "give one of them"),
+        ([], "give one of them"),
+        (["--config", "nowhere.json"], "nowhere.json cannot be read (No such file or directory)"),
+        (["--config", "CONFIG", "--train", "--as", "prx"], "leave --as, --train out"),
+        (["--config", "TEXT"], "is not JSON"),
+        (["--config", "LIST"], "has no _class_name"),
+        (["--config", "CONFIG", "--route", "2:9@0.5"], "9"),
+    ],
+)
+def test_a_mistake_gets_one_message(config, arguments, said):
+    Path(config.parent / "TEXT").write_text("{")
+    Path(config.parent / "LIST").write_text("[]")
+    config.rename(config.parent / "CONFIG")
+    done = tread_bench("profile", *arguments, cwd=config.parent)
+    assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,241 @@
+"""What a transformer of diffusers costs, from its configuration alone: built on the meta device, without weights.
+
+On a route, blocks are called without the rows of bypassed image tokens, and counted as they are called. Which rows
+these are (of the tokens, of rotary tables, of masks) is seen in the calls of two image sizes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import signature
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from tread_bench.core.describe.families import Cost, Macs
+from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes, tokens_per_block
+from tread_bench.core.errors import UserError, error_text
+from tread_bench.core.names import unknown
+from tread_bench.data.encode.vae import quiet
+from tread_bench.measure.bypassing import bypassing, record
+from tread_bench.measure.macs import macs_by_kind, macs_counter, minus
+
+_TWO_STREAMS_THEN_ONE = ("transformer_blocks", "single_transformer_blocks")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the configuration of a class does not say; defaults are those of its pipeline in diffusers 0.42.
+
+    Args:
+        blocks: attributes with its blocks, in the order in which routes number them.
+        text: keys of the configuration that give the shape of a text token; none: it takes no text.
+        text_tokens: default number of text tokens.
+        side: default side of the latents; 0: `sample_size` of the configuration.
+        packed: side of the patches that the pipeline makes tokens of; 0: the network patches, by its `patch_size`.
+    """
+
+    blocks: tuple[str, ...] = ("transformer_blocks",)
+    text: tuple[str, ...] = ()
+    text_tokens: int = 0
+    side: int = 0
+    packed: int = 0
+
+
+KINDS = {
+    "AuraFlowTransformer2DModel": Kind(
+        ("joint_transformer_blocks", "single_transformer_blocks"), ("joint_attention_dim",), 256
+    ),
+    "ChromaTransformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
+    "DiTTransformer2DModel": Kind(),
+    "Flux2Transformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
+    "FluxTransformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
+    "Krea2Transformer2DModel": Kind(text=("num_text_layers", "text_hidden_dim"), text_tokens=512, side=128, packed=2),
+    "PixArtTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300),
+    "PRXTransformer2DModel": Kind(("blocks",), ("context_in_dim",), 256, side=64),
+    "QwenImageTransformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=512, side=128, packed=2),
+    "SD3Transformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=77 + 256),
+    "SanaTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300),
+}
+_LEGACY = "Transformer2DModel"  # of which diffusers makes a DiT or a PixArt
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCost:
+    """The cost of a configuration.
+
+    Args:
+        name: class of the network.
+        tokens_per_block: of the image.
+        image_size, channels: of the latents.
+        ignored: keys of the configuration that the class does not take.
+    """
+
+    name: str
+    routed: Cost
+    dense: Cost
+    routes: tuple[ResolvedRoute, ...]
+    tokens_per_block: list[int]
+    image_tokens: int
+    text_tokens: int
+    image_size: int
+    channels: int
+    ignored: tuple[str, ...]
+
+
+def count_config(
+    config: Mapping[str, Any], routes: Sequence[Route], image_size: int | None = None, text_tokens: int | None = None
+) -> ConfigCost:
+    """Count one image's forward and backward pass, dense and with the routes.
+
+    Args:
+        config: a `config.json` of diffusers.
+        image_size: side of the latents; None: the default of `Kind`.
+        text_tokens: None: the default of `Kind`.
+
+    Raises:
+        UserError: the class is none of `KINDS`; diffusers does not build or run it; a route does not fit.
+    """
+    # The network, its blocks and its input.
+    network: Any = _build(config)
+    name = type(network).__name__
+    kind = KINDS[name]
+    blocks = [block for attribute in kind.blocks for block in getattr(network, attribute, ())]
+    if not blocks:
+        raise UserError(f"{name} has no blocks in {' and '.join(kind.blocks)}: give the configuration layers")
+    side, patch = image_size or kind.side or network.config.sample_size, kind.packed or network.config.patch_size
+    if side % patch:
+        raise UserError(f"--image-size {side}: {name} takes latents whose side is a multiple of {patch}")
+    text = kind.text_tokens if text_tokens is None else text_tokens
+    if text and not kind.text:
+        raise UserError(f"{name} takes no text: leave --text-tokens out")
+    grid = side // patch
+    inputs = _inputs(network, kind, grid, text)
+
+    # Its routes.
+    try:
+        resolved = resolve_routes(routes, len(blocks))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    tokens = tokens_per_block(resolved, len(blocks), grid**2)
+
+    # Its cost.
+    with _told(name), quiet(), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+        warnings.simplefilter("ignore")
+        routed = dense = _count(network, blocks, inputs)
+        bypassed = [grid**2 - present for present in tokens]
+        if any(bypassed):
+            whole = record(network, blocks, inputs)
+            smaller = record(network, blocks, _inputs(network, kind, grid - 1, text))
+            with bypassing(blocks, whole, smaller, grid**2 - (grid - 1) ** 2, bypassed):
+                routed = _count(network, blocks, inputs)
+    known = signature(type(network).__init__).parameters
+    return ConfigCost(
+        name=name,
+        routed=routed,
+        dense=dense,
+        routes=resolved,
+        tokens_per_block=tokens,
+        image_tokens=grid**2,
+        text_tokens=text,
+        image_size=side,
+        channels=network.config.in_channels // max(1, kind.packed**2),
+        ignored=tuple(sorted(key for key in config if key not in known and not key.startswith("_"))),
+    )
+
+
+def _build(config: Mapping[str, Any]) -> nn.Module:
+    """The network without weights. Raises UserError."""
+    name = config.get("_class_name")
+    if name not in KINDS and name != _LEGACY:
+        raise UserError(f"_class_name: {unknown('transformer', name, KINDS)}")
+    try:
+        import diffusers
+    except ImportError as error:
+        raise UserError(
+            f"{name} is built by diffusers, which cannot be imported ({error}): pip install diffusers"
+        ) from None
+    if not hasattr(diffusers, name):
+        raise UserError(f"diffusers {diffusers.__version__} has no {name}: pip install --upgrade diffusers")
+    with _told(name), quiet(), warnings.catch_warnings(), torch.device("meta"):
+        warnings.simplefilter("ignore")
+        network = getattr(diffusers, name).from_config(dict(config)).to("meta").eval()
+    if type(network).__name__ not in KINDS:
+        raise UserError(f"_class_name: {unknown('transformer', type(network).__name__, KINDS)}")
+    return network
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Raise as UserError what diffusers says of a configuration that it does not build or run."""
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # of any kind, as the configuration is anybody's
+        raise UserError(f"diffusers does not build or run this {name} ({error_text(error)})") from None
+
+
+def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict[str, Any]:
+    """One image of grid x grid tokens, its time and its text or label, by the names that `forward` gives them."""
+    config: Any = network.config
+    with torch.device("meta"):
+        side = grid * (1 if kind.packed else config.patch_size)
+        packed, latents = (1, grid**2, config.in_channels), (1, config.in_channels, side, side)
+        offered: dict[str, Any] = {
+            "hidden_states": torch.zeros(packed if kind.packed else latents),
+            "encoder_hidden_states": torch.zeros(1, text_tokens, *(config[key] for key in kind.text)),
+            "timestep": torch.zeros(1),
+            "class_labels": torch.zeros(1, dtype=torch.long),
+            "added_cond_kwargs": {"resolution": torch.zeros(1, 2), "aspect_ratio": torch.zeros(1, 1)},
+            "img_shapes": [[(1, grid, grid)]],
+        }
+        if "pooled_projection_dim" in config:
+            offered["pooled_projections"] = torch.zeros(1, config.pooled_projection_dim)
+        if "axes_dims_rope" in config:
+            axes = len(config.axes_dims_rope)
+            offered["img_ids"] = torch.zeros(grid**2, axes)
+            offered["txt_ids"] = torch.zeros(text_tokens, axes)
+            offered["position_ids"] = torch.zeros(text_tokens + grid**2, axes)
+        if config.get("guidance_embeds"):
+            offered["guidance"] = torch.zeros(1)
+    taken = signature(network.forward).parameters
+    return {key: value for key, value in offered.items() if key in taken}
+
+
+def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str, Any]) -> Cost:
+    """The cost of a forward and a backward pass."""
+    counter = macs_counter()
+    counts: list[Macs] = []  # before and after each block
+
+    def note(*_: Any) -> None:
+        counts.append(macs_by_kind(counter))
+
+    handles = [
+        handle
+        for block in blocks
+        for handle in (block.register_forward_pre_hook(note), block.register_forward_hook(note))
+    ]
+    try:
+        with counter:
+            output = network(**inputs, return_dict=False)[0]
+            forward = macs_by_kind(counter)
+            output.sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    passed = tuple(minus(after, before) for before, after in list(pairwise(counts))[::2])
+    parameters = list(network.parameters())
+    return Cost(
+        params=sum(p.numel() for p in parameters),
+        trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
+        blocks=passed,
+        outside=minus(forward, sum(passed, Macs())),
+        inputs=3 * forward.total - macs_by_kind(counter).total,
+    )
