@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
-    at_macs, _, control = decision.tests
+    at_macs, at_time, control = decision.tests
     finds = decision.finds
     return text_of(
         "decision.txt.j2",
@@ -41,6 +41,7 @@ def sentence(decision: Decision, is_over: bool = True) -> str:
         route=decision.route,
         reference=at_macs.other,
         control=control.other,
+        is_slower=at_time.outcome is Outcome.FAILS,
         finds=None if finds is None else f"{finds:.3g}",
         seeds=decision.seeds,
         most=MOST_SEEDS,
@@ -69,7 +70,7 @@ def strip(decision: Decision, places: int) -> list[Mark]:
             Mark(
                 sign=_SIGNS[test.outcome],
                 outcome=str(test.outcome),
-                claim=_claim(test),
+                claim=f"{decision.route}: {_claim(test)}",
                 evidence=_evidence(found, places),
                 zero=zero,
                 mean=place(found.mean if found else None),

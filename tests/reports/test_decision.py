@@ -238,6 +238,12 @@ def decided(choice, **changes):
     return Decision(choice=choice, route="tread-2:8", tests=tuple(tests), **changes)
 
 
+def slower(decision):
+    """The same, with a route that is worse at equal time."""
+    at_macs, at_time, control = decision.tests
+    return replace(decision, tests=(at_macs, replace(at_time, outcome=Outcome.FAILS), control))
+
+
 SENTENCES = {
     "Route it: tread-2:8 is better than dense at equal MACs and equal time, and than every control.":
         decided(Choice.ROUTE),
@@ -247,7 +253,7 @@ SENTENCES = {
         decided(Choice.CONTROL_OPEN),
     "tread-2:8 is better than dense at equal MACs; no control of the same cost was tested.":
         decided(Choice.CONTROLS_MISSING),
-    "tread-2:8 saves MACs, not time, on this machine: at equal time dense is better.":
+    "Do not route to save time: tread-2:8 saves MACs, but at equal time on this machine dense is better.":
         decided(Choice.MACS_NOT_TIME),
     "Do not route here: the control fewer-blocks does more for the same MACs than every route.":
         decided(Choice.CONTROL_BETTER),
@@ -256,6 +262,10 @@ SENTENCES = {
         decided(Choice.UNDECIDED, finds=1.2, seeds=9),
     "Undecided: even 100 seeds would rarely find a difference of 0.01 FID, as measured.":
         decided(Choice.UNDECIDED, finds=0.01),
+    "Undecided at equal MACs (--seeds 9 would find a true difference of 1.2 FID); at equal time dense is better.":
+        slower(decided(Choice.UNDECIDED, finds=1.2, seeds=9)),
+    "Undecided at equal MACs: even 100 seeds would rarely find 0.01 FID; at equal time dense is better.":
+        slower(decided(Choice.UNDECIDED, finds=0.01)),
     "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
     "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),
 }  # fmt: skip
@@ -280,4 +290,4 @@ def test_the_strip_has_one_scale_around_zero():
     assert first.low < first.mean < first.high < first.zero
     assert (first.zero - first.high) / (first.zero - first.low) == pytest.approx(2 / 4, abs=1e-3)
     assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == "not tested"
-    assert found[2].claim == "better than the control fewer-blocks"
+    assert found[2].claim == "tread-2:8: better than the control fewer-blocks"
