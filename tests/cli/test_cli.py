@@ -446,3 +446,10 @@ def test_more_samples_than_are_held_out_are_refused_before_any_cell(toy, tmp_pat
     assert done.returncode == 2 and not out.exists()
     for key in ("validation_samples 5000", "similarity_samples 360"):
         assert f"metrics.{key}: data digits holds out 359 samples; request fewer" in done.stderr
+
+
+def test_a_launcher_of_several_processes_is_refused_before_anything_is_written(tmp_path):
+    launched = {"LOCAL_RANK": "1", "RANK": "1", "WORLD_SIZE": "8"}
+    done = tread_bench("run", "smoke", "--out", tmp_path / "run", **launched)
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
+    assert "started `tread-bench run` 8 times" in done.stderr and "start it once" in done.stderr

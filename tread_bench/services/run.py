@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +51,16 @@ class Done:
         return 1 if self.failed or self.result.taken else 0
 
 
+def _refuse_launchers() -> None:
+    """Raise UserError under a launcher of several processes, of which each would start the whole run."""
+    started = os.environ.get("WORLD_SIZE", "1")
+    if "LOCAL_RANK" in os.environ and started != "1":
+        raise UserError(
+            f"a launcher (torchrun, accelerate launch) started `tread-bench run` {started} times, and each would start "
+            "the whole run: start it once, without the launcher; it trains a cell on each GPU"
+        )
+
+
 def _refuse(message: str) -> None:
     """Raise UserError: nobody was asked about what would be removed."""
     raise UserError(f"{message}\nnothing was changed: nobody was asked")
@@ -72,6 +83,8 @@ def bring_up_to_date(
     Raises:
         UserError: the suite, the folder or the machine cannot be used.
     """
+    _refuse_launchers()
+
     # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
     path = find_suite(name)
     console = Console(stderr=True)
