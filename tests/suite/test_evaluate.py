@@ -234,7 +234,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_run_trains_first_times_what_it_trained_and_then_has_nothing_to_do(tmp_path):
+def test_a_run_times_what_it_trains_trains_it_and_then_has_nothing_to_do(tmp_path):
     text = f"{BASE}  again: {{evaluate: tread}}\n".replace("pairs: 0", "pairs: 2, warmup: 1")
     small = planned(tmp_path, text)
     lines: list[str] = []
@@ -243,7 +243,7 @@ def test_a_run_trains_first_times_what_it_trained_and_then_has_nothing_to_do(tmp
     assert {record.row: record.status for record in first.records} == dict.fromkeys(small.rows, "done")
     assert {record.row for record in first.records if record.timing} == {"dense", "tread"}
     phases = [line.split(":")[0] for line in lines if "to do" in line]
-    assert phases == ["training", "evaluating", "measuring speed and memory, one row at a time"]
+    assert phases == ["measuring speed and memory, one row at a time", "training", "evaluating"]
     assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
 
 
