@@ -31,11 +31,13 @@ class Block(nn.Module):
         self.drop_path = DropPath(drop_rate)
         self.skip_linear = nn.Linear(2 * width, width) if skip else None
 
-    def forward(self, hidden: Tensor, residual: Tensor, skip: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, hidden: Tensor, residual: Tensor, drawn_B: Tensor | None, skip: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         if self.skip_linear is not None:
             assert skip is not None, "a block of the second half takes a long skip"
             hidden = self.skip_linear(torch.cat([hidden, skip], dim=-1))
-        residual = residual + self.drop_path(hidden.to(residual.dtype))
+        residual = residual + self.drop_path(hidden.to(residual.dtype), drawn_B)
         return self.mixer(self.norm(residual)), residual
 
 
@@ -74,6 +76,7 @@ class DiS(Backbone):
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
 
         # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
+        self.num_drops = spec.depth + 1
         half = spec.depth // 2
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
         blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
@@ -108,19 +111,20 @@ class DiS(Backbone):
     def run_block(self, block: int, state: TokenState) -> TokenState:
         half = len(self.in_blocks)
         if block < half:
-            return self._advance(self.in_blocks[block], state).push_skip("hidden")
+            return self._advance(self.in_blocks[block], block, state).push_skip("hidden")
         if block == half:
-            return self._advance(self.mid_block, state)
+            return self._advance(self.mid_block, block, state)
         skip, state = state.pop_skip()
-        return self._advance(self.out_blocks[block - half - 1], state, skip)
+        return self._advance(self.out_blocks[block - half - 1], block, state, skip)
 
-    def _advance(self, layer: nn.Module, state: TokenState, skip: Tensor | None = None) -> TokenState:
-        hidden, residual = layer(state.streams["hidden"], state.streams["residual"], skip)
+    def _advance(self, layer: nn.Module, block: int, state: TokenState, skip: Tensor | None = None) -> TokenState:
+        hidden, residual = layer(state.streams["hidden"], state.streams["residual"], state.drawn(block), skip)
         return state.with_streams(hidden=hidden, residual=residual)
 
     def head(self, state: TokenState) -> Tensor:
         residual = state.streams["residual"]
-        residual = residual + self.drop_path(state.streams["hidden"].to(residual.dtype))
+        last = state.streams["hidden"].to(residual.dtype)
+        residual = residual + self.drop_path(last, state.drawn(self.spec.depth))
         tokens = self.norm_f(residual)
         patches = self.final_layer(tokens, state.c)[:, state.num_prefix :]
         return unpatchify(patches, state.grid, self.spec.patch)

@@ -115,7 +115,14 @@ class Block(nn.Module):
         if block > spec.depth // 2:
             self.skip_linear = nn.Linear(2 * width, width)
 
-    def forward(self, x_BTD: Tensor, c_BD: Tensor, shift: Shift, skip_BTD: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x_BTD: Tensor,
+        c_BD: Tensor,
+        shift: Shift,
+        drawn_B: tuple[Tensor | None, Tensor | None],
+        skip_BTD: Tensor | None = None,
+    ) -> Tensor:
         # Join the long skip.
         if skip_BTD is not None:
             x_BTD = self.skip_linear(torch.cat([x_BTD, skip_BTD], dim=-1))
@@ -124,9 +131,9 @@ class Block(nn.Module):
         # Spatial mix, then channel mix.
         shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
         mixed = modulate(self.ln1(x_BTD), shift1, scale1)
-        x_BTD = x_BTD + self.drop_path(gate1.unsqueeze(1) * self.att(mixed, shift(mixed)))
+        x_BTD = x_BTD + self.drop_path(gate1.unsqueeze(1) * self.att(mixed, shift(mixed)), drawn_B[0])
         mixed = modulate(self.ln2(x_BTD), shift2, scale2)
-        return x_BTD + self.drop_path(gate2.unsqueeze(1) * self.ffn(mixed, shift(mixed)))
+        return x_BTD + self.drop_path(gate2.unsqueeze(1) * self.ffn(mixed, shift(mixed)), drawn_B[1])
 
 
 class DRWKV(Backbone):
@@ -144,6 +151,7 @@ class DRWKV(Backbone):
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden))
 
         # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
+        self.num_drops = 2 * spec.depth
         half = spec.depth // 2
         kernel = kernels.get("wkv", "torch")
         blocks = [Block(spec, block, kernel) for block in range(spec.depth)]
@@ -166,12 +174,13 @@ class DRWKV(Backbone):
         half = len(self.in_blocks)
         x = state.streams["x"]
         shift = self.shift(state)
+        drawn = state.drawn(2 * block), state.drawn(2 * block + 1)
         if block < half:
-            return state.with_streams(x=self.in_blocks[block](x, state.c, shift)).push_skip("x")
+            return state.with_streams(x=self.in_blocks[block](x, state.c, shift, drawn)).push_skip("x")
         if block == half:
-            return state.with_streams(x=self.mid_block(x, state.c, shift))
+            return state.with_streams(x=self.mid_block(x, state.c, shift, drawn))
         skip, state = state.pop_skip()
-        return state.with_streams(x=self.out_blocks[block - half - 1](x, state.c, shift, skip))
+        return state.with_streams(x=self.out_blocks[block - half - 1](x, state.c, shift, drawn, skip))
 
     def shift(self, state: TokenState) -> Shift:
         """Return the Q-shift for the tokens present."""

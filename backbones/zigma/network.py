@@ -76,9 +76,15 @@ class Block(nn.Module):
             self.msa = CrossAttention(width, kernels.get("attention", "sdpa") == "sdpa")
 
     def forward(
-        self, x: Tensor, residual: Tensor, c_BD: Tensor, order: Order | None, context_BMD: Tensor | None = None
+        self,
+        x: Tensor,
+        residual: Tensor,
+        c_BD: Tensor,
+        drawn_B: Tensor | None,
+        order: Order | None,
+        context_BMD: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        residual = residual + self.drop_path(x)
+        residual = residual + self.drop_path(x, drawn_B)
         x = self.norm(residual)
 
         # Mix along the path.
@@ -131,6 +137,7 @@ class ZigMa(Backbone):
         self.pos_embed = nn.Parameter(positions) if spec.learned_positions else None
 
         # Blocks.
+        self.num_drops = spec.depth + 1
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth)
         self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in rates)
 
@@ -161,7 +168,9 @@ class ZigMa(Backbone):
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
-        x, residual = self.blocks[block](state.streams["x"], state.streams["residual"], state.c, order, state.context)
+        x, residual = self.blocks[block](
+            state.streams["x"], state.streams["residual"], state.c, state.drawn(block), order, state.context
+        )
         return state.with_streams(x=x, residual=residual)
 
     def _order(self, path: int, state: TokenState) -> Order:
@@ -174,7 +183,8 @@ class ZigMa(Backbone):
         return state.cache[key]
 
     def head(self, state: TokenState) -> Tensor:
-        x = self.norm_f(state.streams["residual"] + self.drop_path(state.streams["x"]))
+        x = self.drop_path(state.streams["x"], state.drawn(self.spec.depth))
+        x = self.norm_f(state.streams["residual"] + x)
         return unpatchify(self.final_layer(x), state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:

@@ -38,7 +38,7 @@ def by_hand(model, x, t, y, routes, ids):
 
             skip = (skips.pop()[:, present],) if number > len(model.in_blocks) else ()
             stream = stream.clone()
-            stream[:, present] = block(stream[:, present], state.c, shift, *skip)
+            stream[:, present] = block(stream[:, present], state.c, shift, (None, None), *skip)
             if number < len(model.in_blocks):
                 skips.append(stream)
         outputs.append(model.finish(state.with_streams(x=stream)))
@@ -157,7 +157,7 @@ def test_initial_decays_and_mixes_are_the_released_ones():
 def test_drop_path_grows_with_depth_and_acts_in_training_alone():
     model = small(drop_path=0.5).eval()
     blocks = [*model.in_blocks, model.mid_block, *model.out_blocks]
-    assert [block.drop_path.drop_prob for block in blocks] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert [1 - block.drop_path.keep.item() for block in blocks] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
     assert torch.equal(model(*inputs()), model(*inputs()))
     model.train()
     torch.manual_seed(0)

@@ -208,7 +208,7 @@ def test_gates_begin_at_zero(sizes):
 
 def test_drop_path_grows_linearly_after_two_blocks_without_as_released():
     model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.3, "depth": 4})
-    assert [block.drop_path.drop_prob for block in model.blocks] == pytest.approx([0, 0, 0.1, 0.2])
+    assert [1 - block.drop_path.keep.item() for block in model.blocks] == pytest.approx([0, 0, 0.1, 0.2])
 
 
 def test_drop_path_is_active_in_training_only():
@@ -229,7 +229,7 @@ def test_drop_path_adds_the_last_blocks_output_to_the_residual_wholly_or_not_at_
     dropped = set()
     for block in range(1, 10):
         before, after = states[block - 1].streams, states[block].streams
-        kept = before["x"] / (1 - model.blocks[block].drop_path.drop_prob)
+        kept = before["x"] / model.blocks[block].drop_path.keep
         for sample in range(3):
             added = (after["residual"] - before["residual"])[sample]
             dropped.add(not added.any())

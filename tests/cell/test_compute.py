@@ -266,6 +266,17 @@ def test_micro_batches_add_up_to_the_batch(cell, micro_batch):
     assert error(found, exact) < 1e-5
 
 
+@pytest.mark.parametrize("method", [DENSE, NEIGHBOURS["layer_skip"]], ids=["dense", "layer_skip"])
+@pytest.mark.parametrize("family", ["DiS", "ZigMa", "DRWKV"])
+def test_drop_path_is_drawn_by_sample_whatever_the_micro_batch(family, method):
+    found = {}
+    for rate, micro_batch in ((0.5, None), (0.5, 3), (0.0, None)):
+        trainer = make_trainer(method, {**FAMILIES[family], "drop_path": rate}, micro_batch=micro_batch)
+        found[rate, micro_batch] = gradient(trainer)[1]
+    assert error(found[0.5, 3], found[0.5, None]) < 1e-5
+    assert error(found[0.0, None], found[0.5, None]) > 1e-3
+
+
 def test_micro_batches_are_the_samples_of_the_batch_in_order():
     batch = make_trainer().batch(2)
     parts = list(batch.split(3))

@@ -41,7 +41,7 @@ class CompiledBlocks:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Forward and backward passes in this context are compiled; drop path draws the same as without."""
+        """Forward and backward passes in this context are compiled; what a plug-in draws is the same as without."""
         import torch._dynamo.config as dynamo
         import torch._inductor.config as inductor
 

@@ -257,7 +257,7 @@ def _dense(batch: Batch) -> Batch:
 
 
 def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
-    """The loss with drop path drawn by the batch alone: the same with and without routing, and after a resume."""
+    """The loss; what a plug-in draws is seeded by the batch alone: the same with and without routing, and resumed."""
     trainer.seed_torch("gradient norms", batch.range.first)
     return trainer.loss(batch)
 

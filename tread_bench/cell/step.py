@@ -57,6 +57,8 @@ class Batch:
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """Return the same with every tensor changed."""
         masks = {key: change(ids) for key, ids in self.range.masks.items()}
+        drawn = self.range.drop_draws
+        changed = replace(self.range, masks=masks, drop_draws=None if drawn is None else change(drawn))
         return replace(
             self,
             x=change(self.x),
@@ -64,7 +66,7 @@ class Batch:
             pictures=None if self.pictures is None else change(self.pictures),
             t=change(self.t),
             noise=change(self.noise),
-            range=replace(self.range, masks=masks),
+            range=changed,
         )
 
 
@@ -153,9 +155,12 @@ class Trainer:
         noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
         t = self.objective.draw_times(seed, first, size)
 
-        # Which tokens bypass which route at this step.
+        # Which tokens bypass which route at this step, and what drop path draws.
         share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
         batch_range = self.network.method.with_masks(self.network.backbone, BatchRange(seed, first, size, share))
+        if drops := self.network.backbone.num_drops:
+            drawn = draws.uniform(seed, "drop path", first, size, (drops,))
+            batch_range = replace(batch_range, drop_draws=torch.from_numpy(drawn))
 
         batch = Batch(step, x, y, t, noise, batch_range, pictures)
         return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
@@ -209,8 +214,8 @@ class Trainer:
         """Make one optimiser step; return the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
 
-        # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it need not be saved.
-        self.seed_torch("torch", batch.step)
+        # Loss and gradients. What a plug-in draws from torch's own generator is seeded by the step: not to be saved.
+        self.seed_torch("torch", batch.range.first)
         loss = self.backward(batch.to(self.device))
 
         # The optimiser, at this step's learning rate.

@@ -55,6 +55,7 @@ class TokenState:
     cache: dict[str, Any] = field(default_factory=dict)
     residual: tuple[str, ...] = ()  # streams whose sum is the residual stream; empty: all
     conditioning: tuple[Tensor | None, ...] = ()  # (B, ...) each: further inputs of a `RoutedNetwork`'s blocks
+    drop_draws: Tensor | None = None  # (B, backbone.num_drops), uniform in [0, 1): for drop path; None: nothing drops
 
     @property
     def batch(self) -> int:
@@ -71,6 +72,10 @@ class TokenState:
     def device(self) -> torch.device:
         """Device of the tokens."""
         return next(iter(self.streams.values())).device
+
+    def drawn(self, drop: int) -> Tensor | None:
+        """Return each sample's draw (B,) for a drop path by its number; None where nothing drops."""
+        return None if self.drop_draws is None else self.drop_draws[:, drop]
 
     def stream(self) -> Tensor:
         """Return the residual stream (B, P + K, D), on which similarity is measured."""
@@ -268,6 +273,7 @@ class Backbone(nn.Module):
     family: Family
     spec: BackboneSpec
     head_modules: tuple[str, ...] = ()  # names of the modules that only `head` uses
+    num_drops = 0  # draws for drop path that a sample needs in a training step
     gradient_checkpointing = False  # True: the backward pass recomputes blocks, on the same tokens, to save memory
 
     @property
@@ -381,6 +387,8 @@ class Backbone(nn.Module):
         # Choose the tokens that each route keeps.
         resolved = self.family.resolve(self.spec, routes, selector)
         state = self.start(x, t, y)
+        if self.training and self.num_drops:
+            state = replace(state, drop_draws=torch.rand(state.batch, self.num_drops, device=x.device))
         if ids is None:
             ids = [self._draw(route, selector, state, generator) for route in resolved]
         else:

@@ -55,7 +55,7 @@ class Network(nn.Module):
                 states[block] = state
 
         # Run the blocks as the method does in training.
-        start = self.backbone.start(x, t, y)
+        start = replace(self.backbone.start(x, t, y), drop_draws=batch_range.drop_draws)
         prediction = self.method.train_forward(self.backbone, start, batch_range, keep if wanted else None)
         if not isinstance(prediction, Prediction):
             step, returned = f"{type(self.method).__name__}.train_forward", type(prediction).__name__

@@ -25,7 +25,7 @@ class BatchRange:
 
     `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
     deep path at any share, as released; without `path_drop` no sample does. `masks` holds ids (B, K) that were drawn
-    ahead, by stream and K.
+    ahead, by stream and K, `drop_draws` (B, backbone.num_drops) the samples' draws for drop path; None: nothing drops.
     """
 
     seed: int
@@ -34,6 +34,7 @@ class BatchRange:
     routing: float = 1.0
     path_drop: bool = True
     masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
+    drop_draws: Tensor | None = field(default=None, compare=False)
 
 
 class Method(nn.Module):

@@ -60,7 +60,9 @@ def _only(state: TokenState, chosen: Tensor) -> TokenState:
     c = None if state.c is None else state.c[chosen]
     context = None if state.context is None else state.context[chosen]
     conditioning = tuple(None if one is None else one[chosen] for one in state.conditioning)
-    return replace(state, streams=part, c=c, context=context, conditioning=conditioning, skips=(), cache={})
+    drawn = None if state.drop_draws is None else state.drop_draws[chosen]
+    alone = replace(state, streams=part, c=c, context=context, conditioning=conditioning, drop_draws=drawn)
+    return replace(alone, skips=(), cache={})
 
 
 def _put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
