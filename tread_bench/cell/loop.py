@@ -18,6 +18,7 @@ from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import DataFiles
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import DataFile, Evaluation
+from tread_bench.data.ranks import Ranks
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
 REPORT_EVERY_S = 1.0  # of progress, whether the next loss is due or not
@@ -102,7 +103,7 @@ def train(
             is_entry = history.step % every == 0
             is_read = is_entry or stops_here
             if is_read:
-                _note_loss(history, losses, entry_due=is_entry)
+                _note_loss(history, losses, trainer.ranks, entry_due=is_entry)
                 if trainer.scaler.collapsed:
                     raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
             if is_read or clock() - reported >= REPORT_EVERY_S:
@@ -112,7 +113,7 @@ def train(
                 continue
 
             # Evaluate and keep the weights where that is due, then copy them for a checkpoint, which is written beside
-            # the next steps; none of it counts as training.
+            # the next steps; none of it counts as training. The first rank writes, while the others wait.
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
             if history.step in evaluated_at or history.step == equal_time:
@@ -122,11 +123,13 @@ def train(
                     history.evaluations.append(evaluation)
                 if history.step == equal_time:
                     history.at_equal_time = evaluation
-            if keep is not None and history.step in kept_at:
+            if keep is not None and trainer.ranks.is_first and history.step in kept_at:
                 history.weights[str(history.step)] = keep(trainer, history.step)
             if files is not None:
                 history.files = files.verified()
-            checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
+            if trainer.ranks.is_first:
+                checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
+            trainer.ranks.wait()
             since = clock()
     return history
 
@@ -149,7 +152,7 @@ def train_on(trainer: Trainer, until: int, progress: Progress, clock: Callable[[
                 progress(batch.step + 1, None)
                 reported = clock()
     trainer.synchronize()
-    if trainer.scaler.collapsed or not math.isfinite(losses.item()):
+    if trainer.scaler.collapsed or not math.isfinite(trainer.ranks.total(losses).item()):
         raise DivergedError(f"the training diverged by iteration {until}, beyond the row's own length")
     return clock() - began
 
@@ -167,9 +170,9 @@ def _note_conditions(history: History, now: Conditions) -> None:
         history.conditions.append(now)
 
 
-def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
-    """Reading the losses synchronises the device, so they are read for many steps at once."""
-    for loss in losses:
+def _note_loss(history: History, losses: list[Tensor], ranks: Ranks, entry_due: bool) -> None:
+    """Reading the losses synchronises device and ranks, so they are read for many steps at once."""
+    for loss in ranks.total(torch.stack(losses)):
         history.partial_sum += loss.item()
     history.partial_count += len(losses)
     losses.clear()

@@ -11,7 +11,9 @@ from operator import itemgetter
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
 from tread_bench.cell.compiling import CompiledBlocks
@@ -21,6 +23,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
+from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.losses.auxiliary import Images
@@ -33,7 +36,9 @@ PLAIN = StepOptions()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of one step; `noise` is standard normal, `pictures` are the images beside latents."""
+    """Inputs of one step, or a rank's share of them; `noise` is standard normal, `pictures` are the images beside
+    latents.
+    """
 
     step: int
     x: Tensor
@@ -71,7 +76,11 @@ class Batch:
 
 
 class Trainer:
-    """Weights, their average and the optimiser of one cell; `options` change how a step computes, not what."""
+    """Weights, their average and the optimiser of one cell; `options` change how a step computes, not what.
+
+    With several `ranks`, each of which has a trainer, a step computes a rank's share of the samples and sums the
+    gradients: all ranks then have the same weights.
+    """
 
     def __init__(
         self,
@@ -82,6 +91,7 @@ class Trainer:
         data: DataSource,
         device: torch.device,
         options: StepOptions = PLAIN,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.cell = cell
         self.seed = seed
@@ -89,6 +99,7 @@ class Trainer:
         self.data = data
         self.device = device
         self.options = options
+        self.ranks = ranks
 
         # The weights, and their average in the same order.
         self.network = network.to(device)
@@ -112,6 +123,7 @@ class Trainer:
         self.scaler = LossScaler(device, enabled=options.autocast == "float16")
         blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
         self._compiled = blocks.active if blocks else nullcontext
+        self._loss = _summed(_Loss(self)) if ranks.size > 1 else _Loss(self)
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Return what the optimiser changes: the backbone's parameters, then the method's own."""
@@ -127,17 +139,20 @@ class Trainer:
             torch.cuda.synchronize(self.device)
 
     def batch(self, step: int) -> Batch:
-        """Return the inputs of `step`, on the device."""
-        return self.prepared(step).to(self.device)
+        """Return the inputs of `step`, those of all ranks, on the device."""
+        return self._draw(step, range(self.cell.training.batch)).to(self.device)
 
     def prepared(self, step: int) -> Batch:
-        """Return the inputs of `step` in host memory, which is pinned for CUDA; drawn by sample index, in any thread.
+        """Return this rank's inputs of `step` in host memory, which is pinned for CUDA, in any thread."""
+        return self._draw(step, self.ranks.share(self.cell.training.batch))
+
+    def _draw(self, step: int, samples: range) -> Batch:
+        """Draw the inputs of some samples of a step by their index, which is all that they depend on.
 
         They are the same for every cell of the seed; masks are drawn by route as well.
         """
-        size = self.cell.training.batch
-        seed = self.seed
-        first = step * size
+        seed, size = self.seed, len(samples)
+        first = step * self.cell.training.batch + samples.start
 
         # Images and labels, in an order drawn epoch by epoch.
         items = draws.permuted(seed, "order", first, size, len(self.data.train))
@@ -211,7 +226,10 @@ class Trainer:
         return Images(batch.x, noised, denoised, batch.pictures)
 
     def step(self, batch: Batch) -> Tensor:
-        """Make one optimiser step; return the loss (a scalar on the device, not synchronised) before it."""
+        """Make one optimiser step on this rank's share; return the loss before it, a scalar that is not synchronised.
+
+        The sum over the ranks is the loss of the whole batch.
+        """
         config = self.cell.training
 
         # Loss and gradients. What a plug-in draws from torch's own generator is seeded by the step: not to be saved.
@@ -229,14 +247,20 @@ class Trainer:
         return loss
 
     def backward(self, batch: Batch) -> Tensor:
-        """Gradients of the batch's loss, scaled, micro batch by micro batch; the loss itself, detached."""
-        total = torch.zeros((), device=self.device)
+        """Scaled gradients of the loss, by micro batches, summed over the ranks; return the loss as `step` does."""
+        losses: list[Tensor] = []
+        parts = list(batch.split(self.options.micro_batch or batch.range.count))
         with self._compiled():
-            for part in batch.split(self.options.micro_batch or batch.range.count):
-                loss = self.loss(part) * (part.range.count / batch.range.count)
-                self.scaler.backward(loss)
-                total += loss.detach()
-        return total
+            for part in parts:
+                with nullcontext() if part is parts[-1] else self._not_summed():
+                    loss = self._loss(part) * (part.range.count / self.cell.training.batch)
+                    self.scaler.backward(loss)
+                losses.append(loss.detach())
+        return torch.stack(losses).sum()
+
+    def _not_summed(self) -> AbstractContextManager[None]:
+        """Return the context of micro batches whose gradients stay with this rank until the last one's."""
+        return self._loss.no_sync() if isinstance(self._loss, DistributedDataParallel) else nullcontext()
 
     def tensors(self) -> dict[str, Tensor]:
         """A copy of everything that training changes, by name, in host memory: what a checkpoint holds."""
@@ -262,6 +286,33 @@ class Trainer:
         for name, parameter in self.average.named_parameters():
             parameter.copy_(tensors[f"average.{name}"])
         self.scaler.restore(tensors)
+
+
+class _Loss(nn.Module):
+    """A trainer's loss as a module's forward pass, whose end DDP must see."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        super().__init__()
+        self.network = trainer.network
+        self._of = trainer.loss
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self._of(batch)
+
+
+def _summed(loss: nn.Module) -> DistributedDataParallel:
+    """Return the same, with gradients summed over the ranks, where DDP by itself averages.
+
+    A method may leave parameters without a gradient in a step. DDP that looks for them also keeps its buckets, so that
+    a resumed training sums in the same order.
+    """
+    parallel = DistributedDataParallel(loss, find_unused_parameters=True)
+    parallel.register_comm_hook(None, lambda _, bucket: _sum(bucket.buffer()))
+    return parallel
+
+
+def _sum(gradients: Tensor) -> torch.futures.Future[Tensor]:
+    return dist.all_reduce(gradients, async_op=True).get_future().then(lambda future: future.value()[0])
 
 
 def weighted_mean(errors: Tensor, weight: Tensor | None) -> Tensor:

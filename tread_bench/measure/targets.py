@@ -48,7 +48,7 @@ class TargetFeatures:
     def __call__(self, images: Tensor, grid: tuple[int, int]) -> Tensor:
         self.network.to(images.device)
         with full_float32(images.device):
-            maps = self.network(images.float())
+            maps = self.network(images.to(next(self.network.parameters()).dtype))
             if maps.shape[2:] != grid:
                 maps = F.interpolate(maps, grid, mode="bilinear", antialias=True)
         return maps.flatten(2).transpose(1, 2)

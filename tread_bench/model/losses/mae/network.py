@@ -38,8 +38,8 @@ class Mae(Auxiliary):
         self.patch = patch
 
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
-        target = patches(images.noised.float(), self.patch)
-        estimate = patches(images.denoised.float(), self.patch)
+        target = patches(images.noised, self.patch)
+        estimate = patches(images.denoised.to(images.noised.dtype), self.patch)
         errors_BN = (estimate - normalised(target)).square().mean(2)
         loss = errors_BN.new_zeros(())
         for number, kept in prediction.kept.items():

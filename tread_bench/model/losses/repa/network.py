@@ -59,5 +59,5 @@ class Repa(Auxiliary):
         targets = self.targets(images.seen, state.grid)
         if state.ids is not None:
             targets = gather_tokens(targets, state.ids)
-        tokens = state.stream()[:, state.num_prefix :].float()
+        tokens = state.stream()[:, state.num_prefix :].to(next(self.projector.parameters()).dtype)
         return -self.weight * F.cosine_similarity(self.projector(tokens), targets, dim=2).mean()
