@@ -26,11 +26,12 @@ from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
+from tread_bench.measure.quality import generation
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import check_classes, check_sample_counts, evaluate_images
+from tread_bench.measure.quality.generation import check_classes, check_sample_counts, see
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
@@ -50,6 +51,11 @@ KEYS = {
 }
 CELL = {"backbone": "DiT-S/2", "training": {"iterations": 1}}
 PINNED = ["cff813b9b6a1", "ff2d3a540b8c"]  # fingerprints of the version before spatial features
+
+
+def evaluate_images(batches, extractor, reference, metrics, num_classes):
+    seen = (see(pixels, extractor, metrics) for pixels in batches)
+    return generation.evaluate_images(seen, extractor, reference, metrics, num_classes)
 
 
 class Pixels(Dataset[Tensor]):

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from pydantic import BaseModel, Field
@@ -45,7 +46,14 @@ class History(BaseModel):
 
 
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
-Progress = Callable[[int, float | None], None]  # (iterations done, mean loss)
+
+
+class Progress(Protocol):
+    """Called with the number of iterations done, the mean loss, and what comes next if that is not training."""
+
+    def __call__(self, done: int, loss: float | None, phase: str = "training") -> None: ...
+
+
 Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the weights that it wrote
 
 
@@ -54,7 +62,7 @@ def train(
     folder: Path,
     owner: Identity,
     evaluate: Evaluate,
-    progress: Progress = lambda done, loss: None,
+    progress: Progress = lambda done, loss, phase="": None,
     clock: Callable[[], float] = time.perf_counter,
     conditions: Conditions | None = None,
     keep: Keep | None = None,
@@ -106,8 +114,9 @@ def train(
                 _note_loss(history, losses, trainer.ranks, entry_due=is_entry)
                 if trainer.scaler.collapsed:
                     raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
+            loss = history.train_loss[-1][1] if history.train_loss else None
             if is_read or clock() - reported >= REPORT_EVERY_S:
-                progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
+                progress(history.step, loss)
                 reported = clock()
             if not stops_here:
                 continue
@@ -123,6 +132,7 @@ def train(
                     history.evaluations.append(evaluation)
                 if history.step == equal_time:
                     history.at_equal_time = evaluation
+            progress(history.step, loss, "saving")
             if keep is not None and trainer.ranks.is_first and history.step in kept_at:
                 history.weights[str(history.step)] = keep(trainer, history.step)
             if files is not None:
@@ -130,6 +140,7 @@ def train(
             if trainer.ranks.is_first:
                 checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
             trainer.ranks.wait()
+            progress(history.step, loss)
             since = clock()
     return history
 

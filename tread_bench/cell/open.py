@@ -24,6 +24,7 @@ from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import DataFile, Record
 from tread_bench.core.stored.redaction import this_host
 from tread_bench.data.open import open_data
+from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
@@ -39,6 +40,7 @@ class Job:
     folder: RunFolder
     request: CellRequest
     plan: RunPlan
+    ranks: Ranks = ALONE
 
     @classmethod
     def open(cls, root: Path, cell_id: str) -> Job:
@@ -63,9 +65,15 @@ class Job:
             )
         return here
 
+    def joined(self) -> Job:
+        """Return the same as one of the ranks that compute it; returns when all are there."""
+        return replace(self, ranks=Ranks.join(self.device))
+
     @property
     def conditions(self) -> Conditions:
-        return self.plan.conditions_of(self.request)
+        conditions = self.plan.conditions_of(self.request)
+        several = {"processes": self.ranks.size} if self.ranks.size > 1 else {}
+        return conditions.model_copy(update=several)
 
     @property
     def id(self) -> str:
@@ -125,11 +133,13 @@ class Job:
             self.data,
             self.device,
             step_options(self.plan.numerics),
+            self.ranks,
         )
 
     def initial_record(self) -> Record:
         """Return a record that says what was requested and under which conditions."""
-        return initial_record(self.request, self.plan)
+        record = initial_record(self.request, self.plan)
+        return record.model_copy(update={"conditions": self.conditions})
 
     def trained(self, source: WeightsRef) -> tuple[Cell, Network]:
         """Return the cell that `source` (of cell.json) names, and its evaluated network with its kept weights,

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tread_bench.cell.launch import RankError, launch
 from tread_bench.cell.loop import DivergedError, History, train, train_on
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
@@ -22,6 +23,7 @@ from tread_bench.cell.weights import save_weights
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
@@ -32,31 +34,40 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.model.network import Network
+from tread_bench.runner.executors.tasks import LostError
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)
 GRADIENT_BATCHES = 4
 
 
-def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
+def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record:
     """Train and evaluate, or evaluate what another cell trained, and write the cell's outcome, which may be a failure
     with its reason.
+
+    Raises:
+        LostError: one of several processes was ended from outside.
     """
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
         finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
         if finished:
             return finished
-        return _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
+        return _attempt(job, cell_id, processes, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
 
 
-def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
+def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
     lost = job.folder.attempts(cell_id)
     try:
         for left in temporaries(job.folder.cell(cell_id)):
             left.unlink()
         job.folder.begin_attempt(cell_id)
-        outcome = _work(job.cell)(job, tell)
+        processes = 1 if job.cell.is_timed_only else processes
+        outcome = in_ranks("tread_bench.cell.run:work", job.folder.root, cell_id, processes, tell)
+    except LostError:
+        raise
+    except RankError as error:  # whose log has the traceback
+        outcome = job.initial_record().model_copy(update={"reason": str(error)})
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         if is_of_disk(error):  # which is the run's
             raise
@@ -67,10 +78,26 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
     return outcome
 
 
-def _work(cell: Cell) -> Callable[[Job, Tell], Record]:
-    if cell.trains:
-        return _train_and_evaluate
-    return _count_costs if cell.is_timed_only else _evaluate_other_weights
+def in_ranks(function: str, root: Path, cell_id: str, processes: int, tell: Tell = lambda *news: None) -> Any:
+    """Return what `function` ("module:name") of a cell's `Job` and `tell` returns: in this process, or in the first of
+    several ranks. Raises what `launch` raises.
+    """
+    if processes > 1:
+        return launch("tread_bench.cell.run:in_rank", (function, root, cell_id), processes, tell)
+    computed: Callable[[Job, Tell], Any] = named(function)
+    return computed(Job.open(root, cell_id).here(), tell)
+
+
+def in_rank(function: str, root: Path, cell_id: str, tell: Tell) -> Any:
+    """As `in_ranks`, in one of the ranks."""
+    return named(function)(Job.open(root, cell_id).here().joined(), tell)
+
+
+def work(job: Job, tell: Tell) -> Record:
+    """Compute a cell; of several ranks, the first one returns the whole record."""
+    if job.cell.trains:
+        return _train_and_evaluate(job, tell)
+    return _count_costs(job, tell) if job.cell.is_timed_only else _evaluate_other_weights(job, tell)
 
 
 def _count_costs(job: Job, tell: Tell) -> Record:
@@ -84,18 +111,22 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     folder = job.folder.cell(job.id)
-    evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
+    evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device, ranks=job.ranks)
     evaluator.check()
 
     # Train, measure the inside of the network, and train on to equal time where that comes later.
     history = _train(job, trainer, evaluator, tell)
-    inside = _figures_inside(job, trainer)
+    tell("measuring", job.cell.training.iterations, job.cell.training.iterations, None)
+    inside = _figures_inside(job, trainer) if job.ranks.is_first else {}
+    job.ranks.wait()
     final = weights_sha256(trainer.network.backbone)
     skipped = trainer.scaler.skipped_steps
     at_equal_time, reason = _train_on(job, trainer, evaluator, history, tell)
 
     # The record.
     record = job.initial_record()
+    if not job.ranks.is_first:
+        return record
     earlier = history.conditions[:-1]
     return record.model_copy(
         update={
@@ -132,8 +163,8 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
     def keep(trainer: Trainer, iteration: int) -> str:
         return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
 
-    def progress(done: int, loss: float | None) -> None:
-        tell("training", done, iterations, loss)
+    def progress(done: int, loss: float | None, phase: str = "training") -> None:
+        tell(phase, done, iterations, loss)
 
     return train(
         trainer,
@@ -156,8 +187,8 @@ def _train_on(
     if until is None or until <= iterations:
         return history.at_equal_time, ""
 
-    def progress(done: int, loss: float | None) -> None:
-        tell("training", done, until, loss)
+    def progress(done: int, loss: float | None, phase: str = "training") -> None:
+        tell(phase, done, until, loss)
 
     try:
         seconds = train_on(trainer, until, progress)
@@ -215,9 +246,11 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
 
     # Evaluate them.
     objective = build_objective(cell.objective)
-    evaluator = Evaluator(cell, job.data, objective, job.folder.cell(job.id), guide, job.device)
+    evaluator = Evaluator(cell, job.data, objective, job.folder.cell(job.id), guide, job.device, job.ranks)
     evaluator.check()
     evaluation = evaluator(network, sources["network"].iteration, 0.0, job.seed, progress)
+    if not job.ranks.is_first:
+        return job.initial_record()
     gap = routed_gap(network, objective, job.data.held_out, cell.metrics) if cell.metrics.routed_rates else None
 
     # The record.

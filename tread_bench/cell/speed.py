@@ -1,4 +1,4 @@
-"""Speed and memory of training steps, measured alone, in a process that does nothing else."""
+"""Speed and memory of training steps, measured alone, in processes that do nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
-from tread_bench.cell.run import dense_twin, unscheduled
+from tread_bench.cell.run import dense_twin, in_ranks, unscheduled
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
@@ -35,6 +35,7 @@ from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
+from tread_bench.runner.heartbeat import Tell
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
 PROFILED_STEPS = 3  # at most
@@ -49,23 +50,33 @@ class Steps:
         self.done = 0
 
     def __call__(self) -> Callable[[], object]:
-        batch = self.trainer.batch(self.done)
+        batch = self.trainer.prepared(self.done).to(self.trainer.device)
         self.done += 1
         return partial(self.trainer.step, batch)
 
 
-def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
+def measure_speed(root: Path, cell_id: str, processes: int) -> MeasuredSpeed:
     """Routed training steps of a cell beside those of its dense twin; a dense cell is its own twin, as a control."""
-    job = Job.open(root, cell_id).here()
+    measured: MeasuredSpeed = in_ranks("tread_bench.cell.speed:time_cell", root, cell_id, processes)
+    return measured
+
+
+def measure_memory(root: Path, cell_id: str, processes: int) -> MeasuredMemory:
+    """Peak memory of a cell's training steps; of the dense steps where its schedule has some."""
+    measured: MeasuredMemory = in_ranks("tread_bench.cell.speed:fill_memory", root, cell_id, processes)
+    return measured
+
+
+def time_cell(job: Job, tell: Tell) -> MeasuredSpeed:
+    """As `measure_speed`, in one of the ranks; the first one's clock counts."""
     dense = job.trainer(dense_twin(job.cell))
     routed = job.trainer(unscheduled(job.cell))
     timing = time_pair(dense, routed, job.plan.timing)
     return MeasuredSpeed(timing=timing, conditions=job.conditions)
 
 
-def measure_memory(root: Path, cell_id: str) -> MeasuredMemory:
-    """Peak memory of a cell's training steps; of the dense steps where its schedule has some."""
-    job = Job.open(root, cell_id).here()
+def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
+    """As `measure_memory`, in one of the ranks; the first one's memory counts."""
     trainer = job.trainer()
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end: as at the end
     with trainer.batches(count(first)) as batches:
@@ -128,7 +139,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     after = read_gpu()
 
     # Where a step's time goes.
-    steps = profiled_steps(timing.pairs, median(times.reference_ms))
+    steps = routed.ranks.told(profiled_steps(timing.pairs, median(times.reference_ms)))
     parts = step_parts(routed_steps, routed.device, steps)
     dense_parts = step_parts(dense_steps, dense.device, steps)
 

@@ -27,12 +27,14 @@ def generate(
     batch: int,
     weak: Network | None = None,
     labels: Sequence[int] | None = None,
+    turn: tuple[int, int] = (0, 1),
 ) -> Iterator[Tensor]:
     """Yield batches of images (B, C, H, W), float32. A sample's noise, label and masks depend only on its index.
 
     Args:
         weak: the network of guidance's weak branch, if that has weights of its own.
         labels: labels to use in rotation; None: all classes.
+        turn: (k, n) yields the k-th of every n batches alone.
 
     The network computes in float32. The integrated state is held in float64, as in EDM's code: with many short steps,
     rounding errors of the state would add up, and for images the cost is negligible next to the network's.
@@ -44,7 +46,7 @@ def generate(
     if labels is None:
         labels = range(spec.num_classes)
 
-    for first in range(0, num_samples, batch):
+    for first in range(turn[0] * batch, num_samples, turn[1] * batch):
         # Noise and labels of this batch.
         count = min(batch, num_samples - first)
         noise = torch.from_numpy(draws.normal(seed, "sampling noise", first, count, shape)).to(device)

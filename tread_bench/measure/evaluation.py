@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,11 +18,13 @@ from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import Evaluation
+from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
@@ -30,7 +32,14 @@ from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, choose_extractor, device_effect
 from tread_bench.measure.quality.fingerprint import protocol
-from tread_bench.measure.quality.generation import check_classes, check_sample_counts, evaluate_images
+from tread_bench.measure.quality.generation import (
+    Seen,
+    check_classes,
+    check_sample_counts,
+    evaluate_images,
+    reads,
+    see,
+)
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
@@ -52,7 +61,10 @@ class Guide:
 
 @dataclass(eq=False)
 class Evaluator:
-    """Evaluates models of one cell; decoder, feature network (on `device`) and reference are read when first needed."""
+    """Evaluates models of one cell; decoder, feature network (on `device`) and reference are read when first needed.
+
+    Several `ranks` generate and see the batches of images in turn; the first one measures everything else.
+    """
 
     cell: Cell
     data: DataSource
@@ -60,6 +72,7 @@ class Evaluator:
     folder: Path
     guide: Guide | None = None
     device: torch.device | str = "cpu"
+    ranks: Ranks = ALONE
 
     @cached_property
     def extractor(self) -> Extractor:
@@ -113,15 +126,24 @@ class Evaluator:
         seed: int,
         progress: Callable[[], None] = lambda: None,
     ) -> Evaluation:
-        """Figures of `network`, its samples from the seed's noise; `progress` is called with each batch of them.
+        """Figures of `network`, on all ranks, its samples from the seed's noise; `progress` is called with each batch.
 
         Raises:
             FloatingPointError: a figure is NaN or infinite.
         """
+        network.eval()
+        if self.ranks.is_first:
+            return self.ranks.told(self._evaluation(network, iteration, train_seconds, seed, progress))
+        if self.cell.metrics.generate:
+            list(self._samples(network, seed, progress))
+        return cast(Evaluation, self.ranks.told(None))
+
+    def _evaluation(
+        self, network: Network, iteration: int, train_seconds: float, seed: int, progress: Callable[[], None]
+    ) -> Evaluation:
         # The dense validation loss, and figures of generated images.
         began = time.perf_counter()
         metrics = self.cell.metrics
-        network.eval()
         per_time = validation_losses(
             network, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
         )
@@ -147,18 +169,13 @@ class Evaluator:
     def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
         """Figures of generated images, their protocol, and the path of their grid."""
         metrics = self.cell.metrics
-        weak = self.guide.network if self.guide else None
         first: list[Tensor] = []  # batches for the grid
 
-        def images() -> Iterator[Tensor]:
-            for batch in generate(
-                network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak
-            ):
-                progress()
-                pixels = to_pixels(batch, self.decoder, metrics.pixels)
+        def images() -> Iterator[Seen]:
+            for seen in self._samples(network, seed, progress):
                 if sum(map(len, first)) < SAMPLES_KEPT:
-                    first.append(pixels)
-                yield pixels
+                    first.append(seen.pixels)
+                yield seen
 
         # Figures are computed while images come in.
         figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, self.data.num_classes)
@@ -171,6 +188,27 @@ class Evaluator:
         grid = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
         real = {f"real_{key}": value for key, value in self._real_samples.items()}
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
+
+    def _samples(self, network: Network, seed: int, progress: Callable[[], None]) -> Iterator[Seen]:
+        """Generated images with their features, batch by batch, on the first rank; on the others, none."""
+        metrics, ranks = self.cell.metrics, self.ranks
+        weak = self.guide.network if self.guide else None
+        turn = ranks.rank, ranks.size
+        batches = generate(
+            *(network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak), turn=turn
+        )
+
+        def own() -> Iterator[Seen]:
+            for number, batch in enumerate(batches):
+                progress()
+                pixels = to_pixels(batch, self.decoder, metrics.pixels)
+                seen = see(pixels, self.extractor, self.metrics)
+                # Other ranks send only the images that somebody reads.
+                is_shown = (number * ranks.size + ranks.rank) * metrics.batch < SAMPLES_KEPT
+                is_read = ranks.is_first or is_shown or reads(Needs.IMAGES, self.metrics)
+                yield seen if is_read else seen._replace(pixels=pixels[:0])
+
+        return ranks.in_turn(own(), math.ceil(metrics.num_samples / metrics.batch))
 
     @cached_property
     def _real_samples(self) -> dict[str, str]:

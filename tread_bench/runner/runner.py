@@ -94,7 +94,9 @@ def run(
                 files = data_files(plan, untrained, folder, options.begins_again)
                 choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
                 gpus = _gpus(plan, choices.numerics.device == "cuda")
-                site = replace(site, executor=site.executor.sized(choices.numerics), gpus=gpus)
+                site = replace(
+                    site, executor=site.executor.sized(choices.numerics, site.limits.processes_per_cell), gpus=gpus
+                )
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:
@@ -131,7 +133,7 @@ def _site(plan: Plan, folder: RunFolder, options: Options, device: str) -> Site:
 
 
 def _gpus(plan: Plan, uses_gpus: bool) -> int:
-    """How many GPUs the process of a cell sees."""
+    """How many GPUs each process of a cell sees."""
     return plan.suite.limits.gpus_per_cell if uses_gpus else 0
 
 
@@ -288,7 +290,7 @@ def _phase(cells: Sequence[PlannedCell]) -> str:
 
 def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:
     function = "tread_bench.cell.run:run_cell"
-    return [site.task(c, function, (folder.root, c), folder.cell(c) / "log", reports=True) for c in cell_ids]
+    return [site.task_of_ranks(c, function, folder.root, c, folder.cell(c) / "log", reports=True) for c in cell_ids]
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:

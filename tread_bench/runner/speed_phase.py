@@ -112,7 +112,8 @@ def _time_row(
 
 def _tasks(key: str, cell_id: str, folder: RunFolder, site: Site) -> list[Task]:
     functions = ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory")
-    return [site.task(key, function, (folder.root, cell_id), folder.cell(cell_id) / "log") for function in functions]
+    log = folder.cell(cell_id) / "log"
+    return [site.task_of_ranks(key, function, folder.root, cell_id, log, reports=False) for function in functions]
 
 
 def _completed(outcome: Record, timing: RowTiming | _Failure | None) -> Record:

@@ -45,6 +45,9 @@ def run(
         Executor, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = "local",
     workers: Annotated[int | None, number("--workers", "cells trained at a time")] = None,
+    processes: Annotated[
+        int | None, number("--processes", "processes that train one cell together (limits.processes_per_cell)")
+    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -105,5 +108,6 @@ def run(
         accept_other_numerics=accept_other_numerics,
     )
     with resumable():
-        status = run_suite(suite, with_seeds(overrides, seeds), out, smoke, options, as_json, data_root)
+        chosen = [f"limits.processes_per_cell={processes}"] if processes is not None else []
+        status = run_suite(suite, [*with_seeds(overrides, seeds), *chosen], out, smoke, options, as_json, data_root)
     raise typer.Exit(status)

@@ -69,7 +69,10 @@ class Limits(Model):
     retries: Int = Field(
         2, ge=0, description="how often a cell is resumed from its checkpoint after its process was killed"
     )
-    gpus_per_cell: Int = Field(1, ge=1, description="GPUs that the process of one cell sees, with --device cuda")
+    processes_per_cell: Int = Field(
+        1, ge=1, description="processes that train one cell together, each on its own share of every batch"
+    )
+    gpus_per_cell: Int = Field(1, ge=1, description="GPUs that each process of a cell sees, with --device cuda")
     cell_minutes: Float | None = Field(
         None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
     )

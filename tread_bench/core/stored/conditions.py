@@ -25,8 +25,9 @@ from tread_bench.core.describe.metrics import known_figures
 # fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and
 # scikit-learn's digits do not change figures.
 _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
-# A measurement, the number of cells that run at a time, and the number of data workers, which leaves draws the same.
-_CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
+# A measurement, the number of cells that run at a time, and the numbers of data workers and of processes, which leave
+# draws the same: several processes change the last digits of sums.
+_CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers", "processes")
 
 # OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
 # last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
@@ -82,6 +83,7 @@ class Conditions(Numerics):
 
     versions: dict[str, str] = Field(default_factory=dict)
     plugins: PluginCode = Field(default_factory=dict)
+    processes: Annotated[PositiveInt, Field(exclude_if=lambda count: count == 1)] = 1  # that train a cell together
     begun_under: list[Conditions] = Field(default_factory=list)  # in a record: the conditions of its first steps
     timed_under: Conditions | None = None  # in a record: the conditions of its timing, if different
 

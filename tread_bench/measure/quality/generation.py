@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_fe
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
-    from tread_bench.measure.quality.features import Extractor
+    from tread_bench.measure.quality.features import Extractor, Features
     from tread_bench.measure.quality.reference import Reference
 
 
@@ -51,14 +51,32 @@ def _labels(count: int, num_classes: int) -> Tensor | None:
     return torch.arange(count) % num_classes if num_classes else None
 
 
+class Seen(NamedTuple):
+    """A batch of images, uint8 (B, C, H, W), or as many of them as are read, with the features of all."""
+
+    pixels: Tensor
+    features: Features
+
+
+def reads(need: Needs, metrics: Iterable[OpenMetric]) -> bool:
+    """Return whether a metric reads this of the generated images."""
+    return any(need in metric.family.needs for metric in metrics)
+
+
+def see(pixels: Tensor, extractor: Extractor, metrics: Sequence[OpenMetric]) -> Seen:
+    """Return images with the features that the metrics read."""
+    spatial = reads(Needs.SPATIAL, metrics) and extractor.spatial_dims is not None
+    return Seen(pixels, extractor.features(pixels, spatial))
+
+
 def evaluate_images(
-    batches: Iterable[Tensor],
+    batches: Iterable[Seen],
     extractor: Extractor,
     reference: Reference,
     metrics: Sequence[OpenMetric],
     num_classes: int,
 ) -> dict[str, Any]:
-    """Return the figures of generated images, uint8 (B, C, H, W), batch by batch, and `num_samples`, their number.
+    """Return the figures of generated images, batch by batch, and `num_samples`, their number.
 
     Image i was generated for class i mod `num_classes`; 0: without labels.
 
@@ -66,19 +84,17 @@ def evaluate_images(
         FloatingPointError: features that are not finite.
     """
     # Features of all images, and the images themselves where a metric reads them.
-    needs = frozenset[Needs]().union(*(metric.family.needs for metric in metrics))
     statistics = FeatureStatistics(extractor.dims)
     spatial = None
-    if Needs.SPATIAL in needs and extractor.spatial_dims is not None:
+    if reads(Needs.SPATIAL, metrics) and extractor.spatial_dims is not None:
         spatial = FeatureStatistics(extractor.spatial_dims)
     kept: list[Tensor] = []
-    for pixels in batches:
-        features = extractor.features(pixels, spatial=spatial is not None)
+    for pixels, features in batches:
         statistics.add(features.pooled, features.logits)
         if spatial is not None:
             assert features.spatial is not None
             spatial.add(features.spatial, kept=slice(0))
-        if Needs.IMAGES in needs:
+        if reads(Needs.IMAGES, metrics):
             kept.append(pixels)
 
     # What each metric makes of them.

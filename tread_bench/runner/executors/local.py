@@ -79,10 +79,10 @@ class Local:
     def may_have_gpus(self) -> bool:
         return True  # a task that looks sees all there are
 
-    def sized(self, numerics: RunNumerics) -> Local:
+    def sized(self, numerics: RunNumerics, processes: int) -> Local:
         slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
         gpus = (len(slices) or numerics.device_count) if numerics.device == "cuda" else 0
-        return Local(self.workers or (gpus or _cpus() // numerics.threads) or 1, gpus)
+        return Local(self.workers or (gpus or _cpus() // (processes * numerics.threads)) or 1, gpus)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         if self.gpus is None:
@@ -141,7 +141,9 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
     """Raises UserError where a task requests more GPUs than there are; it would wait forever."""
     most = max((task.gpus for task in tasks), default=0)
     if most > there:
-        problem = f"limits.gpus_per_cell: a cell requests {most} GPUs and this machine has {there}"
+        problem = (
+            f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell) and this machine has {there}"
+        )
         raise UserError(f"{problem}; request fewer")
 
 
@@ -150,7 +152,7 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     _make_temporary_folder()
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
-        process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
+        process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=task.processes == 1)
         try:
             _start_server()
             process.start()
@@ -293,7 +295,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     os.environ["TMPDIR"] = tempfile.tempdir = multiprocessing.util.get_temp_dir()  # the runner's
     if gpus:
-        # torch is imported, but reads this when it first asks for a device
+        # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
     def send(news: TaskProgress | Ended) -> None:

@@ -27,7 +27,7 @@ class Ray:
     def may_have_gpus(self) -> bool:
         return any(node["Resources"].get("GPU", 0) for node in _connected().nodes() if node["Alive"])
 
-    def sized(self, numerics: RunNumerics) -> Ray:
+    def sized(self, numerics: RunNumerics, processes: int) -> Ray:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
@@ -41,8 +41,9 @@ def _check_room(tasks: Sequence[Task], nodes: Sequence[Mapping[str, float]]) -> 
     for cpus, gpus in {(task.cpus, task.gpus) for task in tasks}:
         if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
             raise UserError(
-                f"--executor ray: a cell requests {cpus} CPUs (compute.threads) and {gpus} GPUs "
-                "(limits.gpus_per_cell), and no node of the cluster has both: request less, or add such a node"
+                f"--executor ray: a cell requests {cpus} CPUs and {gpus} GPUs (limits.processes_per_cell x "
+                "compute.threads or gpus_per_cell), and no node of the cluster has both: request less, or add such a "
+                "node"
             )
 
 

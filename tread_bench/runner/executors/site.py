@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,15 @@ class Site:
     cpus: int
     gpus: int
 
-    def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path, reports: bool = False) -> Task:
-        return Task(key, function, arguments, log, reports, self.limits.limit_s, self.cpus, self.gpus)
+    def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path) -> Task:
+        """Return a task of one process."""
+        return Task(key, function, arguments, log, limit_s=self.limits.limit_s, cpus=self.cpus, gpus=self.gpus)
+
+    def task_of_ranks(self, key: str, function: str, root: Path, cell_id: str, log: Path, reports: bool) -> Task:
+        """Return a task that calls the function with the run folder, a cell's id and the number of its processes."""
+        ranks = self.limits.processes_per_cell
+        task = self.task(key, function, (root, cell_id, ranks), log)
+        return replace(task, reports=reports, processes=ranks, cpus=ranks * self.cpus, gpus=ranks * self.gpus)
 
     def end_of(self, task: Task) -> Ended:
         """Return the end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be

@@ -42,7 +42,7 @@ class Slurm:
         _submitit(self.cluster)  # or say what is missing
         return self.cluster == "slurm" and any("gpu" in resources for resources in _of_partition("%G"))
 
-    def sized(self, numerics: RunNumerics) -> Slurm:
+    def sized(self, numerics: RunNumerics, processes: int) -> Slurm:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:

@@ -18,13 +18,18 @@ from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.redaction import this_host
 
 
+class LostError(RuntimeError):
+    """A task was ended from outside, so that a retry may well succeed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`: a cell does, whose key
     is its id and whose first argument is the run folder.
 
-    A task that is not done after `limit_s` seconds is ended and has failed. Its process may use `cpus` threads and sees
-    `gpus` GPUs. Paths among the arguments are absolute: it may run on another machine that shares them.
+    A task that is not done after `limit_s` seconds is ended and has failed. Its `processes`, of which it starts all but
+    a single one itself, may use `cpus` threads and see `gpus` GPUs in all. Paths among the arguments are absolute: it
+    may run on another machine that shares them.
     """
 
     key: str
@@ -33,6 +38,7 @@ class Task:
     log: Path
     reports: bool = False
     limit_s: float | None = None
+    processes: int = 1
     cpus: int = 1
     gpus: int = 0
 
@@ -96,8 +102,12 @@ class Executor(Protocol):
         """
         ...
 
-    def sized(self, numerics: RunNumerics) -> Executor:
-        """Return the same for a run with these numerical choices, which say how many threads and GPUs there are."""
+    def sized(self, numerics: RunNumerics, processes: int) -> Executor:
+        """Return the same for a run whose cells have so many processes each.
+
+        Args:
+            numerics: say how many threads a process has, and how many GPUs there are.
+        """
         ...
 
 
@@ -121,6 +131,8 @@ def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
         return Ended(task.key, function(*task.arguments, *extra))
     except UserError as error:
         return Ended(task.key, failure=str(error))
+    except LostError as error:
+        return Ended(task.key, failure=str(error), lost=True)
     except Exception as error:
         if is_of_disk(error):
             return Ended(task.key, disk=error)
