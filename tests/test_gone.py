@@ -89,7 +89,7 @@ class Moving:
     def __init__(self, root: Path, to: Path | None) -> None:
         self.root, self.to, self.ends = root, to, 0
 
-    def sized(self, numerics):
+    def sized(self, numerics, processes):
         return self
 
     def __call__(self, tasks):

@@ -219,9 +219,14 @@ def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(t
             return torch.tensor(float(batch.step))
 
         trainer.step = step
-        told_of = (tmp_path / str(seconds), OWNER, no_figures, lambda done, loss, told=told: told.append(done))
+
+        def progress(done, loss, phase="training", told=told):
+            told.append((phase, done))
+
+        told_of = (tmp_path / str(seconds), OWNER, no_figures, progress)
         histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
-        news.append(told)
+        assert told[-3:] == [("training", 1000), ("saving", 1000), ("training", 1000)]
+        news.append([done for _, done in told[:-2]])
     assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200
     assert news[0] == list(range(5, 1001, 5))
     assert news[1] == sorted({*range(5, 1001, 5), *(k for k in range(1, 1001) if k % 5 in (2, 4))})

@@ -36,7 +36,7 @@ class Executor:
     def __init__(self, end, is_shared: bool = True) -> None:
         self.end, self.is_shared = end, is_shared
 
-    def sized(self, numerics):
+    def sized(self, numerics, processes):
         return self
 
     def may_have_gpus(self):

@@ -273,7 +273,7 @@ def broken_off(tmp_path):
     plan, folder = planned(tmp_path, SMALL), new_folder(tmp_path / "run")
     write_plan(plan, plan.cells, SMALL, folder, resolve_choices(Compute(), "cpu"))
     cell = plan.rows["dense"][0]
-    outcome = run_cell(folder.root, cell.id, quiet)
+    outcome = run_cell(folder.root, cell.id, 1, quiet)
     assert outcome.status == "done", outcome.reason
     for suffix in (".safetensors", ".sha256"):
         (folder.cell(cell.id) / "checkpoints" / f"step-000000004{suffix}").unlink()
@@ -294,12 +294,12 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
     shutil.copy2(tmp_path / "train.st", tmp_path / "kept")
     flip(tmp_path / "train.st", 2 * ENDS_BYTES)
     checkpoints = sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*"))
-    refused = run_cell(folder.root, cell.id, quiet)
+    refused = run_cell(folder.root, cell.id, 1, quiet)
     assert refused.status == "failed" and "train.st has changed since its last checkpoint" in refused.reason
     assert sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*")) == checkpoints
     shutil.copy(tmp_path / "kept", tmp_path / "train.st")  # with another time
     (folder.cell(cell.id) / "outcome.json").unlink()
-    resumed = run_cell(folder.root, cell.id, quiet)
+    resumed = run_cell(folder.root, cell.id, 1, quiet)
     assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)
     assert resumed.data_files == outcome.data_files
 
@@ -320,6 +320,6 @@ def test_what_is_judged_on_other_data_than_it_was_trained_with_is_refused(broken
     plan, folder, cell, _ = broken_off
     shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
     flip(tmp_path / "held_out.st", 2 * ENDS_BYTES)
-    record = run_cell(folder.root, plan.rows["again"][0].id, quiet)
+    record = run_cell(folder.root, plan.rows["again"][0].id, 1, quiet)
     assert record.status == "failed"
     assert f"held_out.st has changed since cell {cell.id}, whose weights this one reads, was trained" in record.reason

@@ -56,7 +56,7 @@ def trained(suite, tmp_path_factory):
     plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("identity") / "run")
     write_plan(plan, plan.cells, SUITE, folder, resolve_choices(Compute(), "cpu"))
     for cell in plan.cells:
-        outcome = run_cell(folder.root, cell.id, quiet)
+        outcome = run_cell(folder.root, cell.id, 1, quiet)
         assert outcome.status == "done", outcome.reason
         folder.write_record(outcome)
     return folder
@@ -77,7 +77,7 @@ def resumed(folder, cell_id):
     """The outcome of a cell that is taken up again from its checkpoints."""
     for name in ("record.json", "outcome.json"):
         (folder.cell(cell_id) / name).unlink(missing_ok=True)
-    return run_cell(folder.root, cell_id, quiet)
+    return run_cell(folder.root, cell_id, 1, quiet)
 
 
 def weights_read(folder, cell_id):

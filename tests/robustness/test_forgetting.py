@@ -46,7 +46,7 @@ class Machine:
     def __init__(self, refusal: str = "", error: str = "", **numerics: object) -> None:
         self.refusal, self.error, self.numerics = refusal, error, NUMERICS | numerics
 
-    def sized(self, numerics):
+    def sized(self, numerics, processes):
         return self
 
     def __call__(self, tasks):

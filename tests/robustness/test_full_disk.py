@@ -114,7 +114,7 @@ def assert_nothing_torn(root: Path):
 def resumed(root, cell_id):
     """The cell after another attempt on a repaired disk; what it has trained is kept."""
     folder = RunFolder(root)
-    run_cell(root, cell_id, quiet)
+    run_cell(root, cell_id, 1, quiet)
     assert not temporaries(root)
     return ending(folder, cell_id, "outcome.json")
 
@@ -132,7 +132,7 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tm
     start = time.perf_counter()
     whole = copied(begun, tmp_path / "whole")
     with failing(Disk(whole)) as disk:
-        run_cell(whole, cell_id, quiet)
+        run_cell(whole, cell_id, 1, quiet)
     expected, writes = ending(RunFolder(whole), cell_id, "outcome.json"), len(disk.done)
     assert 20 < writes <= MOST_WRITES, disk.done
     assert sum(NOTE in operation for operation in disk.done) >= 9  # three notes of three operations
@@ -143,7 +143,7 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tm
             root = copied(begun, tmp_path / "run")
             with failing(Disk(root, n, error)) as disk:
                 try:
-                    run_cell(root, cell_id, quiet)
+                    run_cell(root, cell_id, 1, quiet)
                     was_told = False
                 except OSError:
                     was_told = True
@@ -169,7 +169,7 @@ def test_a_limit_of_file_size_ends_a_run_which_resumes_without_it(tmp_path):
 def test_a_runner_survives_a_failure_of_the_disk_at_every_write(begun, plan, cell_id, tmp_path):
     start = time.perf_counter()
     trained = copied(begun, tmp_path / "trained")
-    run_cell(trained, cell_id, quiet)
+    run_cell(trained, cell_id, 1, quiet)
     (trained / "plan.json").unlink()
 
     def go(root):

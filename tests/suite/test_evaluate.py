@@ -74,7 +74,7 @@ def folder(plan, tmp_path_factory):
     folder = new_folder(tmp_path_factory.mktemp("evaluate") / "run")
     write_plan(plan, plan.cells, SUITE, folder, resolve_choices(Compute(), "cpu"))
     for cell in sorted(plan.cells, key=lambda cell: bool(cell.sources)):
-        run_cell(folder.root, cell.id, quiet)
+        run_cell(folder.root, cell.id, 1, quiet)
     return folder
 
 
@@ -197,7 +197,7 @@ def copied(folder, tmp_path):
 
 def judged_again(folder, cell_id):
     (folder.cell(cell_id) / "outcome.json").unlink()
-    return run_cell(folder.root, cell_id, quiet)
+    return run_cell(folder.root, cell_id, 1, quiet)
 
 
 def test_damaged_weights_are_refused(plan, folder, tmp_path):
@@ -230,7 +230,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     assert cell.sources["network"] == WeightsRef(cell=plan.rows["tread"][0].id, iteration=8, run=str(folder.root))
     here = new_folder(tmp_path / "run")
     write_plan(other, [cell], text, here, resolve_choices(Compute(), "cpu"))
-    assert figures(run_cell(here.root, cell.id, quiet)) == figures(outcome(plan, folder, "tread"))
+    assert figures(run_cell(here.root, cell.id, 1, quiet)) == figures(outcome(plan, folder, "tread"))
 
 
 @pytest.mark.slow
@@ -420,5 +420,5 @@ def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
     folder = new_folder(tmp_path / "run")
     write_plan(plan, plan.cells, text, folder, resolve_choices(Compute(), "cpu"))
     taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
-    hashes = [run_cell(folder.root, cell, quiet).target_features_sha256 for cell in (taught, again)]
+    hashes = [run_cell(folder.root, cell, 1, quiet).target_features_sha256 for cell in (taught, again)]
     assert hashes[0] and hashes[0] == hashes[1]

@@ -187,7 +187,7 @@ def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
     plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
     folder = new_folder(tmp_path / "run")
     write_plan(plan, plan.cells, "", folder, resolve_choices(Compute(), "cpu"))
-    run_cell(folder.root, plan.cells[0].id, lambda *news: None)
+    run_cell(folder.root, plan.cells[0].id, 1, lambda *news: None)
     record = folder.outcome(plan.cells[0].id)
     assert record.status == "done", record.reason
     assert record.target_features_sha256 == hashlib.sha256(vit[1].read_bytes()).hexdigest()

@@ -53,16 +53,16 @@ def test_a_task_sees_as_many_gpus_as_it_asks_for_and_no_other_s(tmp_path, monkey
 
 
 def test_more_gpus_than_there_are_is_one_message(tmp_path):
-    with pytest.raises(UserError, match=r"limits\.gpus_per_cell: a cell requests 3 GPUs and this machine has 2"):
+    with pytest.raises(UserError, match=r"limits: a cell requests 3 GPUs .* and this machine has 2"):
         list(Local(4, gpus=2)([Task("a", "os:getpid", (), tmp_path / "log", gpus=3)]))
 
 
 def test_workers_are_as_many_as_gpus_or_as_threads_allow():
     cpus = len(os.sched_getaffinity(0))
-    assert Local().sized(RunNumerics(device="cuda", device_count=3, threads=1)).workers == 3
-    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=1)).workers == cpus
-    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=10 * cpus)).workers == 1
-    assert Local(7).sized(RunNumerics(device="cuda", device_count=3, threads=1)) == Local(7, gpus=3)
+    assert Local().sized(RunNumerics(device="cuda", device_count=3, threads=1), 1).workers == 3
+    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=1), 1).workers == cpus
+    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=10 * cpus), 1).workers == 1
+    assert Local(7).sized(RunNumerics(device="cuda", device_count=3, threads=1), 1) == Local(7, gpus=3)
 
 
 def test_a_lost_task_is_started_again_as_often_as_is_allowed(tmp_path):
@@ -71,7 +71,7 @@ def test_a_lost_task_is_started_again_as_often_as_is_allowed(tmp_path):
     class Losing:
         at_once = 1
 
-        def sized(self, numerics):
+        def sized(self, numerics, processes):
             return self
 
         def __call__(self, tasks):
