@@ -1,0 +1,154 @@
+"""A cell of several processes whose ranks, launcher or runner are killed or stopped: nothing is lost or left over."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command_line import command, figures, tread_bench, wait_for
+from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
+from tread_bench.cell.launch import SILENCE_S
+
+ITERATIONS = 300
+SUITE = toy_suite(ITERATIONS, 10, seeds=1, hidden=32, batch=7, metrics=FEW_SAMPLES, pairs=0, at="150, ")
+
+
+class Life:
+    """One start of the runner, whose cell has two processes, in a session of its own."""
+
+    def __init__(self, suite: Path, out: Path, processes: int = 2, **limits: int) -> None:
+        chosen = [f"--set=limits.{name}={value}" for name, value in limits.items()]
+        arguments = command("run", suite, "--rows", "routed", "--out", out, "--processes", processes, *chosen)
+        self.out = out
+        self.process = subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for process in self.everybody():
+            process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def everybody(self) -> list[psutil.Process]:
+        """All processes that are left of it."""
+        found = [one for one in psutil.process_iter() if session_of(one.pid) == self.process.pid]
+        return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
+
+    def progress(self) -> dict[str, object]:
+        (path,) = self.out.glob("cells/*/progress.json")
+        return json.loads(path.read_text())
+
+    def after(self, steps: int) -> list[psutil.Process]:
+        """The ranks, once so many steps are done."""
+
+        def ranks():
+            try:
+                progress = self.progress()
+                launcher = psutil.Process(progress["pid"])
+                found = [one for one in launcher.children() if "spawn_main" in " ".join(one.cmdline())]
+            except (ValueError, OSError, psutil.Error):
+                return []
+            return found if progress["done"] >= steps else []
+
+        return wait_for(ranks)
+
+
+def session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def record_of(out: Path) -> dict[str, object]:
+    (path,) = out.glob("cells/*/record.json")
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(suite, tmp_path_factory):
+    """The record of two processes that nothing happens to."""
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = tread_bench("run", suite, "--rows", "routed", "--out", out, "--processes", 2)
+    assert done.returncode == 0, done.stderr
+    return record_of(out)
+
+
+def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(suite, undisturbed, tmp_path):
+    # A rank is killed: the run says so, goes on from the checkpoint, and ends as if nothing had happened.
+    with Life(suite, tmp_path / "killed") as life:
+        life.after(steps=40)[1].kill()
+        assert life.process.wait(200) == 0
+        wait_for(lambda: not life.everybody(), 10)
+    record = record_of(tmp_path / "killed")
+    assert figures(record) == figures(undisturbed)
+    assert [attempt.partition(":")[0] for attempt in record["attempts"]] == ["rank 1 was killed by SIGKILL", "done"]
+
+    # One process has the same draws, and differs in the last digits of sums.
+    done = tread_bench("run", suite, "--rows", "routed", "--out", tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    one = record_of(tmp_path / "one")
+    assert "processes" not in one["conditions"] and record["conditions"]["processes"] == 2
+    for alone, together in zip(one["evaluations"], record["evaluations"], strict=True):
+        for name in ("validation_loss", "fid"):
+            assert together[name] == pytest.approx(alone[name], rel=1e-3)
+
+
+def test_a_rank_that_fails_is_the_cells_failure_in_its_own_words(suite, tmp_path):
+    changes = ("--set=training.learning_rate=1e30", "--set=training.gradient_clip=null")
+    done = tread_bench("run", suite, *changes, "--rows", "dense", "--out", tmp_path / "run", "--processes", 2)
+    assert done.returncode == 1
+    assert record_of(tmp_path / "run")["reason"].startswith(("DivergedError: ", "FloatingPointError: "))
+
+
+@pytest.mark.endurance
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_cell_begun_by_two_is_ended_by_another_number(suite, undisturbed, tmp_path, processes):
+    with Life(suite, tmp_path / "run") as life:
+        life.after(steps=100)
+        life.process.kill()
+        wait_for(lambda: not life.everybody(), 20)
+    with Life(suite, tmp_path / "run", processes) as life:
+        assert life.process.wait(200) == 0
+    record = record_of(tmp_path / "run")
+    assert record["conditions"]["begun_under"][0]["processes"] == 2
+    for before, after in zip(undisturbed["evaluations"], record["evaluations"], strict=True):
+        assert after["fid"] == pytest.approx(before["fid"], rel=1e-3)
+
+
+@pytest.mark.endurance
+@pytest.mark.parametrize("number", range(50))
+def test_a_signal_at_any_instant_loses_no_cell_and_leaves_nobody(suite, undisturbed, tmp_path, number):
+    rng = random.Random(number)
+    kind = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP][number % 3]
+    with Life(suite, tmp_path / "run", retries=10) as life:
+        rng.choice(life.after(steps=rng.randrange(ITERATIONS - 50))).send_signal(kind)
+        began = time.monotonic()
+        assert life.process.wait(3 * SILENCE_S + 100) == 0
+        if kind is signal.SIGSTOP:
+            assert time.monotonic() - began < 2 * SILENCE_S + 30
+        wait_for(lambda: not life.everybody(), 10)
+    assert figures(record_of(tmp_path / "run")) == figures(undisturbed)
+
+
+@pytest.mark.endurance
+@pytest.mark.parametrize("who", ["launcher", "runner"])
+def test_no_rank_outlives_its_launcher_or_runner(suite, tmp_path, who):
+    with Life(suite, tmp_path / "run", retries=0) as life:
+        ranks = life.after(steps=50)
+        os.kill(life.progress()["pid"] if who == "launcher" else life.process.pid, signal.SIGKILL)
+        wait_for(lambda: not any(rank.is_running() and rank.status() != "zombie" for rank in ranks), 10)
