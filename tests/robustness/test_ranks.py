@@ -108,6 +108,7 @@ def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(su
             assert together[name] == pytest.approx(alone[name], rel=1e-3)
 
 
+@pytest.mark.endurance
 def test_a_rank_that_fails_is_the_cells_failure_in_its_own_words(suite, tmp_path):
     changes = ("--set=training.learning_rate=1e30", "--set=training.gradient_clip=null")
     done = tread_bench("run", suite, *changes, "--rows", "dense", "--out", tmp_path / "run", "--processes", 2)
