@@ -1,13 +1,12 @@
-"""Training on beyond a cell's own length, and an evaluation on the way that a suite did not ask for."""
+"""Training on beyond a cell's own length, and an evaluation that a suite did not ask for."""
 
 from __future__ import annotations
 
 import pytest
-import torch
 
 from tests.cell.test_step import ROUTED, fingerprint, make_cell, make_trainer
 from tests.toy_suite import OWNER, no_figures
-from tread_bench.cell.loop import DivergedError, train, train_on
+from tread_bench.cell.loop import History, train
 
 
 def trained(folder, iterations, **options):
@@ -16,12 +15,20 @@ def trained(folder, iterations, **options):
 
 
 def test_training_on_is_a_longer_training(tmp_path):
+    longer, at_end = trained(tmp_path / "longer", 9)
     shorter, _ = trained(tmp_path / "shorter", 6)
-    longer, _ = trained(tmp_path / "longer", 9)
-    told = []
-    seconds = train_on(shorter, 9, lambda done, loss: told.append(done), clock=iter(range(99)).__next__)
+    shorter.cell = longer.cell
+    begun = History(step=6, train_seconds=100.0)
+    history = train(shorter, tmp_path / "equal_time", OWNER, no_figures, begun=begun)
     assert fingerprint(shorter) == fingerprint(longer)
-    assert seconds > 0 and told[-1] == 9
+    assert history.step == 9 and history.train_seconds > 100.0
+    assert [one.iteration for one in history.evaluations] == [one.iteration for one in at_end.evaluations] == [9]
+
+    # A second time, it resumes from its own checkpoint.
+    again, _ = trained(tmp_path / "again", 6)
+    again.cell = longer.cell
+    assert train(again, tmp_path / "equal_time", OWNER, no_figures, begun=History(step=6)).train_seconds > 100.0
+    assert fingerprint(again) == fingerprint(longer)
 
 
 def test_an_evaluation_at_equal_time_changes_nothing_else(tmp_path):
@@ -41,7 +48,7 @@ def test_it_resumes_from_beyond_equal_time_with_what_was_evaluated_there(tmp_pat
     class StopError(Exception):
         pass
 
-    def stop(done, loss):
+    def stop(done, loss, phase="training"):
         if done > 10:
             raise StopError
 
@@ -49,11 +56,3 @@ def test_it_resumes_from_beyond_equal_time_with_what_was_evaluated_there(tmp_pat
         trained(tmp_path, 12, equal_time=7, progress=stop)
     _, history = trained(tmp_path, 12, equal_time=7)
     assert history.at_equal_time.iteration == 7
-
-
-def test_training_on_says_where_it_diverged(tmp_path):
-    trainer, _ = trained(tmp_path, 6)
-    with torch.no_grad():
-        trainer.parameters[0].fill_(torch.nan)
-    with pytest.raises(DivergedError, match="by iteration 9, beyond the row's own length"):
-        train_on(trainer, 9, lambda done, loss: None)

@@ -87,12 +87,24 @@ def test_without_both_timings_there_is_none(plan, known):
     assert equal_time(row, plan, timings_of(plan, **dict.fromkeys(known, timed()))) is None
 
 
-def test_neither_a_row_without_a_budget_nor_one_under_a_schedule_has_one(plan, tmp_path):
+def scheduled(tmp_path, schedule, **also):
+    keys = ", ".join([f"schedule: {{{schedule}}}", *(f"{key}: {value}" for key, value in also.items())])
+    return load_plan(write_suite(tmp_path, SUITE.replace("routes: 1:2@0.5,", f"routes: 1:2@0.5, {keys},")), [])
+
+
+def test_under_a_schedule_the_mean_of_routed_and_dense_steps_counts(tmp_path):
+    plan = scheduled(tmp_path, "until: 0.75")
+    found = equal_time(plan.rows["routed"][0], plan, timings_of(plan, dense=timed(), routed=timed(2.0)))
+    assert found.iteration == round(40 * 100 / (0.75 * 50 + 0.25 * 100))
+
+
+def test_steps_of_a_kind_that_is_not_timed_have_none(plan, tmp_path):
     timings = timings_of(plan, dense=timed())
     assert equal_time(plan.rows["dense"][0], plan, timings) is None
-    scheduled = SUITE.replace("routes: 1:2@0.5,", "routes: 1:2@0.5, schedule: {until: 0.5},")
-    plan = load_plan(write_suite(tmp_path, scheduled), [])
-    assert equal_time(plan.rows["routed"][0], plan, timings_of(plan, dense=timed(), routed=timed())) is None
+    rising = scheduled(tmp_path, "warmup: 0.5")
+    with_loss = scheduled(tmp_path, "until: 0.5", auxiliary="[mae]")
+    for other in (rising, with_loss):
+        assert equal_time(other.rows["routed"][0], other, timings_of(other, dense=timed(), routed=timed())) is None
 
 
 def run(plan, root, speedups=None, display=None, **options):
@@ -124,6 +136,23 @@ def test_rows_are_evaluated_there_before_their_end_and_beyond_it_and_nothing_els
     longer = SUITE.replace("training: *equal_cost", "training: {iterations: 80}, metrics: {at: [80]}")
     alone, _ = run(load_plan(write_suite(tmp_path, longer), ["timing.pairs=0"]), tmp_path / "longer", rows=("smaller",))
     assert measured(found["smaller 0"]["at_equal_time"]) == measured(alone["smaller 0"]["evaluations"][0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("speedup", [0.75, 2.0])
+def test_under_a_schedule_a_row_is_trained_anew_to_equal_time(tmp_path, speedup):
+    plan = scheduled(tmp_path, "until: 0.5")
+    found, _ = run(plan, tmp_path / "run", {"dense": 1.0, "routed": speedup}, rows=("dense", "routed"))
+    routed = found["routed 0"]
+    iteration = routed["equal_time"]["iteration"]
+
+    # There, it is what a row of that length is: its last steps are dense.
+    length = f"training: {{iterations: {iteration}}}, metrics: {{at: [{iteration}]}}"
+    row = f"routes: 1:2@0.5, schedule: {{until: 0.5}}, {length}"
+    alone = SUITE.split("rows:")[0] + f"rows:\n  routed: {{method: tread, {row}}}\ntiming: {{pairs: 0}}\n"
+    (only,) = run(load_plan(write_suite(tmp_path, alone), []), tmp_path / "alone")[0].values()
+    assert measured(routed["at_equal_time"]) == measured(only["evaluations"][0])
+    assert routed["at_equal_time"]["training_macs"] == only["evaluations"][0]["training_macs"]
 
 
 def measured(evaluation):

@@ -68,6 +68,7 @@ def train(
     keep: Keep | None = None,
     files: DataFiles | None = None,
     equal_time: int | None = None,
+    begun: History | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
@@ -77,6 +78,7 @@ def train(
         keep: called at the snapshots and at the end.
         files: the data's; checkpoints store their state, and are written only while they are unchanged.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
+        begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
@@ -84,7 +86,7 @@ def train(
         ChangedDataError: a file has changed.
     """
     # Resume from the newest checkpoint.
-    history = _resume(trainer, folder, owner)
+    history = _resume(trainer, folder, owner) or begun or History()
     if files is not None:
         files.expect(history.files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
@@ -145,33 +147,10 @@ def train(
     return history
 
 
-def train_on(trainer: Trainer, until: int, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Train beyond the cell's own length, with its last learning rate and routes, and return the seconds of it.
-
-    Nothing of it is kept: a process that ends before it is over begins it again.
-
-    Raises:
-        DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, by iteration `until`.
-    """
-    losses = torch.zeros((), device=trainer.device)
-    trainer.network.train()
-    began = reported = clock()
-    with trainer.batches(range(trainer.cell.training.iterations, until), clock) as batches:
-        for batch in batches:
-            losses += trainer.step(batch)
-            if clock() - reported >= REPORT_EVERY_S:
-                progress(batch.step + 1, None)
-                reported = clock()
-    trainer.synchronize()
-    if trainer.scaler.collapsed or not math.isfinite(trainer.ranks.total(losses).item()):
-        raise DivergedError(f"the training diverged by iteration {until}, beyond the row's own length")
-    return clock() - began
-
-
-def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History:
+def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History | None:
     checkpoint = load_latest(folder, owner)
     if checkpoint is None:
-        return History()
+        return None
     trainer.restore(checkpoint.tensors)
     return History.model_validate(checkpoint.state)
 

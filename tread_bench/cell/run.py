@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.cell.launch import RankError, launch
-from tread_bench.cell.loop import DivergedError, History, train, train_on
+from tread_bench.cell.loop import DivergedError, History, train
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
@@ -121,7 +121,8 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     job.ranks.wait()
     final = weights_sha256(trainer.network.backbone)
     skipped = trainer.scaler.skipped_steps
-    at_equal_time, reason = _train_on(job, trainer, evaluator, history, tell)
+    taught_by = "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries)
+    at_equal_time, reason = _at_equal_time(job, trainer, evaluator, history, tell)
 
     # The record.
     record = job.initial_record()
@@ -144,7 +145,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "data_files": files.hashed(),
             "data_wait_seconds": history.data_wait_seconds,
             "skipped_steps": skipped,
-            "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
+            "target_features_sha256": taught_by,
             "initial_weights_sha256": initial,
             "final_weights_sha256": final,
         }
@@ -175,26 +176,52 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         conditions=job.conditions,
         keep=keep,
         files=job.files,
-        equal_time=job.equal_time,
+        equal_time=None if job.cell.schedule.depends_on_length else job.equal_time,
     )
 
 
-def _train_on(
+def _at_equal_time(
     job: Job, trainer: Trainer, evaluator: Evaluator, history: History, tell: Tell
 ) -> tuple[Evaluation | None, str]:
-    """The evaluation at equal time, beyond the cell's own length if it lies there; or why there is none."""
-    iterations, until = job.cell.training.iterations, job.equal_time
-    if until is None or until <= iterations:
+    """The evaluation at equal time; or why there is none.
+
+    Beyond the cell's own length it trains on. Where a step depends on the length, it trains anew, to that length.
+    """
+    cell, until = job.cell, job.equal_time
+    if until is None or (until <= cell.training.iterations and not cell.schedule.depends_on_length):
         return history.at_equal_time, ""
+
+    # From here on, the cell is one of that length, evaluated at its end alone.
+    training = cell.training.model_copy(update={"iterations": until, "snapshots": ()})
+    longer = cell.model_copy(update={"training": training, "metrics": cell.metrics.model_copy(update={"at": (until,)})})
+    if cell.schedule.depends_on_length:
+        trainer = job.trainer(longer)
+        begun = History()
+    else:
+        begun = History(step=history.step, train_seconds=history.train_seconds, conditions=history.conditions)
+    trainer.cell = longer
+    evaluator.cell = longer
+
+    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
+        return _evaluate(job, trainer, evaluator, iteration, seconds, tell)
 
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, until, loss)
 
     try:
-        seconds = train_on(trainer, until, progress)
-        return _evaluate(job, trainer, evaluator, until, history.train_seconds + seconds, tell), ""
+        history = train(
+            trainer,
+            job.folder.cell(job.id) / "equal_time",
+            job.identity,
+            evaluate,
+            progress,
+            conditions=job.conditions,
+            files=job.files,
+            begun=begun,
+        )
     except (DivergedError, FloatingPointError) as error:  # what was measured before stays
-        return None, f"not evaluated at equal time: {failure_text(error)}"
+        return None, f"not evaluated at equal time, after {until} iterations: {failure_text(error)}"
+    return history.evaluations[-1], ""
 
 
 def _evaluate(

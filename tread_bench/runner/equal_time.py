@@ -6,15 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.stored.records import EqualTime, TimingFigures
 from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def is_compared_at_equal_time(cell: Cell) -> bool:
-    """Return whether a cell has a budget, an FID, and steps of one kind: under a schedule, one kind of two is timed."""
-    return cell.trains and cell.generates and cell.training.budget is not None and cell.schedule == RoutingSchedule()
+    """Return whether a cell has a budget, an FID, and steps of timed kinds alone."""
+    return cell.trains and cell.generates and cell.training.budget is not None and _is_timed_whole(cell)
+
+
+def _is_timed_whole(cell: Cell) -> bool:
+    """Whether every step of a cell is a timed one: routed, or plainly dense."""
+    if cell.schedule.warmup:
+        return False
+    return cell.schedule.until == 1 or not (cell.auxiliary or cell.method.family.has_modules)
 
 
 def with_references(cells: Sequence[PlannedCell], plan: Plan) -> list[PlannedCell]:
@@ -51,25 +57,26 @@ def plan_equal_times(
 def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures]) -> EqualTime | None:
     """Return at which iteration a row has trained as long as the row that its budget names trains in all.
 
-    A step takes its time in pairs with a dense one, and the mean wait for a batch. None: the row has no such iteration,
-    or one of the two was not timed.
+    A step takes its time in pairs with a dense one, and the mean wait for a batch; under a schedule, the mean of its
+    routed and dense steps counts. None: the row has no such iteration, or one of the two was not timed.
     """
     budget = row.cell.training.budget
     if budget is None or not is_compared_at_equal_time(row.cell):
         return None
     reference = plan.rows[budget.macs_of][0]
     own, other = timings.get(row.row_key), timings.get(reference.row_key)
-    if own is None or other is None or reference.cell.schedule != RoutingSchedule():
+    if own is None or other is None or not _is_timed_whole(reference.cell):
         return None
 
     # In pairs, the dense step of the one is that of the other.
     is_dense = reference.cell.is_plainly_dense
     is_paired = is_dense and reference.architecture_key == row.architecture_key and own.batch == other.batch
     dense_ms = median((own if is_paired else other).reference_step_times_ms)
-    whole_ms = reference.cell.training.iterations * (dense_ms / (1.0 if is_dense else other.speedup) + _wait_ms(other))
+    speedup_of_other = 1.0 if is_dense else other.speedup
+    whole_ms = reference.cell.training.iterations * _mean_step_ms(reference.cell, dense_ms, speedup_of_other, other)
 
     def iteration(speedup: float) -> float:
-        return whole_ms / (median(own.reference_step_times_ms) / speedup + _wait_ms(own))
+        return whole_ms / _mean_step_ms(row.cell, median(own.reference_step_times_ms), speedup, own)
 
     ends = (iteration(own.speedup_low), iteration(own.speedup_high)) if is_paired else (None, None)
     return EqualTime(iteration=max(1, round(iteration(own.speedup))), low=ends[0], high=ends[1])
@@ -79,6 +86,8 @@ def _is_new(cells: Sequence[PlannedCell], untrained: Collection[str], folder: Ru
     return all(cell.id in untrained and not folder.has_checkpoints(cell.id) for cell in cells)
 
 
-def _wait_ms(timing: TimingFigures) -> float:
-    """Mean wait for a batch in a step of the training loop."""
-    return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
+def _mean_step_ms(cell: Cell, dense_ms: float, speedup: float, timing: TimingFigures) -> float:
+    """Mean time of a cell's steps, with the mean wait for a batch in a step of the training loop."""
+    routed = cell.schedule.until
+    wait_ms = (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
+    return routed * dense_ms / speedup + (1 - routed) * dense_ms + wait_ms

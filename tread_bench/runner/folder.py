@@ -34,7 +34,7 @@ from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linke
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
-_CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
+_CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(
     r"\.lock(-\d+-of-\d+)?|\.turn|\.numerics\.log|\.seen-\w+"
@@ -142,7 +142,7 @@ class RunFolder:
             self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "stand-in", "timings")
         )
         for cell in map(self.cell, cell_ids):
-            refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
+            refuse_linked([cell, *(cell / name for name in ("checkpoints", "equal_time", "samples", "weights"))])
 
     def progress_of(self, cell_id: str) -> str:
         """Return how far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not

@@ -36,7 +36,9 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
 def _summary(root: Path, files: list[Path]) -> Iterator[str]:
     """Every path, then what they are."""
     yield from map(str, files)
-    checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]
+    checkpoints = [
+        path for path in files if path.parent.name in ("checkpoints", "equal_time") and path.name.startswith("step-")
+    ]
     cells = {path.parent for path in checkpoints}
     images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
     size = sum(path.lstat().st_size for path in files) / 2**20

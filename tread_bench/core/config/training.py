@@ -48,3 +48,8 @@ class RoutingSchedule(Model):
     dense_learning_rate: Float | None = Field(
         None, gt=0, description="learning rate of the dense part; empty: unchanged"
     )
+
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a step's share depends on how long the whole training is."""
+        return self != RoutingSchedule()
