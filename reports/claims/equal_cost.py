@@ -222,11 +222,14 @@ class _Course:
     def slope_at(self, iteration: int, fids: Seeds) -> float | None:
         """Change of FID per e-fold of iterations around `iteration`, at which these FIDs were measured, by seed.
 
-        Least squares through the means over the seeds, from half of the iterations on; None with one point.
+        Least squares through the means over the seeds, from half of the iterations on; under a schedule, only through
+        the ends of trainings. None with one point.
         """
         means = {iteration: mean(fids.values())}
-        for place, point in enumerate(next(iter(self.points.values()), [])):
-            if point.iteration >= iteration / 2:
+        points = next(iter(self.points.values()), [])
+        for place, point in enumerate(points):
+            is_end_of_training = place == len(points) - 1
+            if point.iteration >= iteration / 2 and (is_end_of_training or not self.has_schedule):
                 means[point.iteration] = mean(self.points[seed][place].fid for seed in fids)
         return slope([*means], [*means.values()])
 

@@ -187,6 +187,16 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
 
 
+def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
+    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense", schedule=True)
+    cells = [at_equal_time(one, 1300, 18.0 + SHIFTS[seed] + NOISE[seed]) for seed, one in enumerate(cells)]
+    found = only([*dense(), *cells])
+    slope = (18.0 - law(ROUTED_END)) / math.log(1300 / ROUTED_END)
+    alone = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
+    assert found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
+    assert found.at_time.high == pytest.approx(alone.high + slope * math.log(0.95))
+
+
 def test_a_row_with_a_budget_that_was_not_evaluated_at_equal_time_is_not_compared_there():
     cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense")
     assert only([*dense({i: law(i) for i in EIGHT}), *cells]).at_time is None
