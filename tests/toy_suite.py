@@ -60,15 +60,18 @@ timing: {{pairs: {pairs}, warmup: 1}}
 
 TWO_CELLS = toy_suite(iterations=200, checkpoint_every=5, seeds=1, hidden=32, batch=32, metrics=FEW_SAMPLES)
 
+TWO_RANKS = toy_suite(150, 10, seeds=1, batch=7, metrics=FEW_SAMPLES, pairs=0, at="100, ")
+OF_TWO_RANKS = ("--rows", "routed", "--processes", 2)
+
 
 def write_suite(folder: Path, text: str) -> Path:
     (folder / "toy.yaml").write_text(text)
     return folder / "toy.yaml"
 
 
-def finished_run(suite: Path, out: Path) -> CompletedProcess[str]:
+def finished_run(suite: Path, out: Path, *arguments: object) -> CompletedProcess[str]:
     """What an undisturbed run into a new folder says."""
-    done = tread_bench("run", suite, "--out", out)
+    done = tread_bench("run", suite, "--out", out, *arguments)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -79,10 +82,8 @@ def results(out: Path) -> dict[str, object]:
 
 
 @cache
-def results_here(text: str) -> dict[str, object]:
-    """The same of a run of a whole suite on this machine."""
+def results_here(text: str, *arguments: object) -> dict[str, object]:
+    """The same of a run of a suite on this machine."""
     with TemporaryDirectory() as folder:
-        finished_run(write_suite(Path(folder), text), Path(folder) / "run")
-        found = results(Path(folder) / "run")
-    assert len(found) == 2
-    return found
+        finished_run(write_suite(Path(folder), text), Path(folder) / "run", *arguments)
+        return results(Path(folder) / "run")

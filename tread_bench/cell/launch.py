@@ -1,4 +1,4 @@
-"""A task of several processes on this machine: ranks that torch's own launcher starts, and that are watched here."""
+"""A task of several processes: ranks that torch's own launcher starts, one launcher per machine, which watches them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from multiprocessing import Pipe, connection
 from typing import Any
 
@@ -19,6 +21,7 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.runner.executors.lifeline import end_with_parent
+from tread_bench.runner.executors.nodes import Nodes
 from tread_bench.runner.executors.tasks import LostError
 from tread_bench.runner.heartbeat import Tell
 
@@ -26,6 +29,7 @@ BEAT_S = 1.0  # between two signs of life
 SILENCE_S = 60.0  # without one, after which a rank is taken for hung
 SLOWEST = 10  # a step may take this many times the longest one before it, if that is more than SILENCE_S
 CAUSE_FIRST_S = 2.0  # by which a rank fails later than the rank whose end made it fail
+MEETING_S = 900  # in which the launchers of all machines must have started
 TRAINING = "training"  # the phase in which all ranks go in step
 
 
@@ -54,36 +58,43 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     """Call `function` ("module:name") with the arguments and `tell` in each of `processes` ranks.
 
     A rank finds its place in the environment, as torchrun sets it, and its part of the GPUs in CUDA_VISIBLE_DEVICES.
+    Of several machines (`Nodes.here`), each starts an equal part of the ranks.
 
     Args:
         tell: called with what the first rank reports.
 
     Returns:
-        What the first rank returns.
+        What the first rank returns; None on other machines than its own.
 
     Raises:
         RankError: a rank raised an error.
         LostError: a rank was ended from outside, or did not go on.
         OSError: a rank's disk failed.
     """
-    # A pipe for each rank, since one that is killed while it writes must not hold up the others.
-    inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(processes)), strict=True)
-    watch = _Watch(list(inboxes), tell)
+    # A pipe for each rank here, since one that is killed while it writes must not hold up the others.
+    nodes = Nodes.here()
+    here = processes // nodes.count
+    inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(here)), strict=True)
+    watch = _Watch(list(inboxes), tell, Neighbours(nodes) if nodes.count > 1 else None)
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
+
+    # Between machines, ranks are numbered in their order.
+    meeting = ("c10d", {}) if nodes.count == 1 else ("static", {"rank": nodes.number, "timeout": MEETING_S})
     config = LaunchConfig(
-        min_nodes=1,
-        max_nodes=1,
-        nproc_per_node=processes,
-        rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
-        run_id=str(os.getpid()),
+        min_nodes=nodes.count,
+        max_nodes=nodes.count,
+        nproc_per_node=here,
+        rdzv_backend=meeting[0],
+        rdzv_endpoint=nodes.endpoint,
+        rdzv_configs=dict(meeting[1]),
+        run_id=nodes.endpoint,
         max_restarts=0,
         start_method="spawn",
     )
     try:
         returned: dict[int, Any] = elastic_launch(config, _run_rank)(os.getpid(), function, arguments, outboxes)
-        return returned[0]
+        return returned.get(0)
     except ChildFailedError as error:
         watch.ended.set()
         watching.join()
@@ -103,11 +114,11 @@ def _run_rank(
 ) -> Any:
     """Call the function in this process, as one of the ranks."""
     end_with_parent(launcher)
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank, number_here = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     if gpus := [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]:
-        each = len(gpus) // size
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[rank * each : (rank + 1) * each])
-    pulse = _Pulse(rank, outboxes[rank])
+        each = len(gpus) // len(outboxes)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[number_here * each : (number_here + 1) * each])
+    pulse = _Pulse(rank, outboxes[number_here])
     threading.Thread(target=pulse.run, daemon=True).start()
     try:
         return named(function)(*arguments, pulse.report)
@@ -146,6 +157,56 @@ class _Pulse:
             self.outbox.send(message)
 
 
+class Neighbours:
+    """What the machines of a task say to each other, in a store that the first one holds."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        patience = timedelta(seconds=MEETING_S)
+        self.store = dist.TCPStore(  # type: ignore[attr-defined]
+            nodes.host, nodes.port + 1, is_master=nodes.is_first, timeout=patience, wait_for_workers=False
+        )
+        self.store.set_timeout(timedelta(seconds=SILENCE_S))
+        self._heard: dict[int, tuple[int, float]] = {}  # beats of each other machine, and when the last one came
+
+    def beat(self, now: float) -> str:
+        """Give a sign of life, and listen to the others; return why they do not go on, if they do not."""
+        if not self.nodes.is_first:
+            with suppress(dist.DistNetworkError):
+                self.store.add(f"beats {self.nodes.number}", 1)
+                return ""
+            return "the first machine's process has ended"
+        for number in range(1, self.nodes.count):
+            beats = self.store.add(f"beats {number}", 0)
+            before, heard = self._heard.get(number, (0, now))
+            self._heard[number] = (before, heard) if beats == before else (beats, now)
+            if before and now - heard > SILENCE_S:
+                return f"machine {number + 1} gave no sign of life for {SILENCE_S:.0f} s"
+        return ""
+
+    def say(self, cause: Exception) -> None:
+        """Say why the ranks of this machine ended."""
+        with suppress(dist.DistNetworkError):  # the first machine has ended before
+            self.store.set(f"{'lost' if isinstance(cause, LostError) else 'failed'} {self.nodes.number}", str(cause))
+
+    def cause(self) -> Exception | None:
+        """Return what another machine has said of its ranks, or that there is none any more; None where all go on."""
+        for number in range(1, self.nodes.count):
+            if self.store.check([f"lost {number}"]):
+                return LostError(self.store.get(f"lost {number}").decode())
+            if self.store.check([f"failed {number}"]):
+                return RankError(self.store.get(f"failed {number}").decode())
+        # One that is silent was lost with its ranks, which ends those of the others.
+        others = range(1, self.nodes.count)
+        before = {number: self.store.add(f"beats {number}", 0) for number in others}
+        time.sleep(CAUSE_FIRST_S + 2 * BEAT_S)
+        for number in others:
+            has_said = self.store.check([f"lost {number}"]) or self.store.check([f"failed {number}"])
+            if not has_said and self.store.add(f"beats {number}", 0) == before[number]:
+                return LostError(f"machine {number + 1} was lost")
+        return None
+
+
 @dataclass
 class _Watch:
     """Passes on what the first rank reports, and ends all ranks where one gives no sign of life or none goes on.
@@ -156,6 +217,7 @@ class _Watch:
 
     inboxes: list[connection.Connection]
     tell: Tell
+    neighbours: Neighbours | None = None  # None: one machine
     clock: Callable[[], float] = time.monotonic
     reason: str = ""  # why ranks were ended
     failures: list[_Failure] = field(default_factory=list)
@@ -168,10 +230,12 @@ class _Watch:
         """Take the messages of the ranks until all have ended; end them where they do not go on."""
         while not self.ended.is_set():
             self._read(BEAT_S)
-            if not self.reason and (reason := self.hung()):
+            reason = self.neighbours.beat(self.clock()) if self.neighbours else ""
+            if not self.reason and (reason := reason or self.hung()):
                 self.reason = reason
                 for beat, _ in self._beats.values():
-                    os.kill(beat.pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        os.kill(beat.pid, signal.SIGKILL)
         while self._read(0.0):  # what they said last
             pass
 
@@ -214,7 +278,16 @@ class _Watch:
         return ""
 
     def cause(self, error: ChildFailedError) -> Exception:
-        """Return why the ranks ended, as what is to be raised."""
+        """Return why the ranks ended, as what is to be raised; the first machine names the cause on any of them."""
+        own = self._own_cause(error)
+        if self.neighbours is None:
+            return own
+        if not self.neighbours.nodes.is_first:
+            self.neighbours.say(own)
+            return own
+        return (self.neighbours.cause() if isinstance(own, RankError) else None) or own
+
+    def _own_cause(self, error: ChildFailedError) -> Exception:
         rank, first = error.get_first_failure()
         if self.reason:
             return LostError(self.reason)

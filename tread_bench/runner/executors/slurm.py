@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.node import end_of
+from tread_bench.runner.executors.nodes import Nodes
 from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
@@ -23,6 +25,7 @@ DEFAULT_MINUTES = 720  # of a job without limits.cell_minutes; a job that reache
 START_MINUTES = 10  # that a job may take beyond its cell's limit
 LIVES = 100  # times that a job may reach its limit
 QUEUE_S = 5.0  # between two queries to Slurm
+FIRST_PORT, PORTS = 20000, 5000  # two of them for each job, below those that systems give away
 GRACE_S = 15.0  # in which the file of a job that has left the queue may still appear on a shared disk
 
 
@@ -50,13 +53,19 @@ class Slurm:
 
 
 class _Restartable:
-    """What a job calls; when its time is up, submitit queues the job again with what `checkpoint` gives it."""
+    """What a job calls, once on each of its nodes.
+
+    When its time is up, submitit queues the job again with what `checkpoint` gives it.
+    """
 
     def __init__(self, submitit: Any) -> None:
         self.again = submitit.helpers.DelayedSubmission
 
     def __call__(self, task: Task) -> Ended:
-        return end_of(task)
+        nodes = _nodes_of_job()
+        if nodes.count > 1:
+            nodes.announce()
+        return end_of(replace(task, cpus=task.cpus // nodes.count, gpus=task.gpus // nodes.count))
 
     def checkpoint(self, task: Task) -> Any:
         return self.again(self, task)  # the cell resumes from its own checkpoint
@@ -90,15 +99,20 @@ class _Jobs:
         first, about = tasks[0], self.about
         about.folder.mkdir(exist_ok=True)
         executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
+        nodes = nodes_of(first) if about.cluster == "slurm" else 1
+        cpus = first.cpus // nodes
         wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
         limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted
         executor.update_parameters(
             name="tread-bench",
             timeout_min=max(1, int(limit)),
-            cpus_per_task=first.cpus,
+            nodes=nodes,
+            tasks_per_node=1,
+            cpus_per_task=cpus,
             slurm_array_parallelism=about.at_once or len(tasks),
-            slurm_srun_args=[f"--cpus-per-task={first.cpus}"],  # srun does not take it from sbatch since Slurm 22.05
-            **({"gpus_per_node": first.gpus} if first.gpus else {}),
+            # srun does not take the first from sbatch since Slurm 22.05; a node that is lost ends the others' part.
+            slurm_srun_args=[f"--cpus-per-task={cpus}", "--kill-on-bad-exit=1"],
+            **({"gpus_per_node": first.gpus // nodes} if first.gpus else {}),
         )
         try:
             jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
@@ -111,7 +125,7 @@ class _Jobs:
 
     def ended(self, handle: _Job) -> Ended | None:
         """Return what the job has left as its result; a lost job may still be queued again, and then resumes."""
-        ended = _reported(handle) if handle.job.paths.result_pickle.exists() else None
+        ended = _reported(handle) if handle.job.task(0).paths.result_pickle.exists() else None
         if ended is not None and not ended.lost:
             return ended
         if self.queue.has(handle):
@@ -120,7 +134,7 @@ class _Jobs:
         handle.gone = handle.gone or time.monotonic()
         if ended is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
             return None
-        where = f"its log: {handle.job.paths.stdout}"
+        where = f"its log: {handle.job.task(0).paths.stdout}"
         failure = f"Slurm job {handle.job.job_id} ended without a result; {where}"
         return ended or Ended(handle.key, failure=failure, lost=True)
 
@@ -134,12 +148,49 @@ class _Jobs:
 
 def _reported(handle: _Job) -> Ended:
     """The result that a job has left."""
-    error = handle.job.exception()
+    error = handle.job.task(0).exception()
     if error is None:
-        ended: Ended = handle.job.result()
+        ended: Ended = handle.job.task(0).result()
         return ended
     before_log_paths = str(error).rpartition("\n----")[0] or str(error)
     return Ended(handle.key, failure=f"Slurm job {handle.job.job_id}: {_last_line(before_log_paths)}")
+
+
+def nodes_of(task: Task) -> int:
+    """Return on how many nodes of the jobs' partition the processes of a task fit, in equal parts.
+
+    Raises:
+        UserError: a single one of them fits on none.
+    """
+    cpus, gpus = _most_cpus(), _most_gpus()
+    for nodes in range(1, task.processes + 1):
+        if task.processes % nodes == 0 and task.cpus // nodes <= cpus and task.gpus // nodes <= gpus:
+            return nodes
+    raise UserError(
+        f"--executor slurm: a process of a cell needs {task.cpus // task.processes} CPUs (compute.threads) and "
+        f"{task.gpus // task.processes} GPUs (limits.gpus_per_cell), and the nodes of the partition have {cpus:g} and "
+        f"{gpus:g}: request less, or choose another one with SBATCH_PARTITION"
+    )
+
+
+def _most_cpus() -> float:
+    """Of a node of the jobs' partition; unlimited where Slurm does not say."""
+    return max((int(value.rstrip("+")) for value in _of_partition("%c")), default=math.inf)
+
+
+def _most_gpus() -> float:
+    """The same of GPUs, which sinfo writes as gpu:2 or gpu:h100:8(S:0-1)."""
+    counts = (re.findall(r"gpu:(?:[^:,()]+:)?(\d+)", value) for value in _of_partition("%G"))
+    return max((sum(map(int, found)) for found in counts), default=math.inf)
+
+
+def _nodes_of_job() -> Nodes:
+    """The nodes of the job that this process belongs to; they have no other way to find a port than its number."""
+    variables = ("SLURM_NODEID", "SLURM_JOB_NUM_NODES", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_JOB_ID")
+    if not all(name in os.environ for name in variables):
+        return Nodes()  # submitit's own processes
+    number, count, host, job = (os.environ[name] for name in variables)
+    return Nodes(int(number), int(count), host, FIRST_PORT + 2 * (int(job) % PORTS))
 
 
 class _Queue:

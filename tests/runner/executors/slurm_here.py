@@ -1,4 +1,4 @@
-"""A Slurm of one node, this machine, without services: munged, slurmctld and slurmd from a scratch folder."""
+"""A Slurm of two nodes, both this machine, without services: munged, slurmctld and two slurmd from a scratch folder."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ SKIP_REASON = MISSING and f"no {MISSING} here: on Debian, apt-get install slurmc
 # slurm.conf(5). `cred_expire` is also how long a requeued job waits before it starts again; `config_overrides` allows
 # more CPUs than there are.
 CONFIGURATION = """
-ClusterName=one_node
+ClusterName=here
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmdParameters=config_overrides
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 ProctrackType=proctrack/pgid
@@ -48,42 +47,45 @@ EnforcePartLimits=ALL
 JobRequeue=1
 KillWait=2
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=1000000
-PartitionName=first Nodes={host} Default=YES
-PartitionName=second Nodes={host} MaxTime=60
+NodeName=one NodeHostname={host} NodeAddr=127.0.0.1 Port={port_of_one} CPUs=1 RealMemory=1000000
+NodeName=two NodeHostname={host} NodeAddr=127.0.0.1 Port={port_of_two} CPUs=1 RealMemory=1000000
+PartitionName=first Nodes=one,two Default=YES
+PartitionName=second Nodes=one,two MaxTime=60
 """
 
 
 @contextmanager
-def one_node_slurm(folder: Path, cpus: int = 2) -> Iterator[dict[str, str]]:
+def slurm_here(folder: Path) -> Iterator[dict[str, str]]:
     """Start it in an empty folder with a short path, yield what its users' environment needs; end it with its jobs."""
     host = socket.gethostname().split(".")[0]
-    environment = {"SLURM_CONF": str(_configure(folder, host, cpus)), "PATH": PATH}
+    environment = {"SLURM_CONF": str(_configure(folder, host)), "PATH": PATH}
     files = [f"--{name}-file={folder}/munged.{name}" for name in ("pid", "log", "seed")]
-    commands = {
-        "munged": ["--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/key", *files],
-        "slurmctld": ["-D"],
-        "slurmd": ["-D", "-N", host],
-    }
+    commands = [
+        ["munged", "--foreground", "--force", f"--socket={folder}/munge.socket", f"--key-file={folder}/key", *files],
+        ["slurmctld", "-D"],
+        ["slurmd", "-D", "-N", "one"],
+        ["slurmd", "-D", "-N", "two"],
+    ]
     with ExitStack() as stack:
         stack.callback(_end_all_of, environment)
-        for name, options in commands.items():
-            stack.enter_context(_daemon(folder / f"{name}.out", [name, *options], environment))
-        wait_for(lambda: _is_idle(environment), seconds=30)
+        for number, command in enumerate(commands):
+            stack.enter_context(_daemon(folder / f"{number}.out", command, environment))
+        wait_for(lambda: _idle_nodes(environment) == {"one", "two"}, seconds=30)
         yield environment
 
 
-def _configure(folder: Path, host: str, cpus: int) -> Path:
-    for name in ("state", "spool"):
+def _configure(folder: Path, host: str) -> Path:
+    for name in ("state", "spool-one", "spool-two"):
         (folder / name).mkdir()
     (folder / "key").touch(mode=0o600)
     (folder / "key").write_bytes(secrets.token_bytes(128))
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # unused; v2 would need systemd
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        ports = dict(zip(("controller_port", "node_port"), (each.getsockname()[1] for each in sockets), strict=True))
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        names = ("controller_port", "port_of_one", "port_of_two")
+        ports = dict(zip(names, (each.getsockname()[1] for each in sockets), strict=True))
     path = folder / "slurm.conf"
-    path.write_text(CONFIGURATION.format(host=host, user=os.getuid(), folder=folder, cpus=cpus, **ports))
+    path.write_text(CONFIGURATION.format(host=host, user=os.getuid(), folder=folder, **ports))
     return path
 
 
@@ -106,9 +108,10 @@ def _daemon(log: Path, command: list[str], environment: dict[str, str]) -> Itera
         process.wait(30)
 
 
-def _is_idle(environment: dict[str, str]) -> bool:
-    command = ["sinfo", "--noheader", "--format=%T"]
-    return b"idle" in subprocess.run(command, env={**os.environ, **environment}, capture_output=True).stdout
+def _idle_nodes(environment: dict[str, str]) -> set[str]:
+    command = ["sinfo", "--noheader", "--Node", "--states=idle", "--format=%N"]
+    found = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
+    return set(found.stdout.split())
 
 
 def _end_all_of(environment: dict[str, str]) -> None:
