@@ -132,6 +132,8 @@ def test_rows_are_evaluated_there_before_their_end_and_beyond_it_and_nothing_els
     assert found["routed 0"]["equal_time"]["iteration"] == found["routed 0"]["at_equal_time"]["iteration"] == 30
     assert found["smaller 0"]["config"]["training"]["iterations"] < 80 == found["smaller 0"]["equal_time"]["iteration"]
 
+    assert not [*(tmp_path / "run").glob("cells/*/equal_time")]
+
     # There, a row is what a row of that length is.
     longer = SUITE.replace("training: *equal_cost", "training: {iterations: 80}, metrics: {at: [80]}")
     alone, _ = run(load_plan(write_suite(tmp_path, longer), ["timing.pairs=0"]), tmp_path / "longer", rows=("smaller",))

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -79,8 +80,20 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     written = checkpoints_in(folder)
     kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
     for old in set(written) - set(kept):
-        old.with_suffix(".sha256").unlink(missing_ok=True)
-        old.unlink(missing_ok=True)
+        _remove(old)
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove the checkpoints in a folder, and the folder where nothing else is in it."""
+    for path in checkpoints_in(folder):
+        _remove(path)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    path.with_suffix(".sha256").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
 
 
 def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:

@@ -48,7 +48,7 @@ class _Beat:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a rank failed; an error of the disk is itself, since it ends the run."""
+    """Why a rank failed; an error of the disk, which ends the run, and a loss, which is retried, are themselves."""
 
     rank: int
     error: Exception
@@ -125,7 +125,8 @@ def _run_rank(
     except Exception as error:
         # A rank that only lost another one leaves that one time to be seen first.
         time.sleep(CAUSE_FIRST_S)
-        pulse.send(_Failure(rank, error if is_of_disk(error) else RankError(failure_text(error))))
+        is_itself = is_of_disk(error) or isinstance(error, LostError)
+        pulse.send(_Failure(rank, error if is_itself else RankError(failure_text(error))))
         raise
     finally:
         if dist.is_initialized():

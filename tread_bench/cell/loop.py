@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
 from tread_bench.cell.step import Trainer
+from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import DataFiles
@@ -82,6 +83,7 @@ def train(
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
+        StoppedError: the process was told to end by SIGTERM; a checkpoint has what was trained.
         StrangerError: the newest checkpoint is another cell's.
         ChangedDataError: a file has changed.
     """
@@ -102,8 +104,30 @@ def train(
     waited_before = history.data_wait_seconds
     since = reported = clock()
     steps = range(history.step, config.iterations)
-    with trainer.batches(steps, clock) as batches, CheckpointWriter(folder, owner) as checkpoints:
+    with (
+        trainer.batches(steps, clock) as batches,
+        CheckpointWriter(folder, owner) as checkpoints,
+        Stopping() as stopping,
+    ):
+
+        def save() -> None:
+            """Copy the state for a checkpoint, which is written beside the next steps, by the first rank."""
+            if files is not None:
+                history.files = files.verified()
+            if trainer.ranks.is_first:
+                checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
+            trainer.ranks.wait()
+
         for batch in batches:
+            # Stop where that is requested from outside.
+            if stopping.is_agreed(history.step, trainer.ranks):
+                if losses:
+                    _note_loss(history, losses, trainer.ranks, entry_due=False)
+                history.train_seconds += clock() - since
+                history.data_wait_seconds = waited_before + batches.waited_s
+                save()
+                raise StoppedError(f"stopped by SIGTERM, and saved at iteration {history.step}")
+
             # One step.
             losses.append(trainer.step(batch))
             history.step += 1
@@ -123,25 +147,21 @@ def train(
             if not stops_here:
                 continue
 
-            # Evaluate and keep the weights where that is due, then copy them for a checkpoint, which is written beside
-            # the next steps; none of it counts as training. The first rank writes, while the others wait.
+            # Evaluate and keep the weights where that is due, then save; none of it counts as training.
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
-            if history.step in evaluated_at or history.step == equal_time:
-                evaluation = evaluate(trainer, history.step, history.train_seconds)
-                trainer.network.train()
-                if history.step in evaluated_at:
-                    history.evaluations.append(evaluation)
-                if history.step == equal_time:
-                    history.at_equal_time = evaluation
-            progress(history.step, loss, "saving")
-            if keep is not None and trainer.ranks.is_first and history.step in kept_at:
-                history.weights[str(history.step)] = keep(trainer, history.step)
-            if files is not None:
-                history.files = files.verified()
-            if trainer.ranks.is_first:
-                checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
-            trainer.ranks.wait()
+            with stopping.paused():
+                if history.step in evaluated_at or history.step == equal_time:
+                    evaluation = evaluate(trainer, history.step, history.train_seconds)
+                    trainer.network.train()
+                    if history.step in evaluated_at:
+                        history.evaluations.append(evaluation)
+                    if history.step == equal_time:
+                        history.at_equal_time = evaluation
+                progress(history.step, loss, "saving")
+                if keep is not None and trainer.ranks.is_first and history.step in kept_at:
+                    history.weights[str(history.step)] = keep(trainer, history.step)
+            save()
             progress(history.step, loss)
             since = clock()
     return history

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tread_bench.cell.checkpoint import remove_checkpoints
 from tread_bench.cell.launch import RankError, launch
 from tread_bench.cell.loop import DivergedError, History, train
 from tread_bench.cell.open import Job
@@ -220,10 +221,12 @@ def _at_equal_time(
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, until, loss)
 
+    folder = job.folder.cell(job.id) / "equal_time"
+    evaluation, reason = None, ""
     try:
         history = train(
             trainer,
-            job.folder.cell(job.id) / "equal_time",
+            folder,
             job.identity,
             evaluate,
             progress,
@@ -231,9 +234,12 @@ def _at_equal_time(
             files=job.files,
             begun=begun,
         )
+        evaluation = history.evaluations[-1]
     except (DivergedError, FloatingPointError) as error:  # what was measured before stays
-        return None, f"not evaluated at equal time, after {until} iterations: {failure_text(error)}"
-    return history.evaluations[-1], ""
+        reason = f"not evaluated at equal time, after {until} iterations: {failure_text(error)}"
+    if job.ranks.is_first:
+        remove_checkpoints(folder)
+    return evaluation, reason
 
 
 def _evaluate(

@@ -51,6 +51,14 @@ class Ranks:
         dist.all_reduce(total)
         return total
 
+    def any(self, value: bool) -> bool:
+        """Return whether it holds on any rank; computed on no GPU, so that none is waited for."""
+        if self.size == 1:
+            return value
+        count = torch.tensor(int(value))
+        dist.all_reduce(count, group=self.objects)
+        return count.item() > 0
+
     def wait(self) -> None:
         """Wait until all ranks are here."""
         if self.size > 1:

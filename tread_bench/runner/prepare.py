@@ -25,10 +25,11 @@ from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Ru
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.stored.records import DataFile
+from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options
-from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
+from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
 
@@ -283,7 +284,9 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: in
 
 
 def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
-    """Bytes that the cells may still write, and one more checkpoint for each that is being written at the time.
+    """Bytes that the cells may still write, and more checkpoints for those that run at the time.
+
+    Each has another one that is being written; one that is trained to equal time keeps those of that training as well.
 
     Args:
         workers: how many write at a time, the largest ones in the worst case; None: all.
@@ -291,8 +294,14 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     by_row = {cell.row_key: cell for cell in untrained}
     params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
     missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
-    written = sorted((checkpoint_bytes(params[cell.row_key]) for cell in untrained), reverse=True)[:workers]
+    running = (_more_checkpoints(cell) * checkpoint_bytes(params[cell.row_key]) for cell in untrained)
+    written = sorted(running, reverse=True)[:workers]
     return sum(max(0, rest) for rest in missing) + sum(written) + _decoded_bytes(untrained, folder)
+
+
+def _more_checkpoints(cell: PlannedCell) -> int:
+    """How many a cell may have while it runs, beside those that it keeps."""
+    return 1 + CHECKPOINTS_KEPT if is_compared_at_equal_time(cell.cell) else 1
 
 
 def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:

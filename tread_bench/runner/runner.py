@@ -127,7 +127,7 @@ def run(
 
 
 def _site(plan: Plan, folder: RunFolder, options: Options, device: str) -> Site:
-    executor = executor_named(options.executor, options.workers, folder.root)
+    executor = executor_named(options.executor, options.workers, folder.root, plan.suite.limits)
     uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
     return Site(executor, plan.suite.limits, plan.suite.compute.threads, _gpus(plan, uses_gpus))
 

@@ -361,15 +361,13 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
-    It counts the last checkpoints (with a budget, also those of training to equal time), the weights of snapshots, a
-    grid of 8-bit samples per evaluation, and small files.
+    It counts the last checkpoints, the weights of snapshots, a grid of 8-bit samples per evaluation, and small files.
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.at or (training.iterations,))
-    checkpoints = CHECKPOINTS_KEPT if training.budget is None else 2 * CHECKPOINTS_KEPT
-    weights = checkpoints * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
     return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
 
 

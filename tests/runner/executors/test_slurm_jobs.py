@@ -39,13 +39,13 @@ def job(tmp_path, key: str = "7_0", ended: Ended | None = None) -> slurm._Job:
     result = tmp_path / f"{key}_result.pkl"
     if ended is not None:
         result.touch()
-    told = SimpleNamespace(
-        job_id=key,
+    of_first_node = SimpleNamespace(
         paths=SimpleNamespace(result_pickle=result, stdout=tmp_path / "log"),
         exception=lambda: None,
         result=lambda: ended,
     )
-    return slurm._Job(key, told, time.monotonic())
+    submitted = SimpleNamespace(job_id=key, task=[of_first_node].__getitem__)
+    return slurm._Job(key, submitted, time.monotonic())
 
 
 def test_a_controller_that_does_not_answer_has_lost_nothing(programs, jobs, tmp_path, monkeypatch):

@@ -76,6 +76,9 @@ class Limits(Model):
     cell_minutes: Float | None = Field(
         None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
     )
+    job_minutes: Float = Field(
+        720, ge=1, description="time limit of a Slurm job; a cell that needs longer is saved, and goes on in a new job"
+    )
 
     @property
     def limit_s(self) -> float | None:

@@ -33,7 +33,7 @@ from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Task
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.runner.executors.server"])
-PATIENCE_S = 5.0  # between asking a child to end and ending it
+PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")

@@ -44,8 +44,8 @@ class Site:
         return ended
 
 
-def executor_named(name: str, workers: int | None, root: Path) -> Executor:
+def executor_named(name: str, workers: int | None, root: Path, limits: Limits) -> Executor:
     """`local`, `ray` or `slurm`; the latter keeps its jobs' files in the run folder `root`."""
     if name == "slurm":
-        return Slurm(root / "slurm", workers)
+        return Slurm(root / "slurm", workers, limits.job_minutes)
     return Ray(workers) if name == "ray" else Local(workers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import multiprocessing
 import os
 import re
 import shutil
@@ -21,8 +22,8 @@ from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
-DEFAULT_MINUTES = 720  # of a job without limits.cell_minutes; a job that reaches its limit is queued again and resumes
 START_MINUTES = 10  # that a job may take beyond its cell's limit
+SAVING_S = 60.0  # of the 90 s between Slurm's signal and the end of a job
 LIVES = 100  # times that a job may reach its limit
 QUEUE_S = 5.0  # between two queries to Slurm
 FIRST_PORT, PORTS = 20000, 5000  # two of them for each job, below those that systems give away
@@ -39,6 +40,7 @@ class Slurm:
 
     folder: Path
     at_once: int | None = None
+    job_minutes: float = 720  # after which a job is queued again, and its cell resumes
     cluster: Literal["slurm", "local"] = "slurm"
 
     def may_have_gpus(self) -> bool:
@@ -68,7 +70,11 @@ class _Restartable:
         return end_of(replace(task, cpus=task.cpus // nodes.count, gpus=task.gpus // nodes.count))
 
     def checkpoint(self, task: Task) -> Any:
-        return self.again(self, task)  # the cell resumes from its own checkpoint
+        """Called on the first node before Slurm ends the job: a cell saves, and resumes from there."""
+        for child in multiprocessing.active_children():
+            child.terminate()
+            child.join(SAVING_S)
+        return self.again(self, task)
 
 
 @dataclass(slots=True)
@@ -101,7 +107,8 @@ class _Jobs:
         executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
         nodes = nodes_of(first) if about.cluster == "slurm" else 1
         cpus = first.cpus // nodes
-        wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
+        needed = math.inf if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
+        wanted = min(about.job_minutes, needed)
         limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted
         executor.update_parameters(
             name="tread-bench",
