@@ -76,8 +76,15 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 @needs_submitit
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("pairs", [0, pytest.param(2, marks=pytest.mark.endurance)])
-def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path, pairs):
+@pytest.mark.parametrize(
+    ("pairs", "how"),
+    [
+        (0, ["scontrol", "requeue"]),
+        pytest.param(2, ["scancel", "--signal=USR2"], marks=pytest.mark.endurance),  # as when its time is nearly up
+    ],
+    ids=["queued again", "warned"],
+)
+def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path, pairs, how):
     suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
     far = subprocess.Popen(
         command("run", suite, "--out", out, "--executor", "slurm", "--set", f"timing.pairs={pairs}"),
@@ -87,7 +94,7 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     wait_for(lambda: list(out.glob("cells/*/checkpoints/*.sha256")), seconds=200)
     running = ["squeue", "--me", "--array", "--noheader", "--states=R", "--format=%i"]
     for job in subprocess.run(running, capture_output=True, text=True).stdout.split():
-        subprocess.run(["scontrol", "requeue", job], check=True)
+        subprocess.run([*how, job], check=True)
     _, told = far.communicate(timeout=280)
     assert far.returncode == 0, told
     assert results(out) == results_here(TWO_CELLS)
