@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
+from tread_bench.services.gpus import OnGpus, WithinBudget, hours_of, on_gpus, within_budget
 from tread_bench.services.hours import Pace, add_hours, pace_of
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
@@ -26,6 +28,8 @@ class Planned:
         missing: files that it needs, each as a message.
         hours: device-hours at `pace`; None: no step time was given.
         detection: how many seeds find a difference; None: that was not requested.
+        gpus: when it is finished on several GPUs; None: that was not requested.
+        budget: which rows fit into some hours; None: that was not requested.
     """
 
     plan: Plan
@@ -34,6 +38,8 @@ class Planned:
     pace: Pace | None
     hours: float | None
     detection: Detection | None
+    gpus: OnGpus | None = None
+    budget: WithinBudget | None = None
 
 
 def plan_suite(
@@ -42,17 +48,24 @@ def plan_suite(
     request: DetectRequest | None = None,
     step_time: str | None = None,
     data_root: Path | None = None,
+    gpus: int | None = None,
+    budget: str | None = None,
 ) -> Planned:
     """Plan a suite; files that are there are checked, others are listed.
 
     Args:
         request: asks how many seeds find a difference.
         step_time: milliseconds, or a run that measured them, for the time that the suite takes.
+        gpus: how many GPUs to compute the time for; `budget` says how many device-hours there are, such as "200h". Both
+            need `step_time`.
 
     Raises:
         UserError: the suite is wrong, or what was requested cannot be computed of it.
     """
     # Costs and hours.
+    if step_time is None and (gpus is not None or budget is not None):
+        raise UserError("--gpus and --budget need the time of a step: give --step-time MS, or a run that timed it")
+    available = None if budget is None else hours_of(budget)
     path = find_suite(name)
     plan = load_plan(path, overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
     rows = plan_table(plan, cell_cost)
@@ -66,4 +79,13 @@ def plan_suite(
 
         detection = detect(plan, request)
     missing = [str(problem) for problem in plan.missing]
-    return Planned(plan=plan, rows=rows, missing=missing, pace=pace, hours=hours, detection=detection)
+    return Planned(
+        plan=plan,
+        rows=rows,
+        missing=missing,
+        pace=pace,
+        hours=hours,
+        detection=detection,
+        gpus=None if gpus is None else on_gpus(plan, rows, gpus),
+        budget=None if available is None else within_budget(plan, rows, available),
+    )

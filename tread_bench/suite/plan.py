@@ -347,6 +347,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "params": cost.params,
         "method_params": cost.method_params,
         "auxiliary_params": cost.auxiliary_params,
+        "trained_params": cost.stored_params,
         "forward_macs": cost.forward_macs,
         "evaluated_forward_macs": cost.evaluated_forward_macs,
         "train_step_macs": cost.train_step_macs,

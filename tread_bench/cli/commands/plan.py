@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, JsonOption, SeedsOption, SetOption, SuiteArgument, with_seeds
+from tread_bench.cli.options import (
+    DataRootOption,
+    JsonOption,
+    SeedsOption,
+    SetOption,
+    SuiteArgument,
+    number,
+    with_seeds,
+)
 
 
 def plan(
@@ -36,6 +44,11 @@ def plan(
             help="add the hours that it takes; give the ms of a step of its first row, or a run that timed it",
         ),
     ] = None,
+    gpus: Annotated[int | None, number("--gpus", "with --step-time: hours on so many GPUs, and memory on each")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="HOURS", help="with --step-time: which rows fit into so many device-hours?"),
+    ] = None,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,4 +60,4 @@ def plan(
     from tread_bench.services.detect_request import DetectRequest
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root)
+    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root, gpus, budget)

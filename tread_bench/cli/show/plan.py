@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.table import Column, Table
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
 from tread_bench.services.detect_request import DetectRequest
+from tread_bench.services.gpus import STATE_BYTES
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -25,9 +27,11 @@ def show_plan(
     request: DetectRequest | None = None,
     step_time: str | None = None,
     data_root: Path | None = None,
+    gpus: int | None = None,
+    budget: str | None = None,
 ) -> None:
     """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too."""
-    planned = plan_suite(name, overrides, request, step_time, data_root)
+    planned = plan_suite(name, overrides, request, step_time, data_root, gpus, budget)
     if as_json:
         typer.echo(_as_json(planned))
         return
@@ -37,12 +41,17 @@ def show_plan(
     console.print(
         f"{plan.suite.name}: {len(plan.cells)} cells, {len(planned.rows)} rows, {len(plan.suite.seeds)} seeds"
     )
-    console.print(_table(planned.rows))
+    console.print(_table(planned.rows, has_memory=gpus is not None))
 
     # What was asked about them.
     if planned.pace is not None and planned.hours is not None:
         for line in hours_in_words(planned.hours, plan, planned.pace):
             typer.echo(line)
+    if planned.gpus is not None:
+        typer.echo(planned.gpus.in_words())
+        typer.echo("Memory on a GPU is that of weights, gradients, moments and average; activations come on top.")
+    if planned.budget is not None:
+        typer.echo(planned.budget.in_words())
     if planned.missing:
         typer.echo("\n".join(["missing, and needed to run it:", *planned.missing]))
     if planned.detection is not None:
@@ -63,6 +72,10 @@ def _as_json(planned: Planned) -> str:
     }
     if planned.hours is not None:
         document["device_hours"] = planned.hours
+    if planned.gpus is not None:
+        document["on_gpus"] = planned.gpus.as_json()
+    if planned.budget is not None:
+        document["within_budget"] = asdict(planned.budget)
     if planned.detection is not None:
         document["detection"] = planned.detection.as_json()
     return _with_cells(json.dumps(document, indent=2), plan)
@@ -83,8 +96,8 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
         yield f'{{\n      {about},\n      "config": {config}\n    }}'
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    # The columns; those of budgets only where some row has one.
+def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
+    # The columns; those of budgets only where some row has one, and those of hours and memory on request.
     has_budgets = any(row["budget"] for row in rows)
     has_hours = any("device_hours" in row for row in rows)
     table = Table(
@@ -98,6 +111,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         "ideal\nspeed-up",
         "tokens per block",
         "disk\nMiB",
+        *(("GPU\nGiB",) if has_memory else ()),
         *(("device-\nhours",) if has_hours else ()),
     )
 
@@ -114,6 +128,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
+            *((f"{STATE_BYTES * row['trained_params'] / 2**30:,.1f}",) if has_memory else ()),
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
