@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import itertools
+from itertools import chain
 
 import pytest
 import torch
 
 from tread_bench.data.loader import Loader
-from tread_bench.measure.speed.probe import REPEATS, WARMUP, probe_ms
+from tread_bench.measure.speed.probe import LARGE_REPEATS, LARGE_SIDE, REPEATS, WARMUP, probe_ms, product_macs_per_s
 from tread_bench.measure.speed.throughput import interleave, time_loop
 
 
@@ -97,3 +98,9 @@ def test_the_probe_is_the_median_of_what_is_not_warm_up():
     found = probe_ms(torch.device("cpu"), lambda: waits.append(1), lambda: next(readings))
     assert found == 5e3
     assert len(waits) == 2 * (WARMUP + REPEATS)
+
+
+def test_the_rate_of_products_is_that_of_a_large_one(monkeypatch):
+    monkeypatch.setitem(LARGE_SIDE, "cpu", 8)
+    readings = iter(chain.from_iterable((at, at + 0.5) for at in range(WARMUP + LARGE_REPEATS)))
+    assert product_macs_per_s(torch.device("cpu"), clock=lambda: next(readings)) == 8**3 / 0.5

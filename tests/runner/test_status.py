@@ -22,12 +22,14 @@ from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.show.status import headline
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.conditions import Conditions
+from tread_bench.core.stored.documents import Choices, RowTiming, TimingRequest
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.locks import is_locked
+from tread_bench.core.stored.records import TimingFigures
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.estimate import work_of
-from tread_bench.runner.folder import RunFolder, read_document
+from tread_bench.runner.folder import RunFolder, read_document, write_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.status import status_of
@@ -76,6 +78,13 @@ def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: fl
     (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
 
 
+def figures_of_speed(**figures: float) -> TimingFigures:
+    return TimingFigures(
+        step_time_ms=1, step_time_low_ms=1, step_time_high_ms=1, images_per_s=1, speedup=1, speedup_low=1,
+        speedup_high=1, step_times_ms=[1], reference_step_times_ms=[1], batch=16, warmup=1, **figures,
+    )  # fmt: skip
+
+
 def states(folder: RunFolder) -> list[str]:
     return [cell.state for cell in status_of(folder).cells]
 
@@ -102,6 +111,27 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
         end(folder, cell)
     assert status_of(folder).is_complete
     assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
+
+
+def test_a_running_cell_shows_its_speed_and_what_share_of_the_machine_s_products_that_is(folder):
+    cell = cells_of(folder)[0]
+    work = work_of(folder.existing_request(cell).configuration)
+    tell(folder, cell, 7, rate=2.0, loss=3.0, loss_range=(0.5, 1.0))
+    with folder.cell_lock(cell):
+        (running,) = (one for one in status_of(folder).cells if one.state == "running")
+        assert running.images_per_s == 2.0 * 16 and running.mfu is None  # nothing was timed
+
+        # Its row was timed with two processes, on a machine that computes so much in a second.
+        timing = figures_of_speed(product_macs_per_s=10.0 * work.training_step)
+        conditions = Conditions(processes=2)
+        asked = TimingRequest(timing=folder.existing_plan().timing, conditions={})
+        row = RowTiming(row_key=running.row_key, asked=asked, timing=timing, conditions=conditions)
+        folder.timing_path(running.row_key).parent.mkdir()
+        write_document(folder.timing_path(running.row_key), row)
+        (running,) = (one for one in status_of(folder).cells if one.state == "running")
+        assert running.mfu == pytest.approx(2.0 / (10.0 * 2))
+        shown = tread_bench("status", folder.root).stdout
+    assert "10%" in shown and "32.0" in shown and "loss 3, before 0.5 to 1" in " ".join(shown.split())
 
 
 def test_each_document_is_read_once_and_one_more_for_what_a_row_costs(folder, monkeypatch):

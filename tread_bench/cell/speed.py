@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import torch
+
 from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, in_ranks, unscheduled
@@ -30,7 +32,7 @@ from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.parts import step_parts
-from tread_bench.measure.speed.probe import probe_ms
+from tread_bench.measure.speed.probe import probe_ms, product_macs_per_s
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import build_method
@@ -128,6 +130,9 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     """Step times of `routed`, interleaved with those of `dense`; then where they go, and the loop of `routed` alone."""
     # The machine, by a fixed computation.
     probe = probe_ms(routed.device, routed.synchronize)
+    autocast = routed.options.autocast
+    dtype = torch.float32 if autocast == "none" else getattr(torch, autocast)
+    product = product_macs_per_s(routed.device, dtype, routed.synchronize)
 
     # Steps in pairs, after a warm-up that is not timed.
     dense_steps = Steps(dense)
@@ -165,6 +170,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
         batch=batch,
         warmup=timing.warmup,
         probe_ms=probe,
+        product_macs_per_s=product,
         gpu_before=before,
         gpu_after=after,
         step_parts=parts,

@@ -25,6 +25,8 @@ class CellStatus:
     progress: Progress | None = None  # of the latest attempt, unless the cell has ended
     silent_s: float | None = None  # of a running cell: since its last report
     seconds_left: float | None = None  # of a running cell; None: unknown
+    images_per_s: float | None = None  # of a running cell's training, without evaluations; None: unknown
+    mfu: float | None = None  # its MACs per second, over those of a large product on as many devices; None: unknown
 
     @property
     def row_key(self) -> str:

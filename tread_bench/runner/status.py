@@ -74,7 +74,10 @@ def status_of(folder: RunFolder) -> Status:
         device=plan.numerics.device,
         is_held=is_held,
         cells=tuple(
-            replace(cell, seconds_left=remaining.of_cell(cell)) if cell.state == "running" else cell for cell in looked
+            _with_speed(replace(cell, seconds_left=remaining.of_cell(cell)), works, folder)
+            if cell.state == "running"
+            else cell
+            for cell in looked
         ),
         rows_to_measure=len(to_measure),
         rows_measured=sum(folder.timing_path(key).exists() for key in to_measure),
@@ -153,6 +156,18 @@ def _work(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -
     """Kept while no file changes. Raises UserError."""
     request = folder.request(cell_id)
     return work_of(request.configuration) if request else None
+
+
+def _with_speed(cell: CellStatus, works: Mapping[str, Work | None], folder: RunFolder) -> CellStatus:
+    """The same with how fast it trains, as far as that is known."""
+    work, rate = works.get(cell.row_key), cell.progress.rate if cell.progress else None
+    if work is None or rate is None:
+        return cell
+    measured = folder.timing(cell.row_key)
+    at_best = measured.timing.product_macs_per_s if measured else None
+    devices = measured.conditions.processes if measured else 1
+    mfu = rate * work.training_step / (at_best * devices) if at_best else None
+    return replace(cell, images_per_s=rate * work.batch, mfu=mfu)
 
 
 def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:

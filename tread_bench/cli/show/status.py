@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +113,10 @@ def _stage(status: Status) -> str:
     if is_trained:
         return f"measuring speed and memory, {status.rows_measured} of {status.rows_to_measure} rows done"
     about = "at least" if status.is_at_least else "about"
-    left = "an unknown time" if status.seconds_left is None else f"{about} {duration(status.seconds_left)}"
-    return f"{left} of training left"
+    if status.seconds_left is None:
+        return "an unknown time of training left"
+    end = datetime.now() + timedelta(seconds=status.seconds_left)
+    return f"{about} {duration(status.seconds_left)} of training left, until {end:%a %d %b %H:%M}"
 
 
 def _stopped(status: Status, is_trained: bool) -> str:
@@ -162,7 +165,8 @@ def _running_table(cells: list[CellStatus], status: Status) -> Table:
         Column("running cell", overflow="fold"),
         "phase",
         Column("iteration", justify="right"),
-        Column("it/s", justify="right"),
+        Column("images/s", justify="right"),
+        Column("MFU", justify="right"),
         Column("left", justify="right"),
         Column("where", overflow="fold"),
     )
@@ -172,21 +176,26 @@ def _running_table(cells: list[CellStatus], status: Status) -> Table:
 
 
 def _phase(cell: CellStatus) -> str:
-    """Its phase, its number of attempts, and for how long it has not reported."""
+    """Its phase, its number of attempts, for how long it has not reported, and a loss that jumped."""
     parts = [cell.progress.phase if cell.progress else "starting"]
     if cell.attempts > 1:
         parts.append(f"attempt {cell.attempts}")
     if cell.silent_s is not None and cell.silent_s > SILENT_S:
         parts.append(f"silent for {duration(cell.silent_s)}")
+    if cell.progress and cell.progress.loss_is_out and cell.progress.loss_range:
+        low, high = cell.progress.loss_range
+        parts.append(f"loss {cell.progress.loss:.3g}, before {low:.3g} to {high:.3g}")
     return ", ".join(parts)
 
 
-def _speed(cell: CellStatus, is_at_least: bool) -> tuple[str, str, str]:
-    """What is done, iterations per second, and the time left."""
+def _speed(cell: CellStatus, is_at_least: bool) -> tuple[str, str, str, str]:
+    """What is done, images per second, their share of what the machine can compute, and the time left."""
     progress, more = cell.progress, "> " if is_at_least else ""
     done = f"{progress.done:,}/{progress.of:,}" if progress and progress.of else ""
-    rate = f"{progress.rate:.3g}" if progress and progress.rate else ""
-    return done, rate, "unknown" if cell.seconds_left is None else f"{more}{duration(cell.seconds_left)}"
+    images = cell.images_per_s or 0.0
+    rate = "" if not images else f"{images:,.{0 if images >= 100 else 1}f}"
+    mfu = "" if cell.mfu is None else f"{cell.mfu:.0%}"
+    return done, rate, mfu, "unknown" if cell.seconds_left is None else f"{more}{duration(cell.seconds_left)}"
 
 
 def _where(cell: CellStatus, device: str | None) -> str:

@@ -47,6 +47,7 @@ class Work:
     """
 
     training_step: int
+    batch: int
     evaluation: int
     iterations: int  # 0: no training
     at: tuple[int, ...]  # iterations of the evaluations
@@ -74,6 +75,7 @@ def expected_work(cell: Cell) -> Work:
         at = () if cell.is_timed_only else (1,)
     return Work(
         training_step=training.batch * routed.train_step,
+        batch=training.batch,
         evaluation=images * cost_of(family, spec).forward.total,
         iterations=training.iterations if cell.trains else 0,
         at=at,

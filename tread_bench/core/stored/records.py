@@ -103,6 +103,7 @@ class TimingFigures(Part):
     batch: PositiveInt
     warmup: NonNegativeInt
     probe_ms: PositiveFloat | None = None  # fixed work (measure/probe.py), timed in the same process just before
+    product_macs_per_s: PositiveFloat | None = None  # of a large matrix product in the type of a step, timed there too
     gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
     gpu_after: GpuConditions | None = None
     peak_memory_mib: PositiveFloat | None = None
