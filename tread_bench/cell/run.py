@@ -20,6 +20,7 @@ from tread_bench.cell.launch import RankError, launch
 from tread_bench.cell.loop import DivergedError, History, train
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
+from tread_bench.cell.tracking import Curves
 from tread_bench.cell.weights import save_weights
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
@@ -171,26 +172,37 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
     folder = job.folder.cell(job.id)
 
     # What training calls at its stops, and to report progress.
+    curves = Curves(job.cell, folder) if job.plan.track and job.ranks.is_first else None
+
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
-        return _evaluate(job, trainer, evaluator, iteration, seconds, tell)
+        evaluation = _evaluate(job, trainer, evaluator, iteration, seconds, tell)
+        if curves:
+            curves.evaluation(evaluation)
+        return evaluation
 
     def keep(trainer: Trainer, iteration: int) -> str:
         return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
 
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, iterations, loss)
+        if curves and phase == "training":
+            curves.progress(done, loss)
 
-    return train(
-        trainer,
-        folder / "checkpoints",
-        job.identity,
-        evaluate,
-        progress,
-        conditions=job.conditions,
-        keep=keep,
-        files=job.files,
-        equal_time=None if job.cell.schedule.depends_on_length else job.equal_time,
-    )
+    try:
+        return train(
+            trainer,
+            folder / "checkpoints",
+            job.identity,
+            evaluate,
+            progress,
+            conditions=job.conditions,
+            keep=keep,
+            files=job.files,
+            equal_time=None if job.cell.schedule.depends_on_length else job.equal_time,
+        )
+    finally:
+        if curves:
+            curves.close()
 
 
 def _at_equal_time(

@@ -41,7 +41,7 @@ _BEGINNING = re.compile(
 )  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
-    rf"|samples/\d+\.png|(\w+/)?({TEMPORARIES.pattern})"
+    rf"|samples/\d+\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _NAMES = (  # of what a runner makes after its plan, and may replace
     "plan.json",
@@ -142,7 +142,9 @@ class RunFolder:
             self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "stand-in", "timings")
         )
         for cell in map(self.cell, cell_ids):
-            refuse_linked([cell, *(cell / name for name in ("checkpoints", "equal_time", "samples", "weights"))])
+            refuse_linked(
+                [cell, *(cell / name for name in ("checkpoints", "equal_time", "samples", "tensorboard", "weights"))]
+            )
 
     def progress_of(self, cell_id: str) -> str:
         """Return how far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tread_bench.runner.shards import Shard
 
@@ -26,6 +27,7 @@ class Options:
     fresh: bool = False
     agreed: bool = False  # to what --fresh removes
     accept_other_numerics: bool = False
+    track: Literal["tensorboard"] | None = None  # what gets the curves of cells while they train
 
     @property
     def runs_here(self) -> bool:

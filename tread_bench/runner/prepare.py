@@ -69,12 +69,14 @@ def resolve_choices(
 
     # A part takes the choices of its run.
     if before is None or options.shard is None:
-        return found.model_copy(update={"accept_other_numerics": options.accept_other_numerics})
+        update = {"accept_other_numerics": options.accept_other_numerics, "track": options.track}
+        return found.model_copy(update=update)
     _check_same_run(before, plan, folder, options.device)
     return Choices(
         numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
         versions=before.versions,
         accept_other_numerics=options.accept_other_numerics or before.accept_other_numerics,
+        track=options.track,
     )
 
 
@@ -206,6 +208,7 @@ def write_plan(
         versions=choices.versions,
         plugins=plugins,
         accept_other_numerics=choices.accept_other_numerics,
+        track=choices.track,
         files=dict(files or {}),
         equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
     )

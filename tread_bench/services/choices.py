@@ -6,3 +6,4 @@ from typing import Literal
 
 Device = Literal["auto", "cpu", "cuda"]
 Executor = Literal["local", "ray", "slurm"]
+Tracker = Literal["tensorboard"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -85,6 +86,8 @@ def bring_up_to_date(
         UserError: the suite, the folder or the machine cannot be used.
     """
     _refuse_launchers()
+    if options.track and find_spec("tensorboard") is None:
+        raise UserError("--track tensorboard needs TensorBoard: pip install 'tread-bench[track]'")
 
     # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
     path = find_suite(name)

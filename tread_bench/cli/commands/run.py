@@ -18,7 +18,7 @@ from tread_bench.cli.options import (
     resumable,
     with_seeds,
 )
-from tread_bench.services.choices import Device, Executor
+from tread_bench.services.choices import Device, Executor, Tracker
 
 
 def run(
@@ -89,6 +89,10 @@ def run(
             help="continue after numerical choices or code of plug-ins changed; records say so",
         ),
     ] = False,
+    track: Annotated[
+        Tracker | None,
+        typer.Option("--track", help="write each cell's curves as it trains, for `tensorboard --logdir RUN_DIR/cells`"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. The same command again resumes a run."""
@@ -106,6 +110,7 @@ def run(
         fresh=fresh,
         agreed=yes,
         accept_other_numerics=accept_other_numerics,
+        track=track,
     )
     with resumable():
         chosen = [f"limits.processes_per_cell={processes}"] if processes is not None else []

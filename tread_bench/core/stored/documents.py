@@ -70,6 +70,7 @@ class Choices(Document):
     numerics: RunNumerics
     versions: dict[str, str]
     accept_other_numerics: bool = False
+    track: Literal["tensorboard"] | None = None  # what gets the curves of cells while they train
 
     @property
     def conditions(self) -> Conditions:
@@ -95,6 +96,7 @@ class RunPlan(Document):
     versions: dict[str, str]
     plugins: PluginCode = Field(default_factory=dict)  # as it was when a cell that uses it last began
     accept_other_numerics: bool = False
+    track: Literal["tensorboard"] | None = None  # as in `Choices`, of the run's latest start
     files: dict[str, DataFile] = Field(default_factory=dict)
     equal_time: dict[str, EqualTime] = Field(default_factory=dict)  # of cells that are evaluated there as well
 
