@@ -145,7 +145,7 @@ def _listed_model(row: Row) -> str:
         is_listed = any(line["model"] == model and line["params"] == params for line in _lines())
         return model if is_listed else ""
     side = row.first.config["data"].get("image_size")
-    return f"{row.group.backbone} ImageNet-512" if side == 64 else row.group.backbone
+    return f"{row.first.backbone} ImageNet-512" if side == 64 else row.first.backbone
 
 
 def _listed_method(record: Record) -> str:

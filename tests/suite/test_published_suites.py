@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from tread_bench.reports.claims.published import (
 )
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
+from tread_bench.services.plan import plan_suite
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -89,6 +91,21 @@ def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     assert {problem.message.partition(":")[0] for problem in raised.value.problems} == {"no such file"}
 
 
+@pytest.mark.parametrize("name", ["imagenet256/route_placement", "imagenet256/lightningdit", "imagenet512/route"])
+def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_hours_that_are_stated(
+    name: str,
+) -> None:
+    text = shipped_suites()[name].read_text()
+    stated = re.search(r"About ([\d,]+) \w+-hours of training \(plan --step-time (\d+)\)", text)
+    assert stated is not None
+    planned = plan_suite(name, [], step_time=stated[2])
+    assert planned.hours is not None and round(planned.hours) == int(stated[1].replace(",", ""))
+    assert len(planned.plan.suite.seeds) == 3
+    budgets = {row: cells[0].cell.training.budget for row, cells in planned.plan.rows.items()}
+    assert budgets.pop("dense") is None and "fewer-blocks" in budgets
+    assert all(budget is not None and budget.macs_of == "dense" for budget in budgets.values())
+
+
 @pytest.mark.parametrize("layout", ["safetensors", "repa", "lightningdit"])
 @pytest.mark.parametrize("name", ["imagenet256/route_placement", "imagenet256/lightningdit", "imagenet512/route"])
 def test_one_setting_reads_another_layout_in_the_same_folders(name: str, layout: str, tmp_path: Path) -> None:
@@ -137,12 +154,12 @@ TABLES = {
         *(68.4, 43.47, 23.33, 19.47, 47.04, 21.34, 9.1, 7.38, 57.6, 33, 18.8, 17.2, 38.08, 15.98, 5.91, 4.89),
         *(59.84, 53.79, 69.39, 61.17),
     ],
-    "imagenet256/lightningdit": [5.14, 3.71],
+    "imagenet256/lightningdit": [5.14, 3.71, None],
     "imagenet256/selection_rate": [43.47, 26.5, 21.34, 49.29],
     "imagenet256/location_scaling": [19.47, 7.38, 18.81],
     "imagenet256/long_training": [9.62, 3.93, 4.96, 5.69, 8.61, *at(1.5, 2.27), *at(1.5, 2.28), *at(1.5, 2.06)],
     "imagenet256/multi_route": [19.47, 7.38, None, None],
-    "imagenet512/route": [62.8, 40.9],
+    "imagenet512/route": [62.8, 40.9, None],
 }
 
 
@@ -151,7 +168,7 @@ def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callab
     plan = planned(name)
     rows = comparison(done(cell) for cell in plan.cells)
     found = {row.name: published_fid(row) for row in rows}
-    assert [found[cell.row] and found[cell.row].fid for cell in plan.cells] == TABLES[name]
+    assert [found[row] and found[row].fid for row in plan.rows] == TABLES[name]
     assert "Published" in dict(comparison_view(rows).headers)
     of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
     assert "Published" not in dict(comparison_view(of_other_length).headers)
@@ -220,20 +237,19 @@ def costs(cell: Cell) -> CostFigures:
 
 
 def done(cell: PlannedCell, batch: int | None = None) -> Record:
-    config, (last,) = cell.cell.model_dump(mode="json"), cell.cell.metrics.at[-1:]
+    config = cell.cell.model_dump(mode="json")
     config["training"]["batch"] = batch or config["training"]["batch"]
-    evaluation = Evaluation(
-        iteration=last, train_seconds=0, validation_loss=1, validation_loss_per_time={}, fid=1, num_samples=50000
-    )
+    figures = {"train_seconds": 0, "validation_loss": 1, "validation_loss_per_time": {}, "fid": 1, "num_samples": 50000}
+    evaluations = [Evaluation(iteration=iteration, **figures) for iteration in cell.cell.metrics.at]
     names = {"cell": cell.id, "suite": "s", "row": cell.row, "seed": cell.seed, "reference": cell.reference}
     request = CellRequest(**names, backbone=cell.cell.backbone.label, config=config)
-    return initial_record(request, PLAN_DOCUMENT, status="done", cost=costs(cell.cell), evaluations=[evaluation])
+    return initial_record(request, PLAN_DOCUMENT, status="done", cost=costs(cell.cell), evaluations=evaluations)
 
 
 SMALL = (
     "backbone={name: DiT, depth: 12, hidden: 16, heads: 2, patch: 2}",
     *("data.image_size=4", f"data.decoded_size={SIDE}", "data.num_classes=3"),
-    *("training.iterations=3", "training.batch=4", "sampling.steps=2", "compute.matmul_precision=highest"),
+    *("seeds=1", "training.iterations=3", "training.batch=4", "sampling.steps=2", "compute.matmul_precision=highest"),
     *("metrics.num_samples=20", "metrics.validation_samples=8", "metrics.similarity_samples=8"),
     *("metrics.kid_subset_size=10", "metrics.kid_subsets=2", "timing.pairs=0"),
 )
@@ -255,9 +271,9 @@ def records(run: Path) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
     found = records(run)
-    assert sorted(record["row"] for record in found) == ["dense", "tread"]
+    assert sorted(record["row"] for record in found) == ["dense", "fewer-blocks", "tread"]
     for record in found:
-        (evaluation,) = record["evaluations"]
+        evaluation = record["evaluations"][-1]
         assert np.isfinite(evaluation["fid"]) and evaluation["num_samples"] == 20
         details = evaluation["protocol_details"]
         assert details["reference_images"] == 40
