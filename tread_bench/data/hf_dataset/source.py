@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import all_matches, folder_name
-from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.check import absent_classes
 from tread_bench.data.hf_dataset.arrow import arrow_files
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.images.decode import Wanted
-from tread_bench.data.images.encoded import decoded, open_images
+from tread_bench.data.images.encoded import open_images
 from tread_bench.data.images.family import too_few_to_split
-from tread_bench.data.images.headers import header_problems
+from tread_bench.data.images.headers import end_problems, header_problems
 from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.source import DataSource
 
@@ -47,31 +47,18 @@ class DatasetImages:
     def __init__(self, choice: HfDatasetData, entries: tuple[str, ...]) -> None:
         self._choice = choice
         self._folders = all_matches(entries)
-        self._paths: list[str] = []  # of each chunk
-        self._first_rows: list[int] = []  # of each chunk in its file
-        self._chunks: list[pa.StructArray] = []
+        self._files: list[tuple[str, pa.ChunkedArray]] = []  # path and images of each
         labels = [np.zeros(0, dtype=np.int64)]
-        for folder in self._folders:
-            for path, table in arrow_files(folder):
-                check_schema(choice, path, table.schema)
-                self._add(path, table)
-                labels.append(_labels(choice, path, table))
-        self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        for path, table in (file for folder in self._folders for file in arrow_files(folder)):
+            check_schema(choice, path, table.schema)
+            images = table.column(choice.image_column)
+            _check_places(path, images)
+            self._files.append((path, images))
+            labels.append(_labels(choice, path, table))
+        self._firsts = np.cumsum([len(found) for found in labels])  # number of rows before each file
         self.classes = np.concatenate(labels)
         if not len(self.classes):
             raise UserError(f"{', '.join(self._folders)}: no rows; a split needs at least one image")
-
-    def _add(self, path: str, table: pa.Table) -> None:
-        row = 0
-        for chunk in table.column(self._choice.image_column).chunks:
-            try:
-                chunk.validate(full=True)  # places of images in the file; the images themselves are not read
-            except pa.ArrowException as error:
-                raise UserError(f"{path}, rows from {row} on: cannot be read: {error}; write the file again") from None
-            self._paths.append(path)
-            self._first_rows.append(row)
-            self._chunks.append(chunk)
-            row += len(chunk)
 
     @cached_property
     def sha256(self) -> str:
@@ -83,17 +70,30 @@ class DatasetImages:
     def open(self, item: int) -> BinaryIO:
         """Read an image file. Raises ValueError."""
         number, row = self._place(item)
-        return image_file(self._choice, self._chunks[number][row].as_py())
+        _, images = self._files[number]
+        return image_file(self._choice, images[row].as_py())
 
     def name(self, item: int) -> str:
         """File and row of an image."""
         number, row = self._place(item)
-        return f"{self._paths[number]}, row {self._first_rows[number] + row}"
+        path, _ = self._files[number]
+        return f"{path}, row {row}"
 
     def _place(self, item: int) -> tuple[int, int]:
-        """Number of the chunk, and the row in it."""
-        number = int(np.searchsorted(self._ends, item, side="right"))
-        return number, item - (int(self._ends[number - 1]) if number else 0)
+        """Number of the file, and the row in it."""
+        number = int(np.searchsorted(self._firsts, item, side="right")) - 1
+        return number, item - int(self._firsts[number])
+
+
+def _check_places(path: str, images: pa.ChunkedArray) -> None:
+    """Raise UserError where an image would be outside the file; the images themselves are not read."""
+    row = 0
+    for chunk in images.chunks:
+        try:
+            chunk.validate(full=True)
+        except pa.ArrowException as error:
+            raise UserError(f"{path}, rows from {row} on: cannot be read: {error}; write the file again") from None
+        row += len(chunk)
 
 
 def _labels(choice: HfDatasetData, path: str, table: pa.Table) -> NDArray[np.int64]:
@@ -115,8 +115,7 @@ def file_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
                 yield str(error)
                 continue
             labels.append(images.classes)
-            for item in sorted({0, len(images.classes) - 1}):
-                yield from message_of(decoded, images, item, Wanted.of(choice))
+            yield from end_problems(images, Wanted.of(choice))
         if key == "train" and len(labels) == len(entries):
             all_labels = np.concatenate(labels)
             yield from too_few_to_split(choice, len(all_labels))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,9 @@ from tread_bench.data.check import message_of
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
 from tread_bench.data.images.decode import Wanted
-from tread_bench.data.images.encoded import decoded, open_images
+from tread_bench.data.images.encoded import OnDemand, open_images
 from tread_bench.data.images.family import too_few_to_split
-from tread_bench.data.images.headers import header_problems
+from tread_bench.data.images.headers import end_problems, header_problems
 from tread_bench.data.source import DataSource
 
 _NAMED = 3  # folders, classes or images in a message
@@ -73,6 +73,31 @@ class FolderImages:
         return self._listing.paths[item]
 
 
+class RealFolders(OnDemand):
+    """Images in colour in folders and below, which samples are compared with, cropped to a square.
+
+    Args:
+        folders: paths of the folders.
+        image_size: pixels on a side.
+
+    Raises:
+        UserError: a folder cannot be read or has no images; later, naming the image and the rule.
+    """
+
+    def __init__(self, folders: Sequence[str], image_size: int) -> None:
+        found = listed(folders)
+        if not found.paths:
+            raise UserError(
+                f"{', '.join(folders)}: no image files ({', '.join(SUFFIXES)}); data.images needs at least one"
+            )
+        wanted = Wanted(image_size, 3, enlarge=False, key="data.decoded_size", way_out="take it out")
+        super().__init__(FolderImages(found, found.classes), wanted)
+
+    def problems(self) -> Iterator[str]:
+        """A message for the first and for the last image if it cannot be used."""
+        return end_problems(self.encoded, self.wanted)
+
+
 def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     """A message for each mistake in folders and labels, and for the first and last image if it cannot be used."""
     # Folders.
@@ -92,9 +117,8 @@ def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
 
     # Images.
     for split in filter(None, (train, held_out)):
-        images = FolderImages(split, [])
-        for item in sorted({0, len(split.paths) - 1} if split.paths else ()):
-            yield from message_of(decoded, images, item, Wanted.of(choice))
+        if split.paths:
+            yield from end_problems(FolderImages(split, []), Wanted.of(choice))
 
 
 def _listed_or_wrong(entries: tuple[str, ...]) -> tuple[Listing | None, list[str]]:

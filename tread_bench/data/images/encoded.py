@@ -7,7 +7,6 @@ set are decoded for each batch anew, in the threads that prepare batches; only l
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -43,39 +42,21 @@ class Encoded(Protocol):
         """Return where an image is, for messages."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some of the images, in an order of their own."""
-
-    whole: Encoded
-    items: NDArray[np.int64]
-
-    @property
-    def classes(self) -> NDArray[np.int64]:
-        return self.whole.classes[self.items]
-
-    @property
-    def sha256(self) -> str:
-        return hashlib.sha256(self.whole.sha256.encode() + self.items.astype("<i8").tobytes()).hexdigest()
-
-    def open(self, item: int) -> BinaryIO:
-        return self.whole.open(int(self.items[item]))
-
-    def name(self, item: int) -> str:
-        return self.whole.name(int(self.items[item]))
-
-
 class OnDemand(Pixels):
     """Images of one split, each read and decoded when it is needed.
+
+    Args:
+        items: places of the split's images among the encoded ones; None: all of them.
 
     Raises:
         UserError: from its methods, naming the image and the rule.
     """
 
-    def __init__(self, encoded: Encoded, wanted: Wanted) -> None:
+    def __init__(self, encoded: Encoded, wanted: Wanted, items: NDArray[np.int64] | None = None) -> None:
         self.encoded = encoded
         self.wanted = wanted
-        self.classes = encoded.classes
+        self.items = items
+        self.classes = encoded.classes if items is None else encoded.classes[items]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -85,14 +66,18 @@ class OnDemand(Pixels):
     def uint8(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) uint8, as the feature networks take them."""
         pixels = np.empty((len(index), *self.shape), dtype=np.uint8)
-        for place, item in enumerate(index.tolist()):
+        items = index if self.items is None else self.items[index]
+        for place, item in enumerate(items.tolist()):
             pixels[place] = decoded(self.encoded, item, self.wanted)
         return torch.from_numpy(pixels)
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the files, and of what is made of them."""
-        return hashlib.sha256(f"{self.wanted.shape} {self.encoded.sha256}".encode()).hexdigest()
+        files = self.encoded.sha256
+        if self.items is not None:
+            files = hashlib.sha256(files.encode() + self.items.astype("<i8").tobytes()).hexdigest()
+        return hashlib.sha256(f"{self.wanted.shape} {files}".encode()).hexdigest()
 
 
 def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
@@ -114,16 +99,19 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, 
         UserError: naming the image and the rule, or too few images to hold some out.
     """
     # Split.
+    wanted = Wanted.of(choice)
     if held_out is None:
         for problem in too_few_to_split(choice, len(train.classes)):
             raise UserError(problem)
         items = np.arange(len(train.classes))
         is_held_out = items % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
-        train, held_out = Part(train, items[~is_held_out]), Part(train, items[is_held_out])
+        first = OnDemand(train, wanted, items[~is_held_out])
+        second = OnDemand(train, wanted, items[is_held_out])
+    else:
+        first = OnDemand(train, wanted)
+        second = OnDemand(held_out, wanted)
 
     # Decode as images are needed, or all of them at once.
-    wanted = Wanted.of(choice)
-    first, second = OnDemand(train, wanted), OnDemand(held_out, wanted)
     if pixel_bytes(choice, len(first) + len(second)) > MOST_BYTES:
         return DataSource(first, second, choice.num_classes)
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from tread_bench.data.check import message_of
 from tread_bench.data.images.decode import Wanted, opened
-from tread_bench.data.images.encoded import Encoded
+from tread_bench.data.images.encoded import Encoded, decoded
 
 _THREADS = 16  # which wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
 _SHOWN = 3
+
+
+def end_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
+    """A message for the first and for the last image if it cannot be used."""
+    for item in sorted({0, len(encoded.classes) - 1}):
+        yield from message_of(decoded, encoded, item, wanted)
 
 
 def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:

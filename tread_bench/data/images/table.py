@@ -15,7 +15,10 @@ from tread_bench.data.images.family import TableOptions
 
 def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
     """Raise UserError unless each column that is read exists once and has the right type."""
-    for column, key in zip(columns(choice), ("image_column", "label_column"), strict=False):
+    read = {"image_column": choice.image_column}
+    if choice.num_classes:
+        read["label_column"] = choice.label_column
+    for key, column in read.items():
         if column not in schema.names:
             raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
         count = schema.names.count(column)
@@ -43,11 +46,6 @@ def _holds_images(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
 
 
-def columns(choice: TableOptions) -> list[str]:
-    """Return those that are read."""
-    return [choice.image_column, choice.label_column] if choice.num_classes else [choice.image_column]
-
-
 def image_file(choice: TableOptions, cell: dict[str, Any] | None) -> BinaryIO:
     """Read an image file in a cell of the image column. Raises ValueError."""
     if not cell or not cell["bytes"]:
@@ -61,17 +59,6 @@ def labels_of(choice: TableOptions, path: str, column: pa.ChunkedArray) -> NDArr
     wrong = np.flatnonzero((labels < 0) | (labels >= choice.num_classes))
     if len(wrong):
         row = int(wrong[0])
-        try:
-            label_of(choice, column[row].as_py())
-        except ValueError as error:
-            raise UserError(f"{path}, row {row}: {error}") from None
+        label = column[row].as_py()
+        raise UserError(f"{path}, row {row}: label {label} where data.num_classes allows 0 to {choice.num_classes - 1}")
     return labels
-
-
-def label_of(choice: TableOptions, label: object) -> int:
-    """Return a label, 0 where there are no classes. Raises ValueError."""
-    if not choice.num_classes:
-        return 0
-    if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < choice.num_classes:
-        raise ValueError(f"label {label!r} where data.num_classes allows 0 to {choice.num_classes - 1}")
-    return label

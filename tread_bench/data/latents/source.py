@@ -21,7 +21,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.check import absent_classes, message_of
-from tread_bench.data.image_folder.real import RealFolders
+from tread_bench.data.image_folder.source import RealFolders
 from tread_bench.data.latents.beside import ImagesBeside
 from tread_bench.data.latents.family import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.manifest import LOGVAR_RANGE, manifests_of, read_manifest

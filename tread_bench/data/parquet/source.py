@@ -31,7 +31,7 @@ from tread_bench.data.images.decode import Wanted, decode, opened
 from tread_bench.data.images.family import pixel_bytes
 from tread_bench.data.images.headers import shortened
 from tread_bench.data.images.kept import kept_or_decoded
-from tread_bench.data.images.table import check_schema, columns, image_file, label_of, labels_of
+from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.parquet.family import SUFFIXES, ParquetData
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
 
@@ -105,8 +105,8 @@ class ParquetImages:
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All images in their order, (B, 3, H, W) uint8, `size` at a time."""
-        rows = (image for path, file in self.files for image, _ in _rows(self.choice, file, path, self.wanted))
-        while batch := list(islice(rows, size)):
+        images = (image for path, file in self.files for image in _images(self.choice, file, path, self.wanted))
+        while batch := list(islice(images, size)):
             yield torch.from_numpy(np.stack(batch))
 
     def problems(self) -> Iterator[str]:
@@ -120,14 +120,11 @@ def _read_split(choice: ParquetData, files: Files) -> ImageSet:
     if not count:
         raise UserError(f"{', '.join(path for path, _ in files)}: no rows; a split needs at least one image")
     wanted = Wanted.of(choice)
+    classes = np.concatenate([_labels(choice, file, path) for path, file in files])
     pixels = np.empty((count, *wanted.shape), dtype=np.uint8)
-    classes = np.zeros(count, dtype=np.int64)
-    place = 0
-    for path, file in files:
-        for image, label in _rows(choice, file, path, wanted):
-            pixels[place] = image
-            classes[place] = label
-            place += 1
+    images = (image for path, file in files for image in _images(choice, file, path, wanted))
+    for place, image in enumerate(images):
+        pixels[place] = image
     return ImageSet(pixels, classes)
 
 
@@ -139,19 +136,19 @@ def file_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
         for path in paths:
             try:
                 check_ends(choice, path, Wanted.of(choice))
-                labels.append(_labels(choice, path))
+                labels.append(_labels(choice, _open(choice, path), path))
             except UserError as error:
                 yield str(error)
         if generates and key == "train" and len(labels) == len(paths):
             yield from absent_classes(np.concatenate(labels), choice.num_classes)
 
 
-def _labels(choice: ParquetData, path: str) -> NDArray[np.int64]:
-    """All labels of a file; none where there are no classes."""
+def _labels(choice: ParquetData, file: pq.ParquetFile, path: str) -> NDArray[np.int64]:
+    """All labels of a file; all 0 where there are no classes."""
     if not choice.num_classes:
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(file.metadata.num_rows, dtype=np.int64)
     with _damage_reported(path, 0):
-        column = _open(choice, path).read(columns=[choice.label_column]).column(choice.label_column)
+        column = file.read(columns=[choice.label_column]).column(choice.label_column)
     return labels_of(choice, path, column)
 
 
@@ -166,27 +163,27 @@ def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
 def _header_problems(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[str]:
     """A message for each row whose image cannot be used."""
     wanted = Wanted.of(choice)
-    for row, record in enumerate(_records(choice, file, path)):
+    for row, cell in enumerate(_cells(choice, file, path)):
         try:
-            opened(image_file(choice, record[choice.image_column]), wanted)
+            opened(image_file(choice, cell), wanted)
         except ValueError as error:
             yield f"{path}, row {row}: {error}"
 
 
 def check_ends(choice: ParquetData, path: str, wanted: Wanted) -> None:
-    """Columns of a file, and its first row and the first of its last row group. Raises UserError."""
+    """Columns of a file, and the images of its first row and of the first of its last row group. Raises UserError."""
     file = _open(choice, path, buffer_bytes=_PAGE_BYTES)  # page by page: a row group may be large
     groups = sorted({0, file.num_row_groups - 1}) if file.metadata.num_rows else []
     for group in groups:
         # Read the first row of the group.
         first = sum(file.metadata.row_group(earlier).num_rows for earlier in range(group))
         with _damage_reported(path, first):
-            batches = file.iter_batches(1, row_groups=[group], columns=columns(choice))
-            record = next(iter(batches)).to_pylist()[0]
+            batches = file.iter_batches(1, row_groups=[group], columns=[choice.image_column])
+            cell = next(iter(batches)).column(0)[0].as_py()
 
         # Decode it.
         try:
-            _decoded(choice, record, wanted)
+            decode(image_file(choice, cell), wanted)
         except ValueError as error:
             raise UserError(f"{path}, row {first}: {error}") from None
 
@@ -204,36 +201,28 @@ def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFi
     return file
 
 
-def _rows(
-    choice: ParquetData, file: pq.ParquetFile, path: str, wanted: Wanted
-) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    """Image (C, H, W) and label of each row."""
-    for row, record in enumerate(_records(choice, file, path)):
+def _images(choice: ParquetData, file: pq.ParquetFile, path: str, wanted: Wanted) -> Iterator[NDArray[np.uint8]]:
+    """(C, H, W) of each row."""
+    for row, cell in enumerate(_cells(choice, file, path)):
         try:
-            yield _decoded(choice, record, wanted)
+            yield decode(image_file(choice, cell), wanted)
         except ValueError as error:
             raise UserError(f"{path}, row {row}: {error}") from None
 
 
-def _decoded(choice: ParquetData, record: dict[str, Any], wanted: Wanted) -> tuple[NDArray[np.uint8], int]:
-    """Image (C, H, W) and label of a row. Raises ValueError."""
-    image = decode(image_file(choice, record[choice.image_column]), wanted)
-    return image, label_of(choice, record.get(choice.label_column))
-
-
-def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
-    """The rows of a file, as many as its footer declares."""
+def _cells(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any] | None]:
+    """The image column of a file, of as many rows as its footer declares."""
     first = 0
     for group in range(file.num_row_groups):
-        batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=columns(choice))
+        batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=[choice.image_column])
         while True:
             with _damage_reported(path, first):
                 batch = next(batches, None)
                 if batch is None:
                     break
-                records = batch.to_pylist()
-            yield from records
-            first += len(records)
+                cells = batch.column(0).to_pylist()
+            yield from cells
+            first += len(cells)
     if first != file.metadata.num_rows:
         raise UserError(f"{path}: {first} rows where its footer says {file.metadata.num_rows}; write the file again")
 
