@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,30 @@ class Peer:
     order: Callable[[Content], np.ndarray] = lambda content: np.arange(len(content.labels))
 
 
+def npy(array: Any) -> bytes:
+    """The content of an .npy file."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def add_members(shard: Path, members: dict[str, bytes]) -> None:
+    """Append files to a tar shard, which is made if there is none."""
+    with tarfile.open(shard, "a") as tar:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+
+
+def zipped(folder: Path, archive: Path, compression: int = zipfile.ZIP_STORED) -> str:
+    """A zip archive of a folder; its path."""
+    with zipfile.ZipFile(archive, "w", compression) as packed:
+        for path in sorted(folder.rglob("*.*")):
+            packed.write(path, path.relative_to(folder))
+    return str(archive)
+
+
 def write_npy_listed(folder: Path, values: np.ndarray, labels: np.ndarray, name: str) -> None:
     """EDM2's and REPA's dataset_tools: a folder of 1,000 files each, and dataset.json."""
     listed = []
@@ -83,6 +108,12 @@ def write_repa(folder: Path, content: Content) -> dict[str, Any]:
     values = np.concatenate([content.mean, content.std], axis=1)
     write_npy_listed(folder, values, content.labels, "img-mean-std-")
     return {}
+
+
+def from_logvar(moments: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """A sample of the posterior, as every peer that stores log-variances draws it."""
+    mean, logvar = np.split(moments, 2, axis=1)
+    return mean + np.exp(0.5 * np.clip(logvar, -30, 20)) * noise
 
 
 def repa_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
@@ -108,17 +139,11 @@ def sr_dit_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: n
 def write_tread(folder: Path, content: Content) -> dict[str, Any]:
     """WebDataset's TarWriter: KEY.cls and KEY.latent.npy, two shards."""
     for shard, part in enumerate(np.array_split(np.arange(len(content.labels)), 2)):
-        with tarfile.open(folder / f"imagenet-train-{shard:04d}.tar", "w") as tar:
-            for i in part.tolist():
-                stream = io.BytesIO()
-                np.save(stream, content.mean[i] * 0.18215)
-                for name, data in (
-                    (f"{i:07d}.cls", str(content.labels[i]).encode()),
-                    (f"{i:07d}.latent.npy", stream.getvalue()),
-                ):
-                    member = tarfile.TarInfo(name)
-                    member.size = len(data)
-                    tar.addfile(member, io.BytesIO(data))
+        members = {}
+        for i in part.tolist():
+            members[f"{i:07d}.cls"] = str(content.labels[i]).encode()
+            members[f"{i:07d}.latent.npy"] = npy(content.mean[i] * 0.18215)
+        add_members(folder / f"imagenet-train-{shard:04d}.tar", members)
     return {}
 
 
@@ -170,8 +195,7 @@ def write_mar(folder: Path, content: Content) -> dict[str, Any]:
 
 def mar_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
     moments = np.where(flipped[:, None, None, None], content.moments(flipped=True)[at], content.moments()[at])
-    mean, logvar = np.split(moments, 2, axis=1)
-    return (mean + np.exp(0.5 * np.clip(logvar, -30, 20)) * noise) * 0.2325
+    return from_logvar(moments, noise) * 0.2325
 
 
 def write_ddt(folder: Path, content: Content) -> dict[str, Any]:
@@ -183,8 +207,8 @@ def write_ddt(folder: Path, content: Content) -> dict[str, Any]:
 
 
 def ddt_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    mean, logvar = (value.astype(np.float16).astype(np.float32)[at] for value in (content.mean, content.logvar))
-    return (mean + np.exp(0.5 * np.clip(logvar, -30, 20)) * noise) * 0.18215
+    moments = content.moments()[at].astype(np.float16).astype(np.float32)
+    return from_logvar(moments, noise) * 0.18215
 
 
 def write_fast_dit(folder: Path, content: Content) -> dict[str, Any]:
@@ -226,8 +250,7 @@ def write_maskdit(folder: Path, content: Content) -> dict[str, Any]:
 
 
 def maskdit_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    mean, logvar = np.split(content.moments()[at], 2, axis=1)
-    return (mean + np.exp(0.5 * np.clip(logvar, -30, 20)) * noise) * 0.18215
+    return from_logvar(content.moments()[at], noise) * 0.18215
 
 
 def write_own(folder: Path, content: Content) -> dict[str, Any]:

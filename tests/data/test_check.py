@@ -84,7 +84,6 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
 
 def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str, monkeypatch: pytest.MonkeyPatch):
     read = []
-    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(good).parent / "cache"))
     monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := []) or found)
     choice = [(images(good, held_out=good), True)]
     assert data_problems(choice) == data_problems(choice) == [] and len(read) == 2  # just written: may change again
@@ -103,9 +102,8 @@ def package_problems() -> list[str]:
     return [] if installed else ["not installed"]
 
 
-def test_a_check_that_reads_no_files_looks_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_reads_no_files_looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """What else it depends on, such as an installed package, is not part of the cache's key."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     check = f"{__name__}:package_problems"
     assert messages_of(check, (), []) == []
     monkeypatch.setattr(sys.modules[__name__], "installed", False)

@@ -24,12 +24,6 @@ from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 
 
-@pytest.fixture(autouse=True)
-def hashes(monkeypatch, tmp_path):
-    """Hashes of contents are remembered here."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def choice(tmp_path) -> ParquetData:
     paths = {

@@ -32,11 +32,6 @@ from tread_bench.suite.load import load_plan
 SEED, FIRST = 3, 40
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def problems(settings: dict[str, Any]) -> list[str]:
     return data_problems([(LatentsData(name="latents", **settings), False)])
 
@@ -279,11 +274,9 @@ def test_a_manifest_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     ("changed", "told"),
     [
         ({"scale": 10**400}, r"manifest\.json: scale: 1000.*: must be a finite number"),
-        ({"scale": [1, 1, 1, 10**400]}, r"manifest\.json: scale: 1000.*: must be a finite number"),
         ({"shift": -(10**400)}, r"manifest\.json: shift: -1000.*: must be a finite number"),
         ({"scale": [1, 1, 1, 0]}, r"manifest\.json: scale: 0: must be positive and finite"),
         ({"scale": True}, r"manifest\.json: scale: must be a number, not true"),
-        ({"shift": True}, r"manifest\.json: shift: must be a number, not true"),
         ({"shift": [0, 0, 0, False]}, r"manifest\.json: shift: must be a number, not false"),
         ({"encoder_input": [-1, True]}, r"manifest\.json: encoder_input\.1: must be a number, not true"),
     ],

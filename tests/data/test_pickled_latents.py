@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.data.latent_layouts import CLASSES, SHAPE, SIDE, Content, maskdit_batch
+from tests.data.latent_layouts import CLASSES, SHAPE, SIDE, Content, add_members, maskdit_batch
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.source import drawn_noise
@@ -25,13 +23,11 @@ MOMENTS = CONTENT.moments()
 def write_maskdit(folder: Path) -> None:
     """As MaskDiT's lmdb2wds.py: pickle.dumps of an array, and the class as WebDataset writes numbers."""
     for number, part in enumerate(np.array_split(np.arange(11), 2)):
-        with tarfile.open(folder / f"latent_imagenet_512_train-{number:04d}.tar", "w") as shard:
-            for i in part.tolist():
-                label = str(CONTENT.labels[i]).encode()
-                for name, content in ((f"{i:07d}.cls", label), (f"{i:07d}.latent", pickle.dumps(MOMENTS[i]))):
-                    member = tarfile.TarInfo(name)
-                    member.size = len(content)
-                    shard.addfile(member, io.BytesIO(content))
+        members = {}
+        for i in part.tolist():
+            members[f"{i:07d}.cls"] = str(CONTENT.labels[i]).encode()
+            members[f"{i:07d}.latent"] = pickle.dumps(MOMENTS[i])
+        add_members(folder / f"latent_imagenet_512_train-{number:04d}.tar", members)
 
 
 def write_uvit(folder: Path) -> None:

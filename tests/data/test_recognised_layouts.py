@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
+from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written, zipped
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
@@ -21,11 +20,6 @@ from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 
 ALIKE = [{"repa", "edm2"}]  # the same files, of pixels in another range
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def problems(settings: dict[str, Any]) -> list[str]:
@@ -148,10 +142,7 @@ def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path
 
 def test_an_archive_is_recognised_as_its_folder(tmp_path: Path) -> None:
     settings, _ = written("edm2", tmp_path / "set")
-    archive = str(tmp_path / "set.zip")
-    with zipfile.ZipFile(archive, "w") as packed:
-        for path in (tmp_path / "set").rglob("*.*"):
-            packed.write(path, path.relative_to(tmp_path / "set"))
+    archive = zipped(tmp_path / "set", tmp_path / "set.zip")
     for layout in (None, "mar"):
         found = problems({**named(settings, layout), "train": [archive], "held_out": [archive]})
         assert found and all("looks like layout repa or edm2 or sr-dit" in message for message in found)
@@ -166,13 +157,6 @@ def test_what_is_missing_stays_missing(layout: str, tmp_path: Path) -> None:
         options = LatentsData(name="latents", **named(settings, layout))
         places = [place for place, path in LATENTS.files(options, False) if is_missing(path)]
         assert (("train", 0) in places) == (entry != "empty" or not LAYOUTS[layout].is_folder)
-
-
-def test_a_missing_index_is_told_as_such(tmp_path: Path) -> None:
-    settings, _ = written("repa", tmp_path / "set")
-    (tmp_path / "set" / "dataset.json").unlink()
-    (found,) = problems(settings)
-    assert "dataset.json: no such file" in found
 
 
 def test_files_of_other_kinds_beside_those_of_the_layout_do_not_matter(tmp_path: Path) -> None:

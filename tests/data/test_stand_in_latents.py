@@ -21,8 +21,7 @@ MISSING: dict[str, Any] = {"train": ["no/train"], "held_out": ["no/held_out"], "
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_it_stands_in_for_files_that_are_missing(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_it_stands_in_for_files_that_are_missing(layout: str, tmp_path: Path) -> None:
     if layout == "maskdit-lmdb":
         pytest.importorskip("lmdb", reason="lmdb is not installed (extra lmdb)")
     scale = {} if "scale" in LAYOUTS[layout].usual else {"scale": 0.5}
