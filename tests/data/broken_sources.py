@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ class Changed:
         return self.part.labels(index)
 
 
-def digits_as(kind, options):
+def digits_as(kind, options, folder):
     source = read_digits(options)
     return DataSource(kind(source.train), kind(source.held_out), source.num_classes, source.train)
 
@@ -67,28 +68,12 @@ class Standardised(Changed):
         return (images - images.mean()).clamp(-1, 1)
 
 
-def cropped(options, folder):
-    return digits_as(Cropped, options)
-
-
-def doubled(options, folder):
-    return digits_as(Doubled, options)
-
-
-def in_float64(options, folder):
-    return digits_as(InFloat64, options)
-
-
-def counts_from_one(options, folder):
-    return digits_as(CountsFromOne, options)
-
-
-def sorts_batches(options, folder):
-    return digits_as(Sorted, options)
-
-
-def standardises_batches(options, folder):
-    return digits_as(Standardised, options)
+cropped = partial(digits_as, Cropped)
+doubled = partial(digits_as, Doubled)
+in_float64 = partial(digits_as, InFloat64)
+counts_from_one = partial(digits_as, CountsFromOne)
+sorts_batches = partial(digits_as, Sorted)
+standardises_batches = partial(digits_as, Standardised)
 
 
 def says_fewer_classes(options, folder):
@@ -123,20 +108,19 @@ def shows_floats(options, folder):
     return replace(source, real_images=Floats())
 
 
-def latents_with(fingerprint, options):
+def latents_with(fingerprint, options, folder):
     source = open_latents(options)
     train, held_out = Changed(source.train), Changed(source.held_out)
     train.sha256, held_out.sha256 = fingerprint(options.train), fingerprint(options.held_out)
     return replace(source, train=train, held_out=held_out)
 
 
-def fingerprints_names(options, folder):
-    return latents_with(lambda paths: hashlib.sha256(repr(paths).encode()).hexdigest(), options)
+fingerprints_names = partial(latents_with, lambda paths: hashlib.sha256(repr(paths).encode()).hexdigest())
 
 
 def fingerprints_numbers_of_files(options, folder):
     numbers = iter("ab")
-    return latents_with(lambda paths: f"{len(paths)} {next(numbers)}", options)
+    return latents_with(lambda paths: f"{len(paths)} {next(numbers)}", options, folder)
 
 
 def objects(options, generates):

@@ -114,9 +114,3 @@ def test_a_run_notices_other_fonts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(ChangedDataError, match=rf"{FACES[3]}\.ttf has changed since the run began"):
         data_files(plan, plan.cells, folder, fresh=False)
-
-
-def test_the_shape_is_that_of_the_options() -> None:
-    options = GlyphsData(image_size=24)
-    assert (options.channels, options.num_classes, options.picture_shape) == (1, 10, (1, 24))
-    assert find_data_source("glyphs").extractor == "glyphs-classifier"

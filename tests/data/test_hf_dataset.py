@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from tests.data.image_sets import pictures, write_dataset
 from tests.data.test_parquet import png
@@ -41,15 +40,6 @@ def test_rows_come_in_their_order_over_files_and_batches(pets: str, monkeypatch:
     assert square  # which no crop changes
     for number in square:
         assert np.array_equal(data.train.uint8(np.array([number]))[0], images[number].transpose(2, 0, 1))
-
-
-def test_both_ways_of_decoding_are_the_same(pets: str, monkeypatch: Any) -> None:
-    at_once = open_data(choice(pets))
-    monkeypatch.setattr(encoded, "MOST_BYTES", 0)
-    on_demand = open_data(choice(pets))
-    index = np.arange(40)[::-1].copy()
-    assert torch.equal(at_once.train.images(index), on_demand.train.images(index))
-    assert torch.equal(at_once.train.labels(index), on_demand.train.labels(index))
 
 
 def test_the_contract_holds_on_demand(tmp_path: Path, monkeypatch: Any) -> None:

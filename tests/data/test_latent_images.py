@@ -91,6 +91,7 @@ class Seen(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.images: list[torch.Tensor] = []
+        self.weight = nn.Parameter(torch.ones(()))  # whose type is that of the images
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         self.images.append(images)
@@ -107,20 +108,17 @@ def repa_cell(data: dict[str, Any]) -> Cell:
     )
 
 
+def trainer_of(cell: Cell) -> Trainer:
+    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    network = build_network(cell, backbone, 0)
+    return Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
+
+
 def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, images = with_images("repa", tmp_path)
     seen = Seen()
     monkeypatch.setattr(targets, "open_targets", lambda options: targets.TargetFeatures(seen, 3, "0"))
-    cell = repa_cell(settings)
-    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
-    trainer = Trainer(
-        cell,
-        0,
-        build_network(cell, backbone, 0),
-        build_objective(cell.objective),
-        open_data(cell.data),
-        torch.device("cpu"),
-    )
+    trainer = trainer_of(repa_cell(settings))
     batch = trainer.batch(1)
     assert batch.x.shape == (4, CHANNELS, SIDE, SIDE) and batch.y.max() <= CLASSES
     loss = trainer.step(batch)
@@ -145,10 +143,7 @@ def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -
 def test_images_are_read_for_losses_that_see_them_alone(tmp_path: Path) -> None:
     settings, _ = with_images("repa", tmp_path)
     cell = repa_cell(settings).model_copy(update={"auxiliary": ()})
-    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
-    network = build_network(cell, backbone, 0)
-    trainer = Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
-    assert trainer.batch(0).pictures is None
+    assert trainer_of(cell).batch(0).pictures is None
 
 
 def test_an_image_that_cannot_be_read_ends_the_step_with_its_name(tmp_path: Path) -> None:
