@@ -136,9 +136,9 @@ def truncated(folder: Path) -> None:
 
 
 REFUSED = [
-    (no_folder, r"config\.json cannot be read \(No such file .*its subfolder vae"),
-    (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not JSON"),
-    (lambda folder: (folder / "config.json").write_text("[]"), r"_class_name is None and must be AutoencoderKL or"),
+    (no_folder, r"config\.json: no such file; .*its subfolder vae"),
+    (lambda folder: (folder / "config.json").write_text("{"), r"config\.json cannot be read as JSON"),
+    (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json: not a JSON object"),
     (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
     (configured(_class_name=["AutoencoderKL"]), r"_class_name is \['AutoencoderKL'\] and must be"),
     (configured(norm_num_groups=3), r"not an AutoencoderKL that diffusers .* can load"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.data_sources import VAE_FILES, Factor, decoder_files
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.files import read_json
 from tread_bench.data.precision import full_float32
 from tread_bench.data.source import files_sha256
 
@@ -127,14 +127,13 @@ def _kind(folder: Path) -> str:
     """The class of the model in a folder, as its configuration states it. Raises UserError."""
     way_out = "give a folder that `save_pretrained` of diffusers wrote (of a pipeline, its subfolder vae)"
     path = folder / VAE_FILES[0]
-    try:
-        config = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"{path} is not JSON; {way_out}") from None
-    kind = config.get("_class_name") if isinstance(config, dict) else None
-    if isinstance(config, dict) and config.get("quantization_config"):
+    config = read_json(path, way_out)
+    if config is None:
+        raise UserError(f"{path}: no such file; {way_out}")
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: not a JSON object; {way_out}")
+    kind = config.get("_class_name")
+    if config.get("quantization_config"):
         raise UserError(f"{path}: quantised weights are not read; save the model in float32 or float16")
     if not isinstance(kind, str) or kind not in _HAS_POSTERIOR:
         raise UserError(f"{path}: _class_name is {kind!r} and must be {' or '.join(_HAS_POSTERIOR)}; {way_out}")

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import zipfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.files import json_of
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
@@ -146,13 +147,10 @@ class ListedFiles(FileStore):
     def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
         """Of `dataset.json`: {"labels": [[name, label], ...]}."""
         where = tree.where(INDEX)
-        try:
-            found = json.loads(tree.read(INDEX, _INDEX_BYTES))
-            listed = found["labels"] if isinstance(found, dict) else None
-        except (ValueError, RecursionError, KeyError) as error:
-            raise UserError(f'{where}: not JSON with a list "labels" ({type(error).__name__}: {error})') from None
+        found = json_of(tree.read(INDEX, _INDEX_BYTES), Path(where), "write it again")
+        listed = found.get("labels") if isinstance(found, dict) else None
         if listed is None:
-            raise UserError(f"{where}: labels are null; set data.num_classes: 0, or list them")
+            raise UserError(f"{where}: no labels in it; set data.num_classes: 0, or list them")
         try:
             by_name = {str(name): label for name, label in listed}
             labels = [by_name[name] for name in names]

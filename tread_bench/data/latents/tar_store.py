@@ -10,12 +10,12 @@ import re
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.data.latents.arrays import LONGEST_NUMBER, ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
@@ -41,7 +41,8 @@ class TarStore(Store):
         """(B, C, H, W) float32; each shard is opened once."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
         for shard, positions, _ in self.by_file(rows):
-            with _opened(self.paths[shard]) as file:
+            path = self.paths[shard]
+            with named_where_unreadable(path), open(path, "rb") as file:
                 for position in positions.tolist():
                     found[position] = self._values(file.fileno(), int(rows[position]))
         return found
@@ -55,13 +56,6 @@ class TarStore(Store):
         shard, place = self.place_of(row)
         key = self._keys[shard][place].tobytes().rstrip(b"\0")
         return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
-
-
-def _opened(path: str) -> BinaryIO:
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _indexed(path: str) -> Arrays:
@@ -78,7 +72,7 @@ def _index(path: str) -> Arrays:
     size = os.path.getsize(path)
     end = 0
     try:
-        with tarfile.open(path, "r:") as shard, open(path, "rb") as content:
+        with named_where_unreadable(path), tarfile.open(path, "r:") as shard, open(path, "rb") as content:
             for member in shard:
                 end = max(end, member.offset_data + -(-member.size // _BLOCK) * _BLOCK)
                 if not member.isreg():
@@ -98,8 +92,6 @@ def _index(path: str) -> Arrays:
                     _check_known(key, extension, path)
     except tarfile.TarError as error:
         raise UserError(f"{path}: not a readable, uncompressed tar shard ({error})") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 
     # A shard that was cut between two members lacks the zeros at its end.
     if size < end + _BLOCK:
