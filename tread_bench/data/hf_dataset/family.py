@@ -7,10 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.describe.data_sources import DataFamily, always_comparable
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.hf_dataset.arrow import arrow_files
-from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped, split_counts, whole_folders
+from tread_bench.data.images.family import TableOptions, counted, decoded_bytes, is_flipped, whole_folders
 
 
 class HfDatasetData(TableOptions):
@@ -25,14 +24,11 @@ class HfDatasetData(TableOptions):
 
 def _counts(options: HfDatasetData) -> tuple[int, int] | None:
     """Rows of both splits; None where a file cannot be read."""
-    try:
-        train, held_out = (
-            sum(table.num_rows for path in all_matches(entries) for _, table in arrow_files(path))
-            for entries in (options.train, options.held_out)
-        )
-    except UserError:
-        return None
-    return split_counts(train, held_out if options.held_out else None)
+
+    def rows(entries: tuple[str, ...]) -> int:
+        return sum(table.num_rows for path in all_matches(entries) for _, table in arrow_files(path))
+
+    return counted(options, rows)
 
 
 HF_DATASET = DataFamily(

@@ -7,9 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.describe.data_sources import DataFamily, always_comparable
-from tread_bench.core.errors import UserError
 from tread_bench.data.image_folder.listing import listed
-from tread_bench.data.images.family import ImageOptions, decoded_bytes, is_flipped, split_counts, whole_folders
+from tread_bench.data.images.family import ImageOptions, counted, decoded_bytes, is_flipped, whole_folders
 
 
 class ImageFolderData(ImageOptions):
@@ -25,12 +24,7 @@ class ImageFolderData(ImageOptions):
 
 
 def _counts(options: ImageFolderData) -> tuple[int, int] | None:
-    try:
-        train = listed(options.train)
-        held_out = listed(options.held_out) if options.held_out else None
-    except UserError:
-        return None
-    return split_counts(len(train.paths), None if held_out is None else len(held_out.paths))
+    return counted(options, lambda entries: len(listed(entries).paths))
 
 
 IMAGE_FOLDER = DataFamily(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
 from tread_bench.core.describe.data_sources import DataOptions, Place
+from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
 
@@ -40,12 +41,20 @@ class TableOptions(ImageOptions):
     label_column: str = "label"
 
 
-def split_counts(train: int, held_out: int | None) -> tuple[int, int]:
-    """Training and held-out images; without held-out ones (None), every tenth of the others is held out."""
-    if held_out is None:
-        held_out = train // HELD_OUT_EVERY
-        train -= held_out
-    return train, held_out
+def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int, int] | None:
+    """Training and held-out samples; without held-out ones, every tenth of the others is held out.
+
+    Args:
+        count: samples in a split, by its entries; where it raises UserError, the result is None.
+    """
+    try:
+        train = count(options.train)
+        if options.held_out:
+            return train, count(options.held_out)
+    except UserError:
+        return None
+    held_out = train // HELD_OUT_EVERY
+    return train - held_out, held_out
 
 
 def too_few_to_split(options: Any, train: int) -> Iterator[str]:

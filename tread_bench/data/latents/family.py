@@ -15,6 +15,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
+from tread_bench.data.images.family import counted
 from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
@@ -240,14 +241,7 @@ def _has_pictures(options: LatentsData) -> bool:
 
 def _counts(options: LatentsData) -> tuple[int, int] | None:
     """By headers, names and labels; opening a set needs no torch."""
-    try:
-        train, held_out = (
-            len(named(options.about.reader)(options, units(options, entries)).labels)
-            for entries in (options.train, options.held_out)
-        )
-    except UserError:
-        return None
-    return train, held_out
+    return counted(options, lambda entries: len(named(options.about.reader)(options, units(options, entries)).labels))
 
 
 LATENTS = DataFamily(
