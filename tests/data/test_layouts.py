@@ -98,58 +98,42 @@ def test_every_layout_keeps_the_contract_of_data_sources(layout: str, tmp_path: 
 # ---- confusions that shapes, values or a manifest show
 
 
-def rewritten(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Tensors of every safetensors file below the folder, changed."""
-    for path in folder.rglob("*.safetensors"):
-        save_file({name: value.contiguous() for name, value in change(load_file(path)).items()}, path)
-
-
-def own(tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> list[str]:
-    stated, _ = written("safetensors", tmp_path / "set")
-    rewritten(tmp_path / "set", change)
-    return problems({**stated, **settings})
-
-
-def as_samples(tensors: dict[str, Any]) -> dict[str, Any]:
-    return {"latents": tensors["moments"][:, : SHAPE[0]], "labels": tensors["labels"]}
-
-
-def unchanged(tensors: dict[str, Any]) -> dict[str, Any]:
-    return tensors
+def mean(tensors: dict[str, Any]) -> Any:
+    return tensors["moments"][:, : SHAPE[0]]
 
 
 SAMPLES = {"quantity": "sample", "flips": "none"}
 CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any], str]] = {
-    "scaled twice": (
-        lambda t: {"latents": 0.18215 * as_samples(t)["latents"], "labels": t["labels"]},
-        SAMPLES,
-        "twice",
-    ),
-    "not scaled": (as_samples, {**SAMPLES, "already_scaled": True}, "may not be scaled"),
+    "scaled twice": (lambda t: {"latents": 0.18215 * mean(t)}, SAMPLES, "twice"),
+    "not scaled": (lambda t: {"latents": mean(t)}, {**SAMPLES, "already_scaled": True}, "may not be scaled"),
     "moments under the name of samples": (
-        lambda t: {"latents": t["moments"], "labels": t["labels"]},
+        lambda t: {"latents": t["moments"]},
         SAMPLES,
         "twice the channels are moments, not samples; set data.quantity to mean_std or mean_logvar",
     ),
-    "moments taken for samples": (unchanged, SAMPLES, "no tensor 'latents'.*set data.quantity"),
-    "samples taken for moments": (as_samples, {"flips": "none"}, "no tensor 'moments'.*set data.quantity"),
+    "moments taken for samples": (lambda t: t, SAMPLES, "no tensor 'latents'.*set data.quantity"),
+    "samples taken for moments": (
+        lambda t: {"latents": mean(t)},
+        {"flips": "none"},
+        "no tensor 'moments'.*set data.quantity",
+    ),
     "half the channels": (
-        lambda t: {"moments": t["moments"][:, : SHAPE[0]], "labels": t["labels"]},
+        lambda t: {"moments": mean(t)},
         {"flips": "none"},
         "quantity mean_logvar has twice the channels; .*set data.quantity: sample",
     ),
     "log-variances taken for deviations": (
-        unchanged,
+        lambda t: t,
         {"quantity": "mean_std"},
         "negative standard deviations .* set data.quantity: mean_logvar",
     ),
     "deviations taken for log-variances": (
-        lambda t: {**t, "moments": torch.cat([t["moments"][:, :4], t["moments"][:, 4:].exp()], 1)},
+        lambda t: {**t, "moments": torch.cat([mean(t), t["moments"][:, 4:].exp()], 1)},
         {},
         "no log-variance is negative .* set data.quantity: mean_std",
     ),
     "no mirrored latents": (
-        lambda t: {key: value for key, value in t.items() if "flip" not in key},
+        lambda t: {"moments": t["moments"]},
         {},
         "no tensor 'moments_flip'.*set data.flips: none",
     ),
@@ -158,8 +142,13 @@ CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str
 
 @pytest.mark.parametrize("name", CONFUSIONS)
 def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> None:
-    change, settings, told = CONFUSIONS[name]
-    found = own(tmp_path, change, **({"scale": 0.18215} | settings))
+    change, confused, told = CONFUSIONS[name]
+    settings, _ = written("safetensors", tmp_path / "set")
+    for path in (tmp_path / "set").iterdir():
+        tensors = load_file(path)
+        changed = {"labels": tensors["labels"], **change(tensors)}
+        save_file({name: value.contiguous() for name, value in changed.items()}, path)
+    found = problems({**settings, "scale": 0.18215, **confused})
     assert found
     assert all(re.search(told, message) for message in found), found
 

@@ -25,12 +25,6 @@ def latents(**changes):
     return open_data(RandomLatentsData(name="random_latents", **changes))
 
 
-def test_the_default_has_the_shape_of_imagenet_256_latents():
-    data = latents(count=10)
-    assert (data.channels, data.image_size, data.num_classes) == (4, 32, 1000)
-    assert (len(data.train), len(data.held_out)) == (8, 2)
-
-
 def test_a_sample_depends_on_its_index_alone():
     few, many = latents(count=50), latents(count=500)
     both = torch.cat([few.train.images(np.arange(40)), few.held_out.images(np.arange(10))])

@@ -61,18 +61,6 @@ def test_the_held_out_fifth_of_the_digits_is_balanced() -> None:
     assert set(np.bincount(data.held_out.classes)) <= set(range(33, 38))
 
 
-def test_a_batch_holds_the_images_asked_for() -> None:
-    train = open_data(DigitsData()).train
-    index = np.array([5, 0, 5])
-    images = train.images(index)
-    assert images.shape == (3, 1, 8, 8)
-    assert images.dtype == torch.float32
-    assert torch.equal(images[0], images[2])
-    assert torch.equal(to_uint8(images), train.uint8(index))
-    assert train.labels(index).tolist() == [train.classes[5], train.classes[0], train.classes[5]]
-    assert train.labels(index).dtype == torch.int64
-
-
 def test_the_hash_moves_with_pixels_labels_and_shape() -> None:
     pixels, classes = np.zeros((4, 1, 2, 2), dtype=np.uint8), np.zeros(4, dtype=np.int64)
     brighter, relabelled = pixels.copy(), classes.copy()
