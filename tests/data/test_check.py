@@ -45,7 +45,8 @@ def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> Non
     wrong_label = write(
         tmp_path / "label.parquet", [png(image) for image in COLOUR], [0, 1, 2, 0, 9]
     )  # in the last group
-    small = write(tmp_path / "small.parquet", [png(np.zeros((3, 9, 3), np.uint8))] * 3, [0, 1, 2])
+    last_is_small = [png(COLOUR[0]), png(COLOUR[1]), png(np.zeros((3, 9, 3), np.uint8))]
+    small = write(tmp_path / "small.parquet", last_is_small, [0, 1, 2])
     twice = tmp_path / "twice.parquet"
     table = pq.read_table(good)
     pq.write_table(pa.Table.from_arrays([*table.columns, table["label"]], ["image", "label", "label"]), twice)
@@ -53,7 +54,7 @@ def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> Non
     assert [message.split(":")[0] for message in found] == [
         str(cut),
         f"{wrong_label}, row 4",
-        f"{small}, row 0",
+        f"{small}, row 2",
         str(twice),
     ]
 

@@ -95,6 +95,12 @@ def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture
+def finished(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(whole, tmp_path / "latents"))
+
+
 def expected(place: Path, kind: str, quantity: str, split: str, mirrored: bool = False) -> torch.Tensor:
     """By diffusers' own distribution, one image at a time, the noise drawn by sample index."""
     diffusers = pytest.importorskip("diffusers")
@@ -288,13 +294,11 @@ def half_written_beside(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [truncated, emptied, flipped_bit, Path.unlink, half_written_beside])
 def test_a_damaged_shard_is_encoded_again_and_what_a_killed_writer_left_is_removed(
-    place: Path, whole: Path, tmp_path: Path, damage: Callable[[Path], object]
+    place: Path, whole: Path, finished: Path, damage: Callable[[Path], object]
 ) -> None:
-    out = tmp_path / "latents"
-    shutil.copytree(whole, out)
-    damage(out / "train" / "latents-00001.safetensors")
-    encoded(request_of(place, out))
-    assert contents(out) == contents(whole)
+    damage(finished / "train" / "latents-00001.safetensors")
+    encoded(request_of(place, finished))
+    assert contents(finished) == contents(whole)
 
 
 # Refused: nothing of the user's is replaced, and no folder holds two encodings
@@ -311,23 +315,19 @@ def test_a_damaged_shard_is_encoded_again_and_what_a_killed_writer_left_is_remov
     ],
 )
 def test_a_folder_of_another_encoding_is_refused(
-    place: Path, whole: Path, tmp_path: Path, change: dict[str, Any], told: str
+    place: Path, finished: Path, change: dict[str, Any], told: str
 ) -> None:
-    out = tmp_path / "latents"
-    shutil.copytree(whole, out)
-    before = files_of(out)
+    before = files_of(finished)
     with pytest.raises(OutputError, match=f"latents was begun otherwise .*{told}"):
-        encoded(request_of(place, out, **change))
-    assert files_of(out) == before
+        encoded(request_of(place, finished, **change))
+    assert files_of(finished) == before
 
 
-def test_images_that_changed_since_the_start_are_noticed(place: Path, whole: Path, tmp_path: Path) -> None:
-    out = tmp_path / "latents"
-    shutil.copytree(whole, out)
+def test_images_that_changed_since_the_start_are_noticed(place: Path, tmp_path: Path, finished: Path) -> None:
     shutil.copytree(place, tmp_path / "other")
     write_images(tmp_path / "other" / "train.parquet", TRAIN, seed=2)
     with pytest.raises(OutputError, match=r"was begun otherwise .*train was"):
-        encoded(request_of(tmp_path / "other", out))
+        encoded(request_of(tmp_path / "other", finished))
 
 
 def test_a_folder_with_other_files_is_refused_and_left(place: Path, tmp_path: Path) -> None:
@@ -359,26 +359,22 @@ def edited(train: Path) -> None:
     ],
 )
 def test_a_file_that_is_not_its_own_is_refused_and_left(
-    place: Path, whole: Path, tmp_path: Path, replace: Callable[[Path], None], told: str
+    place: Path, finished: Path, replace: Callable[[Path], None], told: str
 ) -> None:
-    out = tmp_path / "latents"
-    shutil.copytree(whole, out)
-    replace(out / "train")
-    before = files_of(out)
+    replace(finished / "train")
+    before = files_of(finished)
     with pytest.raises(OutputError, match=told):
-        encoded(request_of(place, out))
-    assert files_of(out) == before
+        encoded(request_of(place, finished))
+    assert files_of(finished) == before
 
 
-def test_two_processes_do_not_write_to_one_folder(place: Path, whole: Path, tmp_path: Path) -> None:
+def test_two_processes_do_not_write_to_one_folder(place: Path, finished: Path) -> None:
     import fcntl
 
-    out = tmp_path / "latents"
-    shutil.copytree(whole, out)
-    with open(out / ".encode.lock", "a+") as other:
+    with open(finished / ".encode.lock", "a+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(OutputError, match="another process is encoding into it"):
-            encoded(request_of(place, out))
+            encoded(request_of(place, finished))
 
 
 def test_a_disk_without_room_is_noticed_before_any_work(

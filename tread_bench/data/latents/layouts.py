@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tread_bench.data.latents.manifest import manifest_path
@@ -85,17 +85,27 @@ def is_path(key: str, fact: object) -> bool:
     return key in ("scale", "shift") and isinstance(fact, str)
 
 
+_OWN = Layout(
+    name="safetensors",  # this project
+    looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
+    usual={"scale": SD_VAE_SCALE},
+    reader=f"{_STORES}.safetensors_store:SafetensorsStore",
+    writer=f"{_STORES}.stand_in:write_safetensors",
+    suffixes=(".safetensors",),
+)
+_REPA = Layout(
+    name="repa",  # sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py
+    looks=_is_listed,
+    fixed=_MEAN_STD,
+    usual={"scale": SD_VAE_SCALE},
+    reader=f"{_STORES}.file_stores:ListedFiles",
+    writer=f"{_STORES}.stand_in:write_listed",
+    is_named=True,
+)
 LAYOUTS: dict[str, Layout] = {
     layout.name: layout
     for layout in (
-        Layout(
-            name="safetensors",  # this project
-            looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
-            usual={"scale": SD_VAE_SCALE},
-            reader=f"{_STORES}.safetensors_store:SafetensorsStore",
-            writer=f"{_STORES}.stand_in:write_safetensors",
-            suffixes=(".safetensors",),
-        ),
+        _OWN,
         Layout(
             name="tread-wds",  # CompVis/tread, train.py
             looks=lambda name, has: name.endswith(".tar"),
@@ -105,45 +115,28 @@ LAYOUTS: dict[str, Layout] = {
             writer=f"{_STORES}.stand_in:write_tar",
             suffixes=(".tar",),
         ),
-        Layout(
-            name="repa",  # sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py
-            looks=_is_listed,
-            fixed=_MEAN_STD,
-            usual={"scale": SD_VAE_SCALE},
-            reader=f"{_STORES}.file_stores:ListedFiles",
-            writer=f"{_STORES}.stand_in:write_listed",
-            is_named=True,
-        ),
-        Layout(
+        _REPA,
+        replace(
+            _REPA,
             name="edm2",  # NVlabs/edm2, training/encoders.py and dataset.py
-            looks=_is_listed,
-            fixed=_MEAN_STD,
             usual={
                 "encoder_input": (0.0, 1.0),
                 "scale": tuple(0.5 / std for std in _EDM2_STD),
                 "shift": _EDM2_MEAN,
             },
-            reader=f"{_STORES}.file_stores:ListedFiles",
-            writer=f"{_STORES}.stand_in:write_listed",
-            is_named=True,
         ),
-        Layout(
+        replace(
+            _REPA,
             name="sr-dit",  # SpeedrunDiT, train.py
-            looks=_is_listed,
             fixed={**_SAMPLES, "flips": "none"},
             usual={"scale": 0.3099},
-            reader=f"{_STORES}.file_stores:ListedFiles",
-            writer=f"{_STORES}.stand_in:write_listed",
-            is_named=True,
         ),
-        Layout(
+        replace(
+            _OWN,
             name="lightningdit",  # hustvl/LightningDiT, datasets/img_latent_dataset.py
             looks=lambda name, has: name.endswith(".safetensors"),
             fixed={**_SAMPLES, "flips": "pair"},
             usual={"scale": LIGHTNINGDIT_STATISTICS, "shift": LIGHTNINGDIT_STATISTICS},
-            reader=f"{_STORES}.safetensors_store:SafetensorsStore",
-            writer=f"{_STORES}.stand_in:write_safetensors",
-            suffixes=(".safetensors",),
         ),
         Layout(
             name="mar",  # LTH14/mar, engine_mar.py and util/loader.py
