@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
-from tests.data.test_parquet import png
+from tests.data.test_parquet import KIND, png
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -32,8 +32,7 @@ def write_folder(folder: Path, count: int, seed: int = 0) -> str:
 
 def write_dataset(folder: Path, count: int, seed: int = 0, files: int = 2, rows: int = 16) -> str:
     """What `datasets.Dataset.save_to_disk(folder, num_shards=files)` leaves; the k-th image is in class k % 3."""
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    images = pa.array([png(image) for image in pictures(count, seed)], kind)
+    images = pa.array([png(image) for image in pictures(count, seed)], KIND)
     table = pa.table({"image": images, "label": pa.array([number % 3 for number in range(count)], pa.int64())})
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"data-{number:05d}-of-{files:05d}.arrow" for number in range(files)]

@@ -19,6 +19,7 @@ from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource
 
 SIDE = 4
+KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])  # of a column of images
 RANDOM = np.random.default_rng(0)
 COLOUR = RANDOM.integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8)
 GREY = RANDOM.integers(0, 256, (5, SIDE, SIDE), dtype=np.uint8)
@@ -31,8 +32,7 @@ def png(array: Any) -> dict[str, Any]:
 
 
 def write(path: Path, images: list[Any], labels: list[Any] | None, image_column: str = "image") -> str:
-    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    columns = {image_column: pa.array(images, kind)}
+    columns = {image_column: pa.array(images, KIND)}
     if labels is not None:
         columns["label"] = pa.array(labels, pa.int64())
     pq.write_table(pa.table(columns), path, row_group_size=2)
@@ -127,7 +127,7 @@ def test_a_wrong_row_is_named_with_its_file_and_rule(tmp_path: Path, image: Any,
     assert str(raised.value).startswith(f"{path}, row 3: ")
 
 
-IMAGES = pa.array([png(COLOUR[0])], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+IMAGES = pa.array([png(COLOUR[0])], KIND)
 WRONG_COLUMNS = {
     "text": (
         [("image", pa.array([{"bytes": "x"}])), ("label", pa.array([0]))],

@@ -41,7 +41,7 @@ _ENCODER_INPUT = (-1.0, 1.0)
 _SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # of an autoencoder's configuration
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _LONGEST_HEADER = 2**20
-_MAX_WORKERS = 8
+_MAX_WORKERS = 8  # threads that read images
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,9 @@ class _Split:
         # Encode it, while the next images are read.
         rows = self.shards[path]
         firsts = range(rows.start, rows.stop, CHUNK)
+        workers = min(_MAX_WORKERS, os.cpu_count() or 1)
         parts: list[dict[str, Tensor]] = []
-        with Loader(lambda first: self._read(first, rows.stop), firsts, _workers()) as batches:
+        with Loader(lambda first: self._read(first, rows.stop), firsts, workers) as batches:
             for first, (images, labels) in zip(firsts, batches, strict=True):
                 parts.append({**self._stored(images, first), "labels": labels})
                 done += len(labels)
@@ -233,7 +234,9 @@ class _Split:
 
         # Write it, complete or not at all.
         with replacing(path) as temporary:
-            save_file(tensors, temporary, self._metadata(path, tensors))
+            about = {**self._owner(path), "content": _content_sha256(tensors)}
+            # In one entry: the library stores several in any order, and a shard has the same bytes each time.
+            save_file(tensors, temporary, {GENERATOR: canonical_json(about)})
         return done
 
     def _read(self, first: int, stop: int) -> tuple[Tensor, Tensor]:
@@ -273,10 +276,6 @@ class _Split:
             )
         return stored
 
-    def _metadata(self, path: Path, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-        """In one entry: the library stores several in any order, and a shard has the same bytes each time."""
-        return {GENERATOR: canonical_json({**self._owner(path), "content": _content_sha256(tensors)})}
-
     def _owner(self, path: Path) -> dict[str, str]:
         """What a shard's metadata say of whose it is."""
         return {"job": self.job.digest, "split": self.name, "first": str(self.shards[path].start)}
@@ -305,11 +304,6 @@ class _Split:
             write_json(path, content)
         elif there != content:
             raise OutputError(f"{path} is not what encode wrote; move it away, and run the same command again")
-
-
-def _workers() -> int:
-    """Threads that read images."""
-    return min(_MAX_WORKERS, os.cpu_count() or 1)
 
 
 def _content_sha256(tensors: Mapping[str, Tensor]) -> str:

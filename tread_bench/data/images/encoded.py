@@ -118,7 +118,7 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, 
     def decode_all() -> DataSource:
         return DataSource(_in_memory(first), _in_memory(second), choice.num_classes)
 
-    return decode_all() if folder is None else kept_or_decoded(choice, folder, decode_all)
+    return kept_or_decoded(choice, folder, decode_all)
 
 
 def _in_memory(split: Pixels) -> ImageSet:

@@ -28,13 +28,18 @@ from tread_bench.data.source import DataSource, ImageSet
 log = logging.getLogger(__name__)
 
 
-def kept_or_decoded(choice: ImageOptions, folder: Path, decode: Callable[[], DataSource]) -> DataSource:
+def kept_or_decoded(choice: ImageOptions, folder: Path | None, decode: Callable[[], DataSource]) -> DataSource:
     """Images that were decoded before, mapped into memory, or the result of `decode`, kept for later cells.
+
+    Args:
+        folder: where a run keeps decoded images; None: nothing is kept.
 
     Raises:
         UserError: raised by `decode`.
         OSError: a data file cannot be read.
     """
+    if folder is None:
+        return decode()
     key = _key(choice)
     path = folder / f"{key}.safetensors"
 

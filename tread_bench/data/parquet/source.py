@@ -44,8 +44,6 @@ def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource
     and rule.
     """
     train, held_out = (_opened(choice, paths) for paths in (choice.train, choice.held_out))
-    if decoded is None:
-        return decode_all(choice, train, held_out)
     return kept_or_decoded(choice, decoded, lambda: decode_all(choice, train, held_out))
 
 
