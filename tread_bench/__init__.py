@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from tread_bench.measure.sets.samples import SampleSet, open_samples
     from tread_bench.measure.sets.write import write_samples_npz
     from tread_bench.model.backbone import Backbone, TokenState, come_back, create_backbone, leave, run_blocks
+    from tread_bench.model.contract.checks import check_backbone
     from tread_bench.model.contract.losses import check_loss
     from tread_bench.model.contract.methods import check_method
-    from tread_bench.model.contract.run import check_backbone
     from tread_bench.model.contract.selectors import check_selector
     from tread_bench.model.losses.auxiliary import Auxiliary, Images
     from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range, walk
@@ -113,7 +113,7 @@ _NAMES_BY_MODULE = {
     "model.backbone": ("Backbone", "TokenState", "come_back", "create_backbone", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
     "model.contract.methods": ("check_method",),
-    "model.contract.run": ("check_backbone",),
+    "model.contract.checks": ("check_backbone",),
     "model.contract.selectors": ("check_selector",),
     "model.losses.auxiliary": ("Auxiliary", "Images"),
     "model.methods.base": ("BatchRange", "Method", "first_state", "run_range", "walk"),

@@ -15,9 +15,9 @@ from tread_bench.diffusion.contract.objectives import check_objective
 from tread_bench.diffusion.contract.samplers import check_sampler
 from tread_bench.measure.contract.extractors import check_extractor
 from tread_bench.measure.contract.metrics import check_metric
+from tread_bench.model.contract.checks import check_backbone
 from tread_bench.model.contract.losses import check_loss
 from tread_bench.model.contract.methods import check_method
-from tread_bench.model.contract.run import check_backbone
 from tread_bench.model.contract.selectors import check_selector
 from tread_bench.model.contract.wrapped import check_wrapped
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
-from tread_bench.model.ops.adaln import AdalnLayers, adaln_block, prepare_adaln
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
 
 
@@ -69,15 +68,19 @@ class CompiledBlock(Block):
     """The same block as one operator; under autocast and torch.compile its modules run."""
 
     def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
+        from tread_bench.model.ops.cpu import adaln_operator
+
         super().__init__(spec, fused_attention)
-        prepare_adaln()
+        adaln_operator.prepare()
 
     def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
         device = x_BND.device.type
         if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling():
             return super().forward(x_BND, c_BD)
+        from tread_bench.model.ops.cpu.adaln_operator import adaln_block
+
         modulation = cast(nn.Linear, self.adaLN_modulation[1])
-        layers = AdalnLayers(modulation, self.attn.qkv, self.attn.proj, self.mlp.fc1, self.mlp.fc2)
+        layers = (modulation, self.attn.qkv, self.attn.proj, self.mlp.fc1, self.mlp.fc2)
         return adaln_block(x_BND, c_BD, layers, self.attn.num_heads)
 
 

@@ -14,7 +14,6 @@ from tqdm import tqdm
 import tread_bench.cell.run
 import tread_bench.cell.speed  # noqa: F401
 from tread_bench.core.describe.families import families
-from tread_bench.model.ops.adaln import prepare_adaln
 
 # Its own lock is a semaphore of the system, which a kill may leave behind.
 tqdm.set_lock(RLock())
@@ -26,4 +25,4 @@ for module in ("sklearn.datasets", "timm.layers"):
 with suppress(Exception):  # every cell that needs them meets the same mistake, and reports it
     families()
 with suppress(Exception):  # a cell that uses the kernel meets the same error, and reports it
-    prepare_adaln()
+    importlib.import_module("tread_bench.model.ops.cpu.adaln_operator").prepare()

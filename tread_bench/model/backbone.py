@@ -341,14 +341,14 @@ class Backbone(nn.Module):
         if not classes:
             raise ValueError("y was given to an unconditional model (num_classes=0); leave it out")
         if y.shape != (len(x),) or y.is_floating_point():
-            raise ValueError(f"y is {_kind(y)}; this model takes labels: (B,) = ({len(x)},) long, 0 to {classes}")
+            raise ValueError(f"y is {kind(y)}; this model takes labels: (B,) = ({len(x)},) long, 0 to {classes}")
         return y
 
     def _text(self, x: Tensor, y: Tensor | None, context_shape: tuple[int, int]) -> Tensor:
         shape = (len(x), *context_shape)
         if y is None or y.shape != shape or not y.is_floating_point():
             raise ValueError(
-                f"y is {'missing' if y is None else _kind(y)}; this model takes text: features (B, M, E) = {shape}, "
+                f"y is {'missing' if y is None else kind(y)}; this model takes text: features (B, M, E) = {shape}, "
                 "floating point; for no text, those that the encoder makes of the empty text"
             )
         return y.to(x.dtype)
@@ -419,8 +419,11 @@ class Backbone(nn.Module):
         return select(selector, scores, state.grid, route.kept(state.num_tokens))
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+def kind(value: object) -> str:
+    """Describe a value in a message: a tensor by its shape and dtype, anything else by its type."""
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"
 
 
 def _are_ids(kept_BK: Tensor, tokens: int) -> bool:

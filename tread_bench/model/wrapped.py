@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.selectors import TokenOrder, selectors
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import Backbone, TokenState, kind
 
 Functions = dict[str, Callable[..., Any]]
 _ARGUMENTS = {  # arguments of each function, without conditioning
@@ -141,7 +141,7 @@ class RoutedNetwork(Backbone):
             ) from error
         if not isinstance(after, Tensor) or after.shape != tokens.shape:
             raise ValueError(
-                f"block {block} returned {_kind(after)} for tokens {tuple(tokens.shape)}: it must return these tokens; "
+                f"block {block} returned {kind(after)} for tokens {tuple(tokens.shape)}: it must return these tokens; "
                 "with call= pick them out of a tuple, and leave blocks that merge or add tokens to embed or head"
             )
         return state.with_streams(tokens=after)
@@ -168,11 +168,11 @@ def _mistakes(network: nn.Module, functions: Functions, num_prefix: int) -> Iter
     if num_prefix < 0:
         yield f"num_prefix {num_prefix}: the number of first tokens that are never routed is 0 or more"
     if not isinstance(network, nn.Module):
-        yield f"network is {_kind(network)}: it must be the torch.nn.Module that owns the parameters"
+        yield f"network is {kind(network)}: it must be the torch.nn.Module that owns the parameters"
     elif _takes(functions["blocks"], 1):
         blocks = functions["blocks"](network)
         if not isinstance(blocks, Sequence | nn.ModuleList | nn.Sequential) or not len(blocks):
-            yield f"blocks returned {_kind(blocks)}: it must return a list of one block or more"
+            yield f"blocks returned {kind(blocks)}: it must return a list of one block or more"
             return
         owned = {id(parameter) for parameter in network.parameters()}
         for number, block in enumerate(blocks):
@@ -196,22 +196,16 @@ def _check_rows(tokens: object, conditioning: Sequence[object], batch: int) -> N
     """Raise ValueError if tokens or conditioning do not have a row per sample."""
     if not _has_rows(tokens, batch) or tokens.ndim != 3 or not tokens.is_floating_point():
         raise ValueError(
-            f"embed returned {_kind(tokens)}: tokens are (B, P + N, D) of floating point, here with B = {batch}; "
+            f"embed returned {kind(tokens)}: tokens are (B, P + N, D) of floating point, here with B = {batch}; "
             "flatten a grid with .flatten(2).transpose(1, 2), and turn (N, B, D) with .transpose(0, 1)"
         )
     for one in conditioning:
         if one is not None and not _has_rows(one, batch):
             raise ValueError(
-                f"embed returned {_kind(one)} beside the tokens: conditioning is tensors (B, ...), here with "
+                f"embed returned {kind(one)} beside the tokens: conditioning is tensors (B, ...), here with "
                 f"B = {batch}, or None; return them one by one, and take what samples share from the network"
             )
 
 
 def _has_rows(value: object, batch: int) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.ndim > 0 and len(value) == batch
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, Tensor):
-        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
-    return f"a {type(value).__name__}"

@@ -1,4 +1,14 @@
-"""The rules for backbones, one function each, which yields what was expected and what was seen if a rule is broken."""
+"""The contract of backbones, as checks for authors of adapters to run.
+
+    from tread_bench.contract import check_backbone
+
+    def test_the_contract_holds():
+        assert check_backbone(FAMILY, FAMILY.spec(depth=4, hidden=32, image_size=8)) == []
+
+A small spec is enough, and quick: every route that the family accepts is tried. Weights are moved away from their
+initial values first, so that a layer that starts at zero hides nothing. Each rule is a function, which yields what was
+expected and what was seen if it is broken.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +18,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.selectors import TokenOrder
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.model.backbone import TokenState, run_blocks
-from tread_bench.model.contract.skips import with_skips_by_hand
-from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps
+from tread_bench.model.backbone import TokenState, kind, run_blocks
+from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps, with_skips_by_hand
 
 Check = Callable[[Subject], Iterator[str]]
 SHOWN = 3  # names in a message
@@ -49,10 +59,9 @@ def check_layout(subject: Subject) -> Iterator[str]:
 
     # Conditioning, of which a method may take some samples.
     for name, value, axes in (("c", state.c, "(B, D)"), ("context", state.context, "(B, M, D)")):
-        seen = kind(value) if isinstance(value, Tensor) else type(value).__name__
         is_tensor = isinstance(value, Tensor) and (value.ndim, value.shape[:1]) == (len(axes.split()), (BATCH,))
         if value is not None and not is_tensor:
-            yield f"expected {name} as a tensor {axes}, or None; saw {seen}"
+            yield f"expected {name} as a tensor {axes}, or None; saw {kind(value)}"
 
     # Each patch changes the token of its place, and no prefix.
     for token in range(spec.num_tokens):
@@ -206,6 +215,24 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+def check_backbone(
+    family: Family, spec: BackboneSpec, *, kernels: Mapping[str, str] | None = None, device: str = "cpu"
+) -> list[Violation]:
+    """Return the violations of the contract by a backbone, in the order of `CHECKS`; empty if there are none.
+
+    Args:
+        family, spec: what to build; a few blocks, a narrow width and 16 tokens are enough.
+        kernels: same as for `create_backbone`.
+        device: "cpu" or "cuda".
+
+    Raises:
+        ValueError: fewer than 4 image tokens.
+    """
+    with torch.random.fork_rng(devices=[]):
+        subject = Subject(family, spec, kernels, device)
+        return run_checks(CHECKS, subject)
+
+
 def _step_problems(step: Step) -> Iterator[str]:
     before = step.before
     after = step.after
@@ -276,7 +303,3 @@ def close(expected: Tensor, seen: Tensor) -> bool:
 
 def distance(expected: Tensor, seen: Tensor) -> float:
     return float((expected.detach().float() - seen.detach().float()).abs().max())
-
-
-def kind(x: Tensor) -> str:
-    return f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')}"

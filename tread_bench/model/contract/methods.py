@@ -33,7 +33,7 @@ from tread_bench.model.backbone import TokenState
 from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, check_built, close
 from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.places import MovedTokens
-from tread_bench.model.contract.subject import move_weights
+from tread_bench.model.contract.subject import accepts, move_weights
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
 from tread_bench.model.prediction import Prediction
@@ -201,8 +201,10 @@ def check_places(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_selector(subject: MethodSubject) -> Iterator[str]:
     """Another selector gives it other tokens, unless its description says that it chooses itself."""
-    others = [name for name in selectors() if name != subject.cell.selector and _serves(subject, name)]
-    if not subject.cell.routes or not others:
+    family, spec, routes = subject.backbone_family, subject.spec, subject.cell.routes
+    accepted = [name for name in selectors() if accepts(family, spec, routes, name)]
+    others = [name for name in accepted if name != subject.cell.selector]
+    if not routes or not others:
         return
     network = subject.fresh(others[0])
     network.load_state_dict(subject.network.state_dict())
@@ -277,15 +279,6 @@ def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> b
     absent = torch.ones(len(kept_BK), inside.num_tokens, dtype=torch.bool).scatter(1, kept_BK, False)
     before, after = (state.stream()[:, state.num_prefix :][absent] for state in (start, behind))
     return torch.equal(before, after)
-
-
-def _serves(subject: MethodSubject, selector: str) -> bool:
-    """Whether the backbone accepts the selector with these routes."""
-    try:
-        subject.backbone_family.resolve(subject.spec, subject.cell.routes, selector)
-    except ValueError:
-        return False
-    return True
 
 
 METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (

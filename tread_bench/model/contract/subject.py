@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations_with_replacement, product
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
-from tread_bench.model.backbone import Backbone, TokenState, build_backbone, come_back, leave
+from tread_bench.model.backbone import Backbone, Skip, TokenState, build_backbone, come_back, leave
 from tread_bench.model.ops.selecting import select
 
 BATCH = 3
@@ -38,6 +38,15 @@ def move_weights(module: nn.Module, generator: torch.Generator) -> None:
     for parameter in module.parameters():
         if parameter.requires_grad:
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator).to(parameter.device))
+
+
+def accepts(family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str) -> bool:
+    """Return whether the family accepts the selector with these routes."""
+    try:
+        family.resolve(spec, routes, selector)
+    except ValueError:
+        return False
+    return True
 
 
 class Trial:
@@ -74,7 +83,7 @@ class Trial:
         for start, end in self.spans():
             for rate, selector in product(rates, (DEFAULT_SELECTOR, *selectors())):
                 route = ResolvedRoute(start, end, rate)
-                if self._accepts(route, selector):
+                if accepts(self.model.family, self.model.spec, [route], selector):
                     yield Case(route, selector, self.draw_ids(route, selector))
                     break
 
@@ -86,13 +95,6 @@ class Trial:
         """Return the same ids in an order that does not ascend; unlike a reversal, it separates neighbours."""
         order = torch.randperm(ids_BK.shape[1], generator=self.generator)
         return ids_BK[:, order if (order.diff() < 0).any() else order.flip(0)]
-
-    def _accepts(self, route: Route, selector: str) -> bool:
-        try:
-            self.model.family.resolve(self.model.spec, [route], selector)
-        except ValueError:
-            return False
-        return True
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -179,3 +181,34 @@ def steps(model: Backbone, state: TokenState, case: Case | None) -> Iterator[Ste
         yield Step(block, before, streams, state)
         if case is not None and block == case.route.end:
             state = come_back(state)
+
+
+def with_skips_by_hand(model: Backbone, state: TokenState, case: Case) -> TokenState:
+    """Run all blocks, converting every skip at the route's borders to what `TokenState.pop_skip` must return."""
+    whole: dict[int, Skip] = {}
+    for block in range(model.num_blocks):
+        if block == case.route.start:
+            outside = state.skips
+            state = leave(state, case.ids)
+            gathered = tuple(_gathered_by_hand(skip, state.positions) for skip in outside)
+            whole = {id(inside): skip for inside, skip in zip(gathered, outside, strict=True)}
+            state = replace(state, skips=gathered)
+        state = model.run_block(block, state)
+        if block == case.route.end:
+            skips = tuple(whole[id(skip)] if id(skip) in whole else _expanded_by_hand(skip) for skip in state.skips)
+            state = replace(come_back(state), skips=skips)
+    return state
+
+
+def _gathered_by_hand(skip: Skip, positions_BK: Tensor | None) -> Skip:
+    assert positions_BK is not None
+    value = torch.stack([tokens[kept] for tokens, kept in zip(skip.value, positions_BK, strict=True)])
+    return Skip(value, positions_BK, None)
+
+
+def _expanded_by_hand(skip: Skip) -> Skip:
+    assert skip.background is not None and skip.positions is not None
+    value = skip.background.clone()
+    for sample, kept in enumerate(skip.positions):
+        value[sample, kept] = skip.value[sample]
+    return Skip(value, None, None)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
+from tread_bench.model.backbone import kind
 from tread_bench.model.contract.checks import (
     SHOWN,
     check_blocks,
@@ -31,7 +32,6 @@ from tread_bench.model.contract.checks import (
     close,
     differ,
     distance,
-    kind,
     not_equal,
 )
 from tread_bench.model.contract.subject import Trial, move_weights

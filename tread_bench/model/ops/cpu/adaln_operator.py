@@ -1,4 +1,4 @@
-"""DiT's block on a CPU: matrix products by torch, everything between them compiled by Numba. Imports numba.
+"""DiT's block on a CPU (Peebles and Xie, ICCV 2023, section 3.2): matrix products by torch, the rest compiled by Numba.
 
 Shapes: B batch, N tokens, D width, H heads of E = D / H channels, M width of the MLP. float32 or float64, one dtype.
 """
@@ -16,13 +16,25 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tread_bench.model.ops.cpu.adaln import adaln_kernels
-from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_samples
+from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_items
 
 EPSILON = 1e-6  # added to a variance, as DiT's norms have it
 
 
 def adaln_block(x: Tensor, c: Tensor, layers: Iterable[nn.Linear], heads: int) -> Tensor:
-    """As `ops.adaln.adaln_block`."""
+    """Return y + gate2 * mlp(norm(y) * (1 + scale2) + shift2), (B, N, D), where y = x + gate1 * attention(...) alike.
+
+    Shifts, scales and gates are modulation(silu(c)); the MLP has GELU by tanh; the norms have no gain and epsilon 1e-6.
+
+    Args:
+        x: (B, N, D), and c: (B, D).
+        layers: modulation (D to 6 D: shift, scale and gate of attention, then of the MLP), queries, keys and values
+            (D to 3 D), attention's output (D to D), and both layers of the MLP; each with a bias.
+
+    Raises:
+        ValueError: another device or dtype, or dtypes that differ.
+        NotImplementedError: the backward pass is to be differentiated again.
+    """
     parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
     _check(x, c, *parameters)
     return _AdalnBlock.apply(x, c, *parameters, heads)
@@ -78,32 +90,32 @@ class _AdalnBlock(torch.autograd.Function):
 
         # Queries, keys and values of the modulated tokens, head by head.
         normed_1, stats_1 = torch.empty_like(x), x.new_empty(2, batch, tokens)
-        run_samples(kernels.norm, batch, x_, modulation_, 0, EPSILON, normed_1.numpy(), stats_1.numpy())
+        run_items(kernels.norm, batch, x_, modulation_, 0, EPSILON, normed_1.numpy(), stats_1.numpy())
         qkv = torch.mm(normed_1.view(lines, width), w_qkv.t())
         parts = x.new_empty(3, batch, heads, tokens, channels)
-        run_samples(kernels.split, batch, qkv.view(batch, tokens, 3 * width).numpy(), b_qkv_, parts.numpy())
+        run_items(kernels.split, batch, qkv.view(batch, tokens, 3 * width).numpy(), b_qkv_, parts.numpy())
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
 
         # Attention.
         weights = torch.bmm(q, k.transpose(1, 2))
-        run_samples(kernels.softmax, batch, weights.view(batch, heads, tokens, tokens).numpy(), channels**-0.5)
+        run_items(kernels.softmax, batch, weights.view(batch, heads, tokens, tokens).numpy(), channels**-0.5)
         attended = torch.bmm(weights, v)
         joined = torch.empty_like(x)
-        run_samples(kernels.join, batch, attended.view(batch, heads, tokens, channels).numpy(), joined.numpy())
+        run_items(kernels.join, batch, attended.view(batch, heads, tokens, channels).numpy(), joined.numpy())
         update_1 = torch.mm(joined.view(lines, width), w_proj.t()).view_as(x)
         between = torch.empty_like(x)
         between_ = between.numpy()
-        run_samples(kernels.gate, batch, x_, modulation_, 2 * width, update_1.numpy(), b_proj_, between_)
+        run_items(kernels.gate, batch, x_, modulation_, 2 * width, update_1.numpy(), b_proj_, between_)
 
         # The MLP.
         normed_2, stats_2 = torch.empty_like(x), x.new_empty(2, batch, tokens)
-        run_samples(kernels.norm, batch, between_, modulation_, 3 * width, EPSILON, normed_2.numpy(), stats_2.numpy())
+        run_items(kernels.norm, batch, between_, modulation_, 3 * width, EPSILON, normed_2.numpy(), stats_2.numpy())
         hidden = torch.mm(normed_2.view(lines, width), w_1.t()).view(batch, tokens, wide)
         active = torch.empty_like(hidden)
-        run_samples(kernels.gelu, batch, hidden.numpy(), b_1_, active.numpy())
+        run_items(kernels.gelu, batch, hidden.numpy(), b_1_, active.numpy())
         update_2 = torch.mm(active.view(lines, wide), w_2.t()).view_as(x)
         y = torch.empty_like(x)
-        run_samples(kernels.gate, batch, between_, modulation_, 5 * width, update_2.numpy(), b_2_, y.numpy())
+        run_items(kernels.gate, batch, between_, modulation_, 5 * width, update_2.numpy(), b_2_, y.numpy())
 
         ctx.save_for_backward(
             *(x, c, active_c, modulation, w_mod, w_qkv, w_proj, w_1, w_2, b_proj, b_1, b_2),
@@ -134,38 +146,38 @@ class _AdalnBlock(torch.autograd.Function):
 
         # The MLP.
         to_update = torch.empty_like(x)
-        run_samples(
+        run_items(
             kernels.gate_back,
             *(batch, grad_, modulation_, 5 * width, update_2.numpy(), b_2_, to_update.numpy(), sums_, at_2),
         )
         flat = to_update.view(lines, width)
         to_w_2 = torch.mm(flat.t(), active.view(lines, wide))
         to_active, to_hidden = torch.mm(flat, w_2).view_as(hidden), torch.empty_like(hidden)
-        run_samples(kernels.gelu_back, batch, to_active.numpy(), hidden.numpy(), b_1_, to_hidden.numpy(), sums_, at_1)
+        run_items(kernels.gelu_back, batch, to_active.numpy(), hidden.numpy(), b_1_, to_hidden.numpy(), sums_, at_1)
         flat = to_hidden.view(lines, wide)
         to_w_1 = torch.mm(flat.t(), normed_2.view(lines, width))
         to_normed, to_between = torch.mm(flat, w_1).view_as(x), torch.empty_like(x)
         to_between_ = to_between.numpy()
-        run_samples(
+        run_items(
             kernels.norm_back,
             *(batch, to_normed.numpy(), between.numpy(), modulation_, 3 * width, stats_2.numpy(), grad_, to_between_),
             sums_,
         )
 
         # Attention, from what it adds to the stream back to queries, keys and values.
-        run_samples(
+        run_items(
             kernels.gate_back,
             *(batch, to_between_, modulation_, 2 * width, update_1.numpy(), b_proj_, to_update.numpy(), sums_, at_proj),
         )
         flat = to_update.view(lines, width)
         to_w_proj = torch.mm(flat.t(), joined.view(lines, width))
         to_joined, to_attended = torch.mm(flat, w_proj).view_as(x), x.new_empty(batch, heads, tokens, channels)
-        run_samples(kernels.join_back, batch, to_joined.numpy(), to_attended.numpy())
+        run_items(kernels.join_back, batch, to_joined.numpy(), to_attended.numpy())
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
         to_attended = to_attended.view_as(v)
         to_weights = torch.bmm(to_attended, v.transpose(1, 2))
         weights_, to_weights_ = (tensor.view(batch, heads, tokens, tokens).numpy() for tensor in (weights, to_weights))
-        run_samples(kernels.softmax_back, batch, weights_, channels**-0.5, to_weights_)
+        run_items(kernels.softmax_back, batch, weights_, channels**-0.5, to_weights_)
         to_parts = torch.empty_like(parts)
         to_q, to_k, to_v = to_parts.view(3, batch * heads, tokens, channels).unbind(0)
         torch.bmm(to_weights, k, out=to_q)
@@ -174,11 +186,11 @@ class _AdalnBlock(torch.autograd.Function):
 
         # The norm before them.
         to_qkv = x.new_empty(batch, tokens, 3 * width)
-        run_samples(kernels.split_back, batch, to_parts.numpy(), to_qkv.numpy(), sums_, at_qkv)
+        run_items(kernels.split_back, batch, to_parts.numpy(), to_qkv.numpy(), sums_, at_qkv)
         flat = to_qkv.view(lines, 3 * width)
         to_w_qkv = torch.mm(flat.t(), normed_1.view(lines, width))
         to_normed, to_x = torch.mm(flat, w_qkv).view_as(x), torch.empty_like(x)
-        run_samples(
+        run_items(
             kernels.norm_back,
             *(batch, to_normed.numpy(), x_, modulation_, 0, stats_1.numpy(), to_between_, to_x.numpy(), sums_),
         )

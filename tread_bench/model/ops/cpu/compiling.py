@@ -52,18 +52,14 @@ def blocks_of(channels: int) -> tuple[int, int]:
     return blocks, -(-channels // (blocks * VECTOR))
 
 
-def run_samples(kernel: Kernel, samples: int, *arguments: object) -> None:
-    """Call kernel(first, last, *arguments) for all samples, on as many threads as torch has."""
-    _spread(kernel, samples, *arguments)
-
-
 def run_blocks(kernel: Kernel, samples: int, channels: int, *arguments: object) -> None:
     """Call kernel(first, last, vectors, *arguments) for all blocks of all samples, on as many threads as torch has."""
     blocks, vectors = blocks_of(channels)
-    _spread(kernel, samples * blocks, vectors, *arguments)
+    run_items(kernel, samples * blocks, vectors, *arguments)
 
 
-def _spread(kernel: Kernel, items: int, *arguments: object) -> None:
+def run_items(kernel: Kernel, items: int, *arguments: object) -> None:
+    """Call kernel(first, last, *arguments) for all items, such as samples, on as many threads as torch has."""
     threads = min(torch.get_num_threads(), items)
     if threads <= 1:
         kernel(0, items, *arguments)
