@@ -100,15 +100,6 @@ class RoutedPrefix(Sound):
         return replace(super().embed(x, t, y), num_prefix=0)
 
 
-class PrefixBehind(Sound):
-    """Puts the prefix behind the patches."""
-
-    found_by = "layout"
-
-    def sequence(self, prefix, patches):
-        return torch.cat([patches, prefix], dim=1)
-
-
 class ColumnByColumn(Sound):
     """Hands the patches over column by column, so that selectors take other tokens than they say."""
 
@@ -239,13 +230,6 @@ class WritesIntoBypassed(Sound):
         if state.background is not None:
             state.background["residual"].add_(1)
         return super().run_block(block, state)
-
-
-class AnnouncedAsSet(Sound):
-    """Scans, but its family says that any order will do."""
-
-    found_by = "order"
-    family = replace(SOUND, token_order=TokenOrder.SET)
 
 
 class WindowsAnnouncedAsSet(Sound):

@@ -47,27 +47,6 @@ def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes, siz
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_prefix_stays_whatever_is_drawn(seed):
-    model = small()
-    dense, routed = {}, {}
-    model(*inputs(), on_block=lambda block, state: dense.update({block: state}))
-    model(
-        *inputs(),
-        routes=[Route(1, 3, 0.75)],
-        generator=torch.Generator().manual_seed(seed),
-        on_block=lambda block, state: routed.update({block: state}),
-    )
-    assert torch.equal(routed[0].streams["x"], dense[0].streams["x"])
-    for block in (1, 2):
-        assert torch.equal(routed[block].positions[:, :2], torch.tensor([[0, 1]]).expand(3, 2))
-        assert (routed[block].positions[:, 2:] >= 2).all() and routed[block].ids.shape == (3, 4)
-    bypassed = torch.ones(3, 18, dtype=torch.bool).scatter(1, routed[1].positions, False)
-    assert bypassed.sum() == 3 * 12 and not bypassed[:, :2].any()
-    assert torch.equal(routed[3].streams["x"][bypassed], routed[0].streams["x"][bypassed])
-    assert (routed[3].streams["x"] != routed[0].streams["x"])[~bypassed].any(-1).all()
-
-
 def test_conditioning_reaches_the_output_through_the_prefix_alone():
     model = small()
     x, t, y = inputs()
@@ -92,23 +71,6 @@ def test_text_stands_between_time_and_patches_as_projected():
     labelled = small(num_classes=0)
     torch.testing.assert_close(tokens[:, 0], labelled.start(x, t, None).streams["x"][:, 0] - labelled.pos_embed[:, 0])
     torch.testing.assert_close(tokens[:, 6:], model.patch_embed(x))
-
-
-@pytest.mark.parametrize("token", [0, 4])
-def test_every_text_token_reaches_every_patch(token):
-    model, (x, t, text) = small(**TEXT), text_inputs()
-    other = text.clone()
-    other[:, token] += 1
-    assert (model(x, t, other) != model(x, t, text)).all()
-
-
-def test_text_stays_in_front_whatever_is_drawn():
-    model, states, route = small(**TEXT), {}, Route(1, 3, 0.75)
-    model(*text_inputs(), routes=[route], ids=drawn([route]), on_block=states.__setitem__)
-    assert torch.equal(states[1].positions[:, :6], torch.arange(6).expand(3, 6))
-    bypassed = torch.ones(3, 22, dtype=torch.bool).scatter(1, states[1].positions, False)
-    assert bypassed.sum() == 3 * 12 and not bypassed[:, :6].any()
-    assert torch.equal(states[3].streams["x"][bypassed], states[0].streams["x"][bypassed])
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "math"])

@@ -11,9 +11,7 @@ from tests.backbones.networks import drawn, inputs, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.describe.families import make_spec
-from tread_bench.core.describe.routes import ResolvedRoute
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.model.backbone import run_blocks
 from tread_bench.model.ops.patching import unpatchify
 
 FAMILY = "ZigMa"
@@ -43,23 +41,6 @@ def test_paths_come_in_the_releases_order():
         [2, 5, 8, 7, 4, 1, 0, 3, 6],  # columns from the top right
     ]
     assert first[4:, 0].tolist() == [6, 6, 8, 8]
-
-
-@pytest.mark.parametrize("path", range(8))
-def test_a_restricted_path_is_the_path_filtered_to_the_kept_tokens(path):
-    model = small()
-    seen = {}
-    model.blocks[path].mixer.register_forward_pre_hook(lambda module, args: seen.update(scanned=args[0]))
-    kept = drawn([Route(0, 9, 0.5)])
-    model.blocks[path].adaLN_modulation[1].weight.data.zero_()
-    model.blocks[path].adaLN_modulation[1].bias.data.zero_()
-    states = {}
-    model(*inputs(), routes=[Route(0, 9, 0.5)], ids=kept, on_block=states.__setitem__)
-    normed = rms_norm(states[path].streams["residual"], model.blocks[path].norm.weight)
-    for sample in range(3):
-        present = kept[0][sample].tolist()
-        filtered = [present.index(cell) for cell in zigzag_paths((4, 4))[path].tolist() if cell in present]
-        torch.testing.assert_close(seen["scanned"][sample], normed[sample, filtered])
 
 
 def by_hand(model, x, t, y, routes, ids):
@@ -133,26 +114,6 @@ def test_the_condition_is_the_time_and_the_mean_of_the_projected_text():
     torch.testing.assert_close(state.c, model.t_embedder(1000 * t) + projected.mean(1))
 
 
-def test_order_of_the_text_does_not_matter_and_its_words_do():
-    model, (x, t, text) = small(**TEXT).double(), text_inputs(dtype=torch.float64)
-    expected = model(x, t, text)
-    torch.testing.assert_close(model(x, t, text[:, [3, 0, 4, 2, 1]]), expected, rtol=1e-11, atol=1e-11)
-    assert (model(x, t, text.flip(2)) != expected).all()
-
-
-def test_text_is_read_beyond_its_mean():
-    model, (x, t, text) = small(**TEXT).double(), text_inputs(dtype=torch.float64)
-    spread = text.mean(1, keepdim=True) + 3 * (text - text.mean(1, keepdim=True))
-    torch.testing.assert_close(model.start(x, t, spread).c, model.start(x, t, text).c)
-    assert (model(x, t, spread) - model(x, t, text)).abs().amax(dim=(1, 2, 3)).gt(1e-4).all()
-
-
-def test_text_is_not_routed():
-    model, contexts, route = small(**TEXT), [], Route(1, 8, 0.75)
-    model(*text_inputs(), routes=[route], on_block=lambda block, state: contexts.append(state.context))
-    assert contexts[0].shape == (3, 5, 16) and all(context is contexts[0] for context in contexts)
-
-
 def test_learned_positions_begin_at_zero_and_are_added_once():
     model = create_backbone("ZigMa", **SMALL, learned_positions=True)
     assert not model.pos_embed.any()
@@ -160,34 +121,6 @@ def test_learned_positions_begin_at_zero_and_are_added_once():
     without = model.start(x, t, y).streams["x"]
     model.pos_embed.data = positions
     torch.testing.assert_close(model.start(x, t, y).streams["x"], without + positions)
-
-
-@pytest.mark.parametrize(
-    "y", [None, torch.zeros(3, dtype=torch.long), torch.zeros(3, 6, 5)], ids=["none", "labels", "shape"]
-)
-def test_what_is_no_text_is_refused(y):
-    x, t, _ = text_inputs()
-    with pytest.raises(ValueError, match=r"this model takes text: features \(B, M, E\) = \(3, 5, 6\)"):
-        small(**TEXT)(x, t, y)
-
-
-def test_ranks_correct_ids_that_are_not_ascending():
-    model = small().double()
-    state = model.start(*inputs(dtype=torch.float64))
-    route, kept = ResolvedRoute(1, 8, 0.5), drawn([Route(1, 8, 0.5)])[0]
-    one, other = (model.finish(run_blocks(model, state, [route], [ids])) for ids in (kept, kept.flip(1)))
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_bypassed_tokens_keep_both_streams():
-    model, states, route = small(), {}, Route(1, 8, 0.75)
-    model(*inputs(), routes=[route], ids=drawn([route]), on_block=states.__setitem__)
-    bypassed = torch.ones(3, 16, dtype=torch.bool).scatter(1, states[1].ids, False)
-    assert bypassed.sum() == 3 * 12
-    for name in ("x", "residual"):
-        before, after = states[0].streams[name], states[8].streams[name]
-        assert torch.equal(after[bypassed], before[bypassed])
-        assert (after[~bypassed] != before[~bypassed]).any(-1).all()
 
 
 def test_a_path_is_restricted_once_per_route():
@@ -209,15 +142,6 @@ def test_gates_begin_at_zero(sizes):
 def test_drop_path_grows_linearly_after_two_blocks_without_as_released():
     model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.3, "depth": 4})
     assert [1 - block.drop_path.keep.item() for block in model.blocks] == pytest.approx([0, 0, 0.1, 0.2])
-
-
-def test_drop_path_is_active_in_training_only():
-    model = small(drop_path=0.9)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        trained = model.train()(*inputs())
-    assert not torch.allclose(trained, model.eval()(*inputs()), atol=1e-3)
-    assert torch.equal(model(*inputs()), small()(*inputs()))
 
 
 @pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])

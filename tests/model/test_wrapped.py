@@ -18,7 +18,7 @@ from tests.robustness.warm import Warm
 from tread_bench import RoutedNetwork, TokenOrder
 from tread_bench.contract import check_backbone, check_wrapped
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
+from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import build_backbone, run_blocks
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS
@@ -199,29 +199,11 @@ def test_blocks_that_take_positions_get_those_of_the_tokens_present(rotary):
         torch.testing.assert_close(seen[sample, kept], rotary.out(inside)[0])
 
 
-def test_the_blocks_see_as_many_tokens_as_the_route_says(vit):
-    seen = []
-    for block in vit.blocks:
-        block.register_forward_pre_hook(lambda block, given: seen.append(given[0].shape[1]))
-    RoutedNetwork(vit, **VIT)(*images(), routes="1:2@0.5,4:4@0.75")
-    routes = resolve_routes("1:2@0.5,4:4@0.75", BLOCKS)
-    assert seen == tokens_per_block(routes, BLOCKS, TOKENS, num_prefix=1) == [17, 9, 9, 17, 5]
-
-
 def test_the_number_of_tokens_may_differ_from_call_to_call(rotary):
     routed = RoutedNetwork(rotary, **ROTARY)
     for tokens in (4, 7, 32):
         x = torch.randn(2, tokens, 3)
         assert routed(x, torch.zeros(2), routes="1:3@0.5").shape == x.shape
-
-
-def test_the_same_generator_draws_the_same_tokens(vit):
-    routed = RoutedNetwork(vit, **VIT)
-
-    def out(seed):
-        return routed(*images(), routes="1:3@0.5", generator=torch.Generator().manual_seed(seed))
-
-    assert torch.equal(out(5), out(5)) and not torch.equal(out(5), out(6))
 
 
 def test_selectors_that_choose_by_place_are_for_a_grid_that_is_stated(vit):
@@ -233,45 +215,6 @@ def test_selectors_that_choose_by_place_are_for_a_grid_that_is_stated(vit):
     assert kept[0].shape[1] == 1 + 8
     with pytest.raises(ValueError, match="selector 'rows' would be wrong for PlainViT: choose one of random"):
         RoutedNetwork(vit, **VIT)(*images(), routes="1:1@0.5", selector="rows")
-
-
-def test_an_own_loop_with_routes_lowers_the_dense_loss(vit):
-    routed = RoutedNetwork(vit, **VIT)
-    optimizer = torch.optim.AdamW(routed.parameters(), lr=3e-3)
-    x, t, y = images(batch=8)
-    target = x.flip(2)
-
-    def loss(**routing):
-        return (routed(x, t, y, **routing) - target).square().mean()
-
-    before = loss().item()
-    for step in range(30):
-        loss(routes="1:3@0.5", generator=torch.Generator().manual_seed(step)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    assert loss().item() < 0.8 * before
-
-
-def test_a_deep_copy_computes_with_its_own_weights(vit):
-    routed = RoutedNetwork(vit, **VIT)
-    average = torch.optim.swa_utils.AveragedModel(routed)
-    before = average(*images())
-    with torch.no_grad():
-        for parameter in vit.parameters():
-            parameter.mul_(0)
-    assert torch.equal(average(*images()), before) and before.any()
-
-
-def test_gradient_checkpointing_gives_the_same_gradients(vit):
-    routed = RoutedNetwork(vit, **VIT)
-    ids = [ids_of(3, TOKENS, 8)]
-
-    def gradients():
-        return torch.autograd.grad(routed(*images(), routes="1:3@0.5", ids=ids).sum(), list(vit.parameters()))
-
-    plain = gradients()
-    routed.gradient_checkpointing = True
-    assert all(torch.equal(one, other) for one, other in zip(plain, gradients(), strict=True))
 
 
 class ConditionedViT(PlainViT):
@@ -435,11 +378,6 @@ def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
     vit.blocks.append(Block(WIDTH, 2))
     with pytest.raises(ValueError, match="6 blocks, but routes count 5: wrap the network again"):
         routed(*images())
-
-
-def test_a_route_that_does_not_fit_is_refused_by_the_number_of_blocks(vit):
-    with pytest.raises(ValueError, match=r"route 2:8@0\.5: the backbone has 5 blocks"):
-        RoutedNetwork(vit, **VIT)(*images(), routes="2:8@0.5")
 
 
 def test_kept_ids_must_ascend_where_the_order_of_tokens_counts(vit):

@@ -140,16 +140,6 @@ def test_layer_skip_costs_on_average_what_passes():
     assert cost.evaluated_forward_macs == dense.forward.total
 
 
-@pytest.mark.parametrize("method", ["sprint", "mod"])
-def test_what_modules_add_does_not_depend_on_the_rate(method):
-    few, many = (cell_of(method, routes=f"1:3@{rate}") for rate in (0.25, 0.75))
-    found = []
-    for cell in (few, many):
-        family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-        found.append(count_method(cell, family, spec, cost_of(family, spec, cell.routes)))
-    assert found[0] == found[1]
-
-
 def test_repa_costs_its_projection_over_present_tokens_and_the_target_network():
     repa = {"name": "repa", "projector": 8, "block": 2}
     plain, aligned = (cell_cost(cell_of("tread", auxiliary=a)) for a in ([], [repa]))

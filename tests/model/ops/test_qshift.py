@@ -71,13 +71,6 @@ def test_kept_tokens_equal_a_loop_over_cells(selector, choice, grid):
     assert torch.equal(q_shift_kept(x, neighbours(ids, grid, choice)), by_loops(x, ids, grid, choice))
 
 
-def test_looking_up_is_scattering_onto_a_grid_of_zeros_shifting_and_gathering():
-    grid, ids = (4, 4), drawn("random", (4, 4), kept=7)
-    x, index = tokens(*ids.shape), ids.unsqueeze(-1).expand(-1, -1, 8)
-    shifted = q_shift(torch.zeros(len(ids), 16, 8).scatter(1, index, x), grid).gather(1, index)
-    assert torch.equal(q_shift_kept(x, neighbours(ids, grid, "neighbours")), shifted)
-
-
 @pytest.mark.parametrize(
     ("selector", "kept", "smaller"),
     [("strided", 32, (8, 4)), ("strided", 16, (4, 4)), ("rows", 24, (3, 8)), ("columns", 24, (8, 3))],
@@ -86,10 +79,3 @@ def test_on_a_kept_grid_the_choice_grid_is_the_dense_shift_of_that_grid(selector
     ids = drawn(selector, (8, 8), kept)
     x = tokens(*ids.shape)
     assert torch.equal(q_shift_kept(x, neighbours(ids, (8, 8), "grid")), q_shift(x, smaller))
-
-
-def test_gradients_go_back_to_the_neighbours():
-    ids = drawn("random", (4, 4), kept=9)
-    x = tokens(*ids.shape).double().requires_grad_()
-    index = neighbours(ids, (4, 4), "self")
-    assert torch.autograd.gradcheck(lambda x: q_shift_kept(x, index), x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 
 import pytest
@@ -60,7 +59,8 @@ def output_and_gradients(scan, values, **options):
     leaves = [v.clone().requires_grad_() for v in values]
     y = scan(*leaves, delta_softplus=True, **options)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    return dict(zip(("y", *NAMES), (y.detach(), *torch.autograd.grad(y, leaves, weights.to(y.dtype))), strict=True))
+    computed = (y.detach(), *torch.autograd.grad(y, leaves, weights.to(y.dtype)))
+    return dict(zip(("y", *NAMES[: len(leaves)]), computed, strict=True))
 
 
 def largest_errors(computed, expected):
@@ -109,46 +109,13 @@ def test_any_number_of_channels_is_as_exact(channels, kernel, capsys):
 
 
 @every_kernel
+@pytest.mark.parametrize("given", [5, 6, 8], ids=["A B C", "and D", "all"])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_in_float64_it_is_the_reference(length, kernel):
-    values = inputs(length)
+def test_in_float64_it_is_the_reference(length, given, kernel):
+    values = inputs(length)[:given]
     expected = output_and_gradients(selective_scan_reference, values)
     errors = largest_errors(output_and_gradients(selective_scan, values, kernel=kernel), expected)
     assert max(errors.values()) <= 1e-12
-
-
-@every_kernel
-def test_gradients_are_those_of_finite_differences(kernel):
-    leaves = [v.requires_grad_() for v in inputs(5, batch=2, channels=3, states=2)]
-    assert torch.autograd.gradcheck(partial(selective_scan, delta_softplus=True, kernel=kernel), leaves)
-
-
-@every_kernel
-def test_what_is_left_out_is_neutral(kernel):
-    u, delta, A, B, C, D, _, _ = inputs(9)
-    delta = F.softplus(delta)
-    plain = selective_scan(u, delta, A, B, C, kernel=kernel)
-    torch.testing.assert_close(plain, selective_scan_reference(u, delta, A, B, C))
-    torch.testing.assert_close(selective_scan(u, delta, A, B, C, D, kernel=kernel), plain + D * u)
-
-
-@every_kernel
-def test_without_a_gate_the_gradients_are_the_reference_s(kernel):
-    leaves = [v.requires_grad_() for v in inputs(CHUNK + 3)[:5]]
-    gradients = [
-        torch.autograd.grad(scan(*leaves).square().sum(), leaves)
-        for scan in (partial(selective_scan, kernel=kernel), selective_scan_reference)
-    ]
-    torch.testing.assert_close(*gradients)
-
-
-@every_kernel
-def test_backwards_is_forwards_over_the_flipped_tokens(kernel):
-    values = inputs(30)
-    flipped = [v.flip(1) if v.dim() == 3 else v for v in values]
-    torch.testing.assert_close(
-        selective_scan(*values, reverse=True, kernel=kernel), selective_scan(*flipped, kernel=kernel).flip(1)
-    )
 
 
 @every_kernel
@@ -159,28 +126,6 @@ def test_constant_decay_is_a_geometric_series(kernel):
     t = torch.arange(1, length + 1, dtype=torch.float64)
     y = selective_scan(one, one, A, one, one, kernel=kernel)
     torch.testing.assert_close(y[0, :, 0], (1 - decay**t) / (1 - decay))
-
-
-@every_kernel
-def test_states_are_independent_of_later_inputs(kernel):
-    values = inputs(30)
-    changed = [v.clone() for v in values]
-    for v in (changed[0], changed[1], changed[3], changed[4]):
-        v[:, 20:] += 1
-    y, other = selective_scan(*values, kernel=kernel), selective_scan(*changed, kernel=kernel)
-    assert torch.equal(y[:, :20], other[:, :20])
-    assert not torch.isclose(y[:, 20:], other[:, 20:]).any()
-
-
-@every_kernel
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("where", [0, 1, 3, 4])
-def test_nan_reaches_the_output(where, dtype, kernel):
-    values = [v.to(dtype) for v in inputs(30)]
-    values[where][0, 10, 0] = float("nan")
-    y = selective_scan(*values, delta_softplus=True, kernel=kernel)
-    assert y[0, 10, 0].isnan() and not y[1:].isnan().any()
-    assert y[0, 11:, 0].isnan().all() or where == 4  # C reads one step, everything else stays in the state
 
 
 @every_kernel
@@ -250,13 +195,6 @@ def test_numba_gives_the_same_bits_on_any_number_of_threads(threads):
         torch.set_num_threads(before)
     expected = output_and_gradients(selective_scan, values, kernel="numba")
     assert all(torch.equal(computed[name], expected[name]) for name in expected)
-
-
-def test_numba_treats_every_sample_alone():
-    values = [v.float() for v in inputs(40)]
-    first = [v[:1] if v.dim() == 3 else v for v in values]
-    together, alone = (selective_scan(*v, delta_softplus=True, kernel="numba") for v in (values, first))
-    assert torch.equal(together[:1], alone)
 
 
 def test_numba_refuses_shapes_that_do_not_fit():
