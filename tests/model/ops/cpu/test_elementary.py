@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+from tread_bench.model.ops.cpu import elementary
 from tread_bench.model.ops.cpu.elementary import exp, log1p, sigmoid, softplus
 
 
@@ -61,3 +62,8 @@ def test_softplus_and_sigmoid_keep_their_limits(real):
     np.testing.assert_allclose(y[0, :5], np.logaddexp(0, wide), rtol=3e-7, atol=1e-300)
     np.testing.assert_allclose(y[1, :5], np.exp(-np.logaddexp(0, -wide)), rtol=3e-7, atol=1e-300)
     assert np.isnan(y[:, 5]).all()
+
+
+@pytest.mark.parametrize("name", ["_exp32", "_exp64", "_log1p32", "softplus", "sigmoid"])
+def test_no_option_that_changes_bits_comes_from_the_caller_that_is_compiled_first(name):
+    assert getattr(elementary, name).targetoptions.keys() >= {"fastmath", "error_model"}

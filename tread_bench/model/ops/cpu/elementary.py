@@ -14,6 +14,9 @@ from numba.extending import overload
 
 from tread_bench.model.ops.cpu.compiling import EXACT
 
+# All that changes bits is stated: Numba takes what is not from the first caller that it compiles the function for.
+exact = njit(fastmath=EXACT, error_model="numpy")
+
 
 def exp(x):
     """e^x; 0 below -87.6 and inf above 88.3 in float32, -708.7 and 709.4 in float64."""
@@ -25,7 +28,7 @@ def log1p(x):
     raise NotImplementedError("only where Numba compiles")
 
 
-@njit(fastmath=EXACT)
+@exact
 def _exp32(x):
     """2^n e^r with |r| <= ln(2) / 2: n is rounded by adding a number that leaves no bits behind the point."""
     f = np.float32
@@ -45,7 +48,7 @@ def _exp32(x):
     return p * np.int32((np.float32(shifted).view(np.int32) + 127) << 23).view(np.float32)
 
 
-@njit(fastmath=EXACT)
+@exact
 def _exp64(x):
     """The same with six terms more."""
     x = -709.0 if x < -709.0 else x
@@ -70,7 +73,7 @@ def _exp64(x):
     return p * np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
 
 
-@njit(fastmath=EXACT)
+@exact
 def _log1p32(x):
     """2 artanh(x / (2 + x)), whose argument is at most 1/3."""
     f = np.float32
@@ -97,13 +100,13 @@ def _(x):
     return (lambda x: _log1p32(x)) if x.bitwidth == 32 else (lambda x: math.log1p(x))
 
 
-@njit(fastmath=EXACT)
+@exact
 def softplus(x, real):
     """log(1 + e^x) in `real`, float32 or float64."""
     return (x if x > real(0) else real(0)) + log1p(exp(-abs(x)))
 
 
-@njit(fastmath=EXACT)
+@exact
 def sigmoid(x, real):
     """1 / (1 + e^-x)."""
     return real(1) / (real(1) + exp(-x))
