@@ -35,28 +35,24 @@ from tread_bench import (
 from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
-PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
-OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
-METHOD = CHECKOUT / "tests" / "plugin" / "method"
-DATA = CHECKOUT / "tests" / "plugin" / "data"
-SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
-SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
-METRIC = CHECKOUT / "tests" / "plugin" / "metric"
-GUIDANCE = CHECKOUT / "tests" / "plugin" / "guidance"
-LOSS = CHECKOUT / "tests" / "plugin" / "loss"
-EXTRACTOR = CHECKOUT / "tests" / "plugin" / "feature-network"
+PLUG_INS = CHECKOUT / "tests" / "plugin"  # a folder per kind, called as its page in the documents
 DOCUMENTS = CHECKOUT / "docs" / "extending"
 SHOWN = {
-    PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
-    METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
-    OBJECTIVE: ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
-    SELECTOR: ("pyproject.toml", "checkerboard/family.py", "checkerboard/ranking.py", "checkerboard.yaml"),
-    SAMPLER: ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
-    DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
-    METRIC: ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
-    GUIDANCE: ("pyproject.toml", "thinned/family.py", "thinned.yaml"),
-    LOSS: ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "edges.yaml"),
-    EXTRACTOR: ("pyproject.toml", "random_convolution/family.py", "random_convolution/extractor.py", "random.yaml"),
+    "backbone": ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
+    "method": ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
+    "objective": ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
+    "selector": ("pyproject.toml", "checkerboard/family.py", "checkerboard/ranking.py", "checkerboard.yaml"),
+    "sampler": ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
+    "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
+    "metric": ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
+    "guidance": ("pyproject.toml", "thinned/family.py", "thinned.yaml"),
+    "loss": ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "edges.yaml"),
+    "feature-network": (
+        "pyproject.toml",
+        "random_convolution/family.py",
+        "random_convolution/extractor.py",
+        "random.yaml",
+    ),
 }
 
 
@@ -65,7 +61,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
     for plug_in in SHOWN:
-        with chdir(plug_in):
+        with chdir(PLUG_INS / plug_in):
             wheel = folder / build_wheel(str(folder))
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
@@ -102,10 +98,39 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
     return output
 
 
-def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "backbones", "--json"))
-    (snake,) = [backbone for backbone in listed if backbone["family"] == "Snake"]
-    assert (snake["name"], snake["token_order"]) == ("Snake-S/2", "sequence")
+@pytest.mark.parametrize(
+    ("plural", "name", "shown"),
+    [
+        ("backbones", "Snake-S/2", ["Snake", "sequence"]),
+        ("methods", "mean_fill", ["Tokens are dropped", "mean-fill 0.1.0"]),
+        ("objectives", "trig", ["trig-flow 0.1.0"]),
+        ("samplers", "two_step", ["Adams-Bashforth", "two-step 0.1.0"]),
+        ("selectors", "checkerboard", ['["grid", "sequence", "set"]', "checkerboard 0.1.0"]),
+        ("datasets", "shapes", ["Discs, squares", "drawn-shapes 0.1.0"]),
+        ("metrics", "coverage", ["Share of real images", "feature-coverage 0.1.0"]),
+        ("guidance", "thinned", ["thinned 0.1.0"]),
+        ("losses", "edges", ["edge-loss 0.1.0"]),
+        ("extractors", "random-convolution", ["random-convolution 0.1.0"]),
+    ],
+)
+def test_a_kind_is_listed(installed: Path, plural: str, name: str, shown: list[str]) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", plural, "--json"))
+    (found,) = [one for one in listed if one["name"] == name]
+    assert all(text in json.dumps(found) for text in shown)
+
+
+def listed_beside(folder: Path, group: str, body: str, kind: str) -> subprocess.CompletedProcess[str]:
+    """What `list KIND` does where a distribution announces `odd:ODD` in a group, from a module of this body."""
+    (folder / "odd.py").write_text(body)
+    about = folder / "odd-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\nOdd = odd:ODD\n")
+    command = [sys.executable, "-m", "tread_bench", "list", kind, "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.mark.parametrize(
@@ -117,21 +142,14 @@ def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
         "class End(BaseException): ...\nraise End",
         "class Silent(Exception):\n    def __str__(self): raise SystemExit(0)\nraise Silent",
         "raise KeyError('long' * 10**6)",
-        "print('to stdout')\nFAMILY = 'Snake'",
-        "FAMILY = None",
+        "print('to stdout')\nODD = 'Snake'",
+        "ODD = None",
     ],
 )
 def test_whatever_a_plugin_does_at_import_it_is_named_and_takes_no_other_with_it(body: str, tmp_path: Path) -> None:
-    (tmp_path / "evil.py").write_text(body)
-    about = tmp_path / "evil_backbone-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: evil-backbone\nVersion: 1\n")
-    (about / "entry_points.txt").write_text("[tread_bench.backbones]\nEvil = evil:FAMILY\n")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-m", "tread_bench", "list", "backbones", "--json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0 and "DiT" in {one["family"] for one in json.loads(done.stdout)}
-    assert "left out: backbone plug-in Evil = evil:FAMILY of evil-backbone" in done.stderr
+    done = listed_beside(tmp_path, "tread_bench.backbones", body, "backbones")
+    assert "DiT" in {one["family"] for one in json.loads(done.stdout)}
+    assert "left out: backbone plug-in Odd = odd:ODD of odd" in done.stderr
     assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and len(done.stderr) < 2000
 
 
@@ -163,16 +181,8 @@ def test_whatever_a_plugin_does_at_import_it_is_named_and_takes_no_other_with_it
 def test_what_keeps_a_plug_in_out_or_slow_is_a_warning_with_its_way_out(
     group: str, body: str, warning: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "odd.py").write_text(f"{body}\nODD = None\n")
-    about = tmp_path / "odd-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[{group}]\nOdd = odd:ODD\n")
-    command = [sys.executable, "-m", "tread_bench", "list", "methods"]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0 and done.stderr.count(warning) == 1
+    done = listed_beside(tmp_path, group, f"{body}\nODD = None\n", "methods")
+    assert done.stderr.count(warning) == 1
 
 
 @pytest.mark.parametrize(
@@ -201,29 +211,10 @@ def test_what_keeps_a_plug_in_out_or_slow_is_a_warning_with_its_way_out(
 def test_a_description_that_leaves_something_out_is_left_out_with_what_is_missing(
     kind: str, family: str, left_out: str, warning: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "odd.py").write_text(f"from tread_bench import SamplerFamily, SelectorFamily\nODD = {family}\n")
-    about = tmp_path / "odd-1.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
-    (about / "entry_points.txt").write_text(f"[tread_bench.{kind}]\nOdd = odd:ODD\n")
-    command = [sys.executable, "-m", "tread_bench", "list", kind, "--json"]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0 and "odd" not in {one["name"] for one in json.loads(done.stdout)}
+    body = f"from tread_bench import SamplerFamily, SelectorFamily\nODD = {family}\n"
+    done = listed_beside(tmp_path, f"tread_bench.{kind}", body, kind)
+    assert "odd" not in {one["name"] for one in json.loads(done.stdout)}
     assert left_out in done.stderr and warning in done.stderr
-
-
-@pytest.mark.slow
-def test_it_runs_dense_and_routed(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", PLUGIN / "snake.yaml", "--out", tmp_path)
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = {row["method"]: row for row in csv.DictReader(file)}
-    assert {row["status"] for row in rows.values()} == {"done"}
-    kept = {method: row["tokens_kept"] for method, row in rows.items()}
-    assert kept == {"dense": "", "tread": "9"}  # half of 16, and the prefix
-    assert int(rows["tread"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
-    assert (tmp_path / "index.html").is_file()
 
 
 def page_of(kind: str) -> str:
@@ -241,15 +232,15 @@ def rows_of(kind: str, heading: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize("folder", SHOWN, ids=lambda folder: folder.name)
-def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
-    shown = blocks_of(folder.name)
-    assert [name for name in SHOWN[folder] if (folder / name).read_text(encoding="utf-8") not in shown] == []
+@pytest.mark.parametrize("kind", SHOWN)
+def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
+    shown = blocks_of(kind)
+    assert [name for name in SHOWN[kind] if (PLUG_INS / kind / name).read_text(encoding="utf-8") not in shown] == []
 
 
 @pytest.mark.slow
 def test_the_checks_that_the_document_shows_find_nothing(installed: Path, tmp_path: Path) -> None:
-    shown = [block for folder in SHOWN for block in blocks_of(folder.name) if "\ndef test_" in block]
+    shown = [block for kind in SHOWN for block in blocks_of(kind) if "\ndef test_" in block]
     assert len(shown) == len(SHOWN)
     (tmp_path / "test_shown.py").write_text("\n\n".join(shown), encoding="utf-8")
     run_with(installed, "-m", "pytest", "-p", "no:cacheprovider", tmp_path)
@@ -268,7 +259,7 @@ def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
 
 
 def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.syspath_prepend(str(PLUG_INS / "backbone"))
     family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
     (shown,) = (block for block in blocks_of("backbone") if block.startswith("    def init_module"))
     built: dict[str, type] = {}
@@ -309,56 +300,46 @@ def test_the_document_names_every_trait() -> None:
         assert rows_of(kind, "The description") == traits
 
 
-PYTHON = [folder / Path(files[1]).parent for folder, files in SHOWN.items()]
-
-
-@pytest.mark.parametrize("folder", PYTHON, ids=lambda folder: folder.name)
-def test_a_plug_in_takes_less_than_80_lines(folder: Path) -> None:
-    lines = [line for file in folder.glob("*.py") for line in file.read_text().splitlines()]
-    assert len(lines) < 80
-
-
-def test_a_method_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "methods", "--json"))
-    (found,) = [method for method in listed if method["name"] == "mean_fill"]
-    assert found["about"].startswith("Tokens are dropped") and found["source"] == "mean-fill 0.1.0"
+@pytest.mark.parametrize("kind", SHOWN)
+def test_a_plug_in_takes_less_than_80_lines(kind: str) -> None:
+    lines = [line for file in (PLUG_INS / kind).glob("*/*.py") for line in file.read_text().splitlines()]
+    assert 0 < len(lines) < 80
 
 
 @pytest.mark.parametrize(
     ("suite", "written", "typed", "found"),
     [
-        (METHOD / "mean_fill.yaml", "keep_own", "keep_won", ("typed.yaml:12:", "did you mean 'keep_own'")),
-        (DATA / "shapes.yaml", "count: 400", "count: 4", ("typed.yaml:6:", "data.count")),
-        (METRIC / "coverage.yaml", "neighbours: 3", "neighbors: 3", ("typed.yaml:9:", "did you mean 'neighbours'")),
-        (METRIC / "coverage.yaml", "neighbours: 3", "neighbours: 64", ("typed.yaml:10:", "which needs 65 or more")),
+        ("method/mean_fill.yaml", "keep_own", "keep_won", ("typed.yaml:12:", "did you mean 'keep_own'")),
+        ("data/shapes.yaml", "count: 400", "count: 4", ("typed.yaml:6:", "data.count")),
+        (
+            PLUG_INS / "metric" / "coverage.yaml",
+            "neighbours: 3",
+            "neighbors: 3",
+            ("typed.yaml:9:", "did you mean 'neighbours'"),
+        ),
+        (
+            PLUG_INS / "metric" / "coverage.yaml",
+            "neighbours: 3",
+            "neighbours: 64",
+            ("typed.yaml:10:", "which needs 65 or more"),
+        ),
     ],
     ids=["method", "data source", "metric", "metric with too few samples"],
 )
 def test_a_mistake_in_an_option_is_reported_as_any_other(
-    installed: Path, tmp_path: Path, suite: Path, written: str, typed: str, found: tuple[str, ...]
+    installed: Path, tmp_path: Path, suite: str, written: str, typed: str, found: tuple[str, ...]
 ) -> None:
-    (tmp_path / "typed.yaml").write_text(suite.read_text(encoding="utf-8").replace(written, typed))
+    (tmp_path / "typed.yaml").write_text((PLUG_INS / suite).read_text(encoding="utf-8").replace(written, typed))
     command = [sys.executable, "-m", "tread_bench", "plan", str(tmp_path / "typed.yaml")]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
     assert done.returncode == 2 and all(text in done.stderr for text in found), done.stderr
 
 
 @pytest.mark.slow
-def test_a_method_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", METHOD / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = {row["method"]: row for row in csv.DictReader(file)}
-    assert rows.keys() == {"dense", "mean_fill"} and {row["status"] for row in rows.values()} == {"done"}
-    assert rows["mean_fill"]["tokens_kept"] == "8" and rows["mean_fill"]["params"] == rows["dense"]["params"]
-    assert int(rows["mean_fill"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
-    assert "<small>mean_fill 1:2@0.5</small>" in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 def test_figures_of_other_code_are_kept_apart(
     installed: Path, ended: Callable[..., Attempt], told: Callable[..., str], tmp_path: Path
 ) -> None:
-    command = ("run", METHOD / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
+    command = ("run", PLUG_INS / "method" / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
     told(*command)
     (filled,) = tmp_path.glob("cells/filled-*/record.json")
     (dense,) = tmp_path.glob("cells/dense-*/record.json")
@@ -400,30 +381,9 @@ def test_figures_of_other_code_are_kept_apart(
         module.write_bytes(written)
 
 
-def test_an_objective_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "objectives", "--json"))
-    assert [one["source"] for one in listed if one["name"] == "trig"] == ["trig-flow 0.1.0"]
-
-
-@pytest.mark.slow
-def test_an_objective_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", OBJECTIVE / "trig.yaml", "--out", tmp_path)
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 2 and {row["status"] for row in rows} == {"done"}
-    assert len({row["validation_loss"] for row in rows}) == 2
-    assert "objective=trig" in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_sampler_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "samplers", "--json"))
-    (found,) = [sampler for sampler in listed if sampler["name"] == "two_step"]
-    assert found["about"].startswith("Adams-Bashforth") and found["source"] == "two-step 0.1.0"
-
-
 @pytest.mark.slow
 def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", SAMPLER / "two_step.yaml", "--out", tmp_path)
+    told("run", PLUG_INS / "sampler" / "two_step.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["done"] * 2
@@ -434,50 +394,15 @@ def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(told: Callable[..
     assert len(made["images"]) == 4 and "two_step4" in made["grid"]
 
 
-def test_a_selector_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "selectors", "--json"))
-    (found,) = [selector for selector in listed if selector["name"] == "checkerboard"]
-    assert found["token_orders"] == ["grid", "sequence", "set"] and found["source"] == "checkerboard 0.1.0"
+def test_a_selector_is_costed(installed: Path) -> None:
     command = ("profile", "DiT-S/2", "--route", "2:8@0.5", "--selector", "checkerboard", "--json")
     assert json.loads(run_with(installed, "-m", "tread_bench", *command))["selector"] == "checkerboard"
 
 
-@pytest.mark.slow
-def test_a_selector_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", SELECTOR / "checkerboard.yaml", "--out", tmp_path)
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert {(row["status"], row["selector"]) for row in rows} == {("done", "random"), ("done", "checkerboard")}
-    assert len({row["validation_loss"] for row in rows}) == 2 and len({row["forward_macs"] for row in rows}) == 1
-    assert "selector=checkerboard" in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_data_source_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "datasets", "--json"))
-    (found,) = [data for data in listed if data["name"] == "shapes"]
-    assert found["about"].startswith("Discs, squares") and found["source"] == "drawn-shapes 0.1.0"
-
-
 def test_a_data_source_is_planned_as_our_own(installed: Path) -> None:
-    arguments = ("plan", DATA / "shapes.yaml", "--json", "--set", "data.image_size=16")
+    arguments = ("plan", PLUG_INS / "data" / "shapes.yaml", "--json", "--set", "data.image_size=16")
     rows = json.loads(run_with(installed, "-m", "tread_bench", *arguments))["rows"]
     assert [row["tokens_per_block"] for row in rows] == [[64, 64, 64, 64], [64, 32, 32, 64]]
-
-
-@pytest.mark.slow
-def test_a_data_source_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", DATA / "shapes.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["status"], row["data"]) for row in rows] == [("done", "shapes")] * 2
-    assert all(float(row["fid"]) > 0 for row in rows)
-    assert "The data are drawn shapes" in (tmp_path / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_metric_is_listed(installed: Path) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "metrics", "--json"))
-    (found,) = [metric for metric in listed if metric["name"] == "coverage"]
-    assert found["about"].startswith("Share of real images") and found["source"] == "feature-coverage 0.1.0"
 
 
 @pytest.mark.slow
@@ -485,7 +410,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     told: Callable[..., str], tmp_path: Path
 ) -> None:
     run, there = tmp_path / "run", tmp_path / "there"
-    told("run", METRIC / "coverage.yaml", "--out", run)
+    told("run", PLUG_INS / "metric" / "coverage.yaml", "--out", run)
     with (run / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4 and {row["status"] for row in rows} == {"done"} and list(rows[0])[-1] == "coverage"
@@ -499,32 +424,33 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("plural", "name", "source"),
-    [
-        ("guidance", "thinned", "thinned 0.1.0"),
-        ("losses", "edges", "edge-loss 0.1.0"),
-        ("extractors", "random-convolution", "random-convolution 0.1.0"),
-    ],
-)
-def test_a_kind_is_listed(installed: Path, plural: str, name: str, source: str) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", plural, "--json"))
-    assert [one["source"] for one in listed if one["name"] == name] == [source]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("suite", "column", "value"),
+    ("suite", "column", "values", "differs", "same", "page"),
     [
-        (GUIDANCE / "thinned.yaml", "guidance", "thinned 0.5"),
-        (LOSS / "edges.yaml", "auxiliary", "edges"),
-        (EXTRACTOR / "random.yaml", "inception_score", ""),  # the digits' own network has logits
+        ("backbone/snake.yaml", "tokens_kept", ["", "9"], "forward_macs", "params", ""),  # half of 16, and the prefix
+        ("method/mean_fill.yaml", "tokens_kept", ["", "8"], "forward_macs", "params", "<small>mean_fill 1:2@0.5"),
+        ("objective/trig.yaml", "seed", ["0", "0"], "validation_loss", "params", "objective=trig"),
+        ("selector/checkerboard.yaml", "selector", ["checkerboard", "random"], "fid", "forward_macs", "checkerboard"),
+        ("data/shapes.yaml", "data", ["shapes", "shapes"], "fid", "params", "The data are drawn shapes"),
+        ("guidance/thinned.yaml", "guidance", ["none", "thinned 0.5"], "fid", "params", "thinned"),
+        ("loss/edges.yaml", "auxiliary", ["", "edges"], "fid", "params", "edges"),
+        ("feature-network/random.yaml", "inception_score", ["", ""], "fid", "params", ""),  # it has no logits
     ],
-    ids=["guidance", "loss", "feature network"],
 )
-def test_a_kind_runs_as_our_own(told: Callable[..., str], tmp_path: Path, suite: Path, column: str, value: str) -> None:
-    told("run", suite, "--out", tmp_path)
+def test_a_kind_runs_as_our_own(
+    told: Callable[..., str],
+    tmp_path: Path,
+    suite: str,
+    column: str,
+    values: list[str],
+    differs: str,
+    same: str,
+    page: str,
+) -> None:
+    told("run", PLUG_INS / suite, "--out", tmp_path, "--set", "timing.pairs=0")
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["status"] for row in rows] == ["done", "done"] and rows[1][column] == value
-    assert rows[0]["fid"] != rows[1]["fid"]
+    assert [row["status"] for row in rows] == ["done", "done"] and [row[column] for row in rows] == values
+    assert rows[0][differs] != rows[1][differs] and rows[0][same] == rows[1][same]
+    assert page in (tmp_path / "index.html").read_text(encoding="utf-8")

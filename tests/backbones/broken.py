@@ -139,20 +139,6 @@ class TooFewBlocks(Sound):
         del self.mix[-1]
 
 
-class SkipOnTheModule(Sound):
-    """Keeps its long skip beside the state."""
-
-    found_by = "independence"
-
-    def save_skip(self, state):
-        self.saved = state.streams["hidden"]
-        return state
-
-    def read_skip(self, state):
-        skip = self.saved[:, : state.streams["hidden"].shape[1]]
-        return state.with_streams(hidden=self.join(torch.cat([state.streams["hidden"], skip], dim=-1)))
-
-
 class ContextOfParts(Sound):
     """Hands its context on as a dict, of which a method cannot take some samples."""
 
@@ -193,19 +179,6 @@ class UnusedParameter(Sound):
     def __init__(self, spec, kernels):
         super().__init__(spec, kernels)
         self.unused = nn.Linear(WIDTH, WIDTH)
-
-
-class StreamLeftBehind(Sound):
-    """Keeps the residual in the cache, which does not cross a route's borders."""
-
-    found_by = "rate_zero"
-
-    def run_block(self, block, state):
-        if "residual" in state.cache:
-            state = state.with_streams(residual=state.cache["residual"])
-        after = super().run_block(block, state)
-        after.cache["residual"] = after.streams["residual"]
-        return after.with_streams(residual=torch.zeros_like(after.streams["residual"]))
 
 
 class ScalesInsideARoute(Sound):

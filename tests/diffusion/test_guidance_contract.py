@@ -85,12 +85,6 @@ class TimesBackwards(Rule):
         return 0.8, 0.2
 
 
-class ThreeTimes(Rule):
-    @property
-    def guided_times(self):
-        return 0.2, 0.5, 0.8
-
-
 class RatesAsText(Rule):
     @property
     def rates(self):
@@ -216,7 +210,6 @@ BROKEN = {
     FailsToSay: {"branches"},
     TimesAsText: {"branches"},
     TimesBackwards: {"branches"},
-    ThreeTimes: {"branches"},
     RatesAsText: {"branches"},
     FailsToRate: {"branches"},
     OneName: {"branches"},

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from timm.models.vision_transformer import Block
 from torch import nn
 
+from tests.model import own_network
+from tests.model.own_network import AdaBlock, MyNetwork
 from tests.robustness.warm import Warm
 from tread_bench import RoutedNetwork, TokenOrder
 from tread_bench.contract import check_backbone, check_wrapped
@@ -28,37 +29,6 @@ from tread_bench.model.ops.routing import lowest
 BLOCKS, WIDTH, TOKENS = 5, 16, 16
 
 
-class PlainViT(nn.Module):
-    """Images (B, 2, 8, 8) to images; the time and the label are a token in front, and modulate the output."""
-
-    def __init__(self, width=WIDTH):
-        super().__init__()
-        self.patches = nn.Conv2d(2, width, 2, 2)
-        self.positions = nn.Parameter(0.5 * torch.randn(TOKENS, width))
-        self.time = nn.Linear(1, width)
-        self.label = nn.Embedding(4, width)
-        self.blocks = nn.ModuleList(Block(width, num_heads=2) for _ in range(BLOCKS))
-        self.norm = nn.LayerNorm(width)
-        self.out = nn.Linear(width, 2 * 2 * 2)
-
-    def forward(self, x, t, y):
-        condition = self.condition(t, y)
-        tokens = torch.cat([condition[:, None], self.tokens(x)], dim=1)
-        for block in self.blocks:
-            tokens = block(tokens)
-        return self.image(tokens[:, 1:], condition)
-
-    def tokens(self, x):
-        return self.patches(x).flatten(2).transpose(1, 2) + self.positions
-
-    def condition(self, t, y):
-        return self.time(t[:, None]) + self.label(y)
-
-    def image(self, tokens, condition):
-        patches = self.out(self.norm(tokens) * condition[:, None]).unflatten(2, (2, 2, 2)).unflatten(1, (4, 4))
-        return patches.permute(0, 5, 1, 3, 2, 4).reshape(-1, 2, 8, 8)
-
-
 def embed(net, x, t, y):
     condition = net.condition(t, y)
     return torch.cat([condition[:, None], net.tokens(x)], dim=1), condition
@@ -67,7 +37,6 @@ def embed(net, x, t, y):
 VIT = {
     "embed": embed,
     "blocks": lambda net: net.blocks,
-    "call": lambda net, block, tokens, positions, condition: block(tokens),
     "head": lambda net, tokens, condition: net.image(tokens[:, 1:], condition),
     "num_prefix": 1,
 }
@@ -117,7 +86,7 @@ ROTARY = {
 @pytest.fixture
 def vit():
     torch.manual_seed(0)
-    return PlainViT()
+    return MyNetwork(8, 2, 3, 2, BLOCKS, WIDTH)
 
 
 @pytest.fixture
@@ -157,17 +126,18 @@ def by_hand(net, x, t, y, start, end, ids):
     condition = net.condition(t, y)
     outputs = []
     for sample, kept in enumerate(ids.tolist()):
-        whole = torch.cat([condition[sample : sample + 1], net.tokens(x)[sample]])
+        own = condition[sample : sample + 1]
+        whole = torch.cat([own, net.tokens(x)[sample]])
         for block in net.blocks[:start]:
-            whole = block(whole[None])[0]
+            whole = block(whole[None], own)[0]
         places = [0, *(1 + token for token in kept)]
         inside = whole[places]
         for block in net.blocks[start : end + 1]:
-            inside = block(inside[None])[0]
+            inside = block(inside[None], own)[0]
         rows = {place: inside[number] for number, place in enumerate(places)}
         whole = torch.stack([rows.get(place, whole[place]) for place in range(len(whole))])
         for block in net.blocks[end + 1 :]:
-            whole = block(whole[None])[0]
+            whole = block(whole[None], own)[0]
         outputs.append(whole[1:])
     return net.image(torch.stack(outputs), condition)
 
@@ -213,31 +183,20 @@ def test_selectors_that_choose_by_place_are_for_a_grid_that_is_stated(vit):
     vit.blocks[1].register_forward_pre_hook(lambda block, given: kept.append(given[0]))
     routed(*images(), routes="1:1@0.5", selector="rows")
     assert kept[0].shape[1] == 1 + 8
-    with pytest.raises(ValueError, match="selector 'rows' would be wrong for PlainViT: choose one of random"):
+    with pytest.raises(ValueError, match="selector 'rows' would be wrong for MyNetwork: choose one of random"):
         RoutedNetwork(vit, **VIT)(*images(), routes="1:1@0.5", selector="rows")
-
-
-class ConditionedViT(PlainViT):
-    """Its blocks take the embedded time and the label's number."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Linear(WIDTH, WIDTH)
 
 
 CONDITIONED = {
     "embed": lambda net, x, t, y: (net.tokens(x), net.time(t[:, None]), y, None),
     "blocks": lambda net: net.blocks,
-    "call": lambda net, block, tokens, positions, c, y, _: (
-        block(tokens) * net.scale(c)[:, None] + net.label(y)[:, None]
-    ),
+    "call": lambda net, block, tokens, positions, c, y, _: block(tokens, c) + net.label(y)[:, None],
     "head": lambda net, tokens, c, y, _: net.image(tokens, c),
 }
 
 
-def test_conditioning_goes_with_its_samples_and_into_float32_where_a_block_does():
-    torch.manual_seed(0)
-    routed = RoutedNetwork(ConditionedViT(), **CONDITIONED)
+def test_conditioning_goes_with_its_samples_and_into_float32_where_a_block_does(vit):
+    routed = RoutedNetwork(vit, **CONDITIONED)
     inputs, ids = images(), [ids_of(3, TOKENS, 8)]
     state = routed.start(*inputs)
 
@@ -271,12 +230,11 @@ def changed(**parts):
             r"embed is called with \(network, x, t, y\): pass a function, such as lambda",
         ),
         (changed(blocks=nn.ModuleList()), r"blocks is called with \(network\)"),
-        (changed(head=lambda tokens: tokens), r"head is called with \(network, tokens\)"),
         (changed(call=lambda block, tokens, c: c), r"call is called with \(network, block, tokens, positions\)"),
         (changed(blocks=lambda net: []), r"blocks returned a list: it must return a list of one block or more"),
-        (changed(blocks=lambda net: net.norm), r"blocks returned a LayerNorm: it must return a list"),
+        (changed(blocks=lambda net: net.out), r"blocks returned a Linear: it must return a list"),
         (
-            changed(blocks=lambda net: [*net.blocks, Block(WIDTH, 2)]),
+            changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]),
             "block 5 has parameters that the network does not",
         ),
         (changed(num_prefix=-1), "num_prefix -1: the number of first tokens that are never routed is 0 or more"),
@@ -289,7 +247,7 @@ def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
 
 def test_all_mistakes_of_the_arguments_are_told_at_once():
     with pytest.raises(ValueError) as refused:  # noqa: PT011
-        RoutedNetwork(PlainViT.forward, **changed(embed=lambda x: x, num_prefix=-2))
+        RoutedNetwork(MyNetwork.forward, **changed(embed=lambda x: x, num_prefix=-2))
     for part in ("embed is called with", "num_prefix -2", "network is a function: it must be the torch.nn.Module"):
         assert part in str(refused.value)
 
@@ -301,7 +259,7 @@ class OnTheGrid(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
 
-    def forward(self, tokens):
+    def forward(self, tokens, condition):
         image = tokens[:, 1:].transpose(1, 2).reshape(-1, WIDTH, 4, 4)
         return torch.cat([tokens[:, :1], self.conv(image).flatten(2).transpose(1, 2)], dim=1)
 
@@ -313,7 +271,7 @@ class FixedTable(nn.Module):
         super().__init__()
         self.table = nn.Parameter(torch.randn(1 + TOKENS, WIDTH))
 
-    def forward(self, tokens):
+    def forward(self, tokens, condition):
         return tokens + self.table
 
 
@@ -344,25 +302,23 @@ def test_what_fails_dense_is_the_network_s_own_error(vit):
             changed(embed=lambda net, x, t, y: net.patches(x)),
             r"embed returned \(3, 16, 4, 4\) float32: tokens are \(B, P \+ N, D\) of floating point, here with B = 3",
         ),
-        (changed(embed=lambda net, x, t, y: net.tokens(x).transpose(0, 1)), r"embed returned \(16, 3, 16\) float32"),
         (changed(embed=lambda net, x, t, y: net.tokens(x).long()), r"embed returned \(3, 16, 16\) int64"),
         (changed(embed=lambda net, x, t, y: {"x": x}), r"embed returned a dict: tokens are"),
         (
             changed(embed=lambda net, x, t, y: (net.tokens(x), net.positions)),
             r"embed returned \(16, 16\) float32 beside the tokens: conditioning is tensors \(B, ...\), here with B = 3",
         ),
-        (changed(embed=lambda net, x, t, y: (net.tokens(x), {"y": y})), "embed returned a dict beside the tokens"),
         (
             changed(num_prefix=17),
             "embed returned 17 tokens for num_prefix=17 and one or more to route: state num_prefix",
         ),
         (changed(grid=(4, 5)), r"embed returned 17 tokens for num_prefix=1 and a grid \(4, 5\) to route"),
         (
-            changed(call=lambda net, block, tokens, positions, c: (block(tokens), None)),
+            changed(call=lambda net, block, tokens, positions, c: (block(tokens, c), None)),
             r"block 0 returned a tuple for tokens \(3, 17, 16\): it must return these tokens; with call= pick them",
         ),
         (
-            changed(call=lambda net, block, tokens, positions, c: block(tokens)[:, ::2]),
+            changed(call=lambda net, block, tokens, positions, c: block(tokens, c)[:, ::2]),
             r"block 0 returned \(3, 9, 16\) float32 for tokens \(3, 17, 16\)",
         ),
     ],
@@ -375,7 +331,7 @@ def test_what_its_functions_return_is_held_to_the_rule(vit, arguments, message, 
 
 def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
     routed = RoutedNetwork(vit, **VIT)
-    vit.blocks.append(Block(WIDTH, 2))
+    vit.blocks.append(AdaBlock(WIDTH, 2))
     with pytest.raises(ValueError, match="6 blocks, but routes count 5: wrap the network again"):
         routed(*images())
 
@@ -482,11 +438,11 @@ def test_too_few_tokens_are_refused_with_the_way_out(rotary):
 
 def build(spec, kernels):
     """What the builder of a family returns."""
-    return RoutedNetwork(PlainViT(), **VIT)
+    return RoutedNetwork(MyNetwork(8, 2, 3, 2, BLOCKS, WIDTH), **VIT)
 
 
 FAMILY = Family(
-    name="PlainViT",
+    name="Mine",
     spec=BackboneSpec,
     published={},
     token_order=TokenOrder.SET,
@@ -509,7 +465,7 @@ def test_the_builder_of_a_family_may_return_a_wrapped_network():
 
 def test_its_cost_is_counted_and_falls_with_the_tokens():
     dense, routed = count_cost(FAMILY, SPEC), count_cost(FAMILY, SPEC, "1:3@0.5")
-    assert dense.params == sum(parameter.numel() for parameter in PlainViT().parameters())
+    assert dense.params == sum(parameter.numel() for parameter in build(SPEC, {}).parameters())
     for block, (whole, half) in enumerate(zip(dense.blocks, routed.blocks, strict=True)):
         assert half.linear * 17 == whole.linear * (9 if 1 <= block <= 3 else 17)
 
@@ -524,38 +480,6 @@ def test_a_family_that_says_another_number_of_blocks_is_refused():
 
 
 CHECKOUT = Path(__file__).parents[2]
-OWN_NETWORK = """
-import torch
-from timm.models.vision_transformer import Block
-from torch import nn
-
-
-class AdaBlock(Block):
-    def forward(self, tokens, condition):
-        return super().forward(tokens * (1 + condition[:, None]))
-
-
-class MyNetwork(nn.Module):
-    def __init__(self, size, channels, classes, patch):
-        super().__init__()
-        self.shape = size // patch, size // patch, patch, patch, channels
-        self.patches = nn.Conv2d(channels, 16, patch, patch)
-        self.positions = nn.Parameter(0.5 * torch.randn((size // patch) ** 2, 16))
-        self.time = nn.Linear(1, 16)
-        self.label = nn.Embedding(classes + 1, 16)
-        self.blocks = nn.ModuleList(AdaBlock(16, num_heads=2) for _ in range(10))
-        self.out = nn.Linear(16, patch * patch * channels)
-
-    def tokens(self, x):
-        return self.patches(x).flatten(2).transpose(1, 2) + self.positions
-
-    def condition(self, t, y):
-        return self.time(t[:, None]) + self.label(y)
-
-    def image(self, tokens, condition):
-        image = self.out(tokens * condition[:, None]).unflatten(2, self.shape[2:]).unflatten(1, self.shape[:2])
-        return image.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
-"""
 OWN_FAMILY = """
 from tread_bench import BackboneSpec, Family, TokenOrder
 
@@ -575,14 +499,13 @@ def shown_code(document):
 
 def test_the_readme_s_training_loop_runs_and_learns():
     torch.manual_seed(0)
-    exec(OWN_NETWORK, names := {"__name__": "mine"})
-    net = names["MyNetwork"](8, 2, 3, 2)
+    net = MyNetwork(8, 2, 3, 2)
     seen = []
     for block in net.blocks:
         block.register_forward_pre_hook(lambda block, given: seen.append(given[0].shape[1]))
     x, t, y = images(batch=8)
     target = x.flip(2)
-    names |= {"net": net, "optimizer": torch.optim.AdamW(net.parameters(), lr=3e-3), "x": x, "t": t, "y": y}
+    names = {"net": net, "optimizer": torch.optim.AdamW(net.parameters(), lr=3e-3), "x": x, "t": t, "y": y}
     losses = []
     for steps in (0, 20):
         exec(shown_code("README.md"), names := {**names, "batches": [(x, t, y, target)] * steps})
@@ -594,8 +517,9 @@ def test_the_readme_s_training_loop_runs_and_learns():
 
 @pytest.mark.slow
 def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path, monkeypatch):
+    own = Path(own_network.__file__).read_text(encoding="utf-8")
     (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
-    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending/backbone.md"))
+    (tmp_path / "my_backbone_network.py").write_text(own + shown_code("docs/extending/backbone.md"))
     (tmp_path / "mine-1.dist-info").mkdir()
     (tmp_path / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"

@@ -6,16 +6,11 @@ import math
 import pytest
 import torch
 
-from tread_bench.cell.step import Trainer
-from tread_bench.core.config.suite import Cell
-from tread_bench.data.open import open_data
+from tests.model.methods.subjects import cell_of, trainer_of
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.measure.inside.validation import validation_losses
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import build_method
-from tread_bench.model.network import Network
 
 CONFIG = EdmOptions(sigma_data=0.7, p_mean=-0.8, p_std=1.1)
 EDM = Edm(CONFIG)
@@ -101,18 +96,9 @@ def test_sampling_starts_from_noise_of_the_highest_level():
     assert torch.equal(EDM.prior(noise), 80 * noise)
 
 
-def make_trainer(**routing):
-    backbone = {"name": "DiT", "depth": 3, "hidden": 16, "heads": 2, "patch": 2}
-    training = {"iterations": 3, "batch": 8, "learning_rate": 1e-3}
-    cell = Cell.model_validate({"backbone": backbone, "objective": "edm", "training": training, **routing})
-    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
-    network, data = Network(model, build_method(cell, model)), open_data(cell.data)
-    return Trainer(cell, 0, network, build_objective(cell.objective), data, torch.device("cpu"))
-
-
-@pytest.mark.parametrize("routing", [{}, {"method": "tread", "routes": "1:1@0.5"}], ids=["dense", "tread"])
-def test_trains_and_is_validated_at_its_eight_levels(routing):
-    trainer = make_trainer(**routing)
+@pytest.mark.parametrize("method", ["dense", "tread"])
+def test_trains_and_is_validated_at_its_eight_levels(method):
+    trainer = trainer_of(cell_of(method, objective="edm"))
     losses = [trainer.step(trainer.batch(step)).item() for step in range(3)]
     assert all(0.2 < loss < 5 for loss in losses)  # an untrained network's loss is about 1
     assert losses[0] != losses[1]

@@ -148,16 +148,6 @@ class MergesPairsByChange(MergesPairs):
         return before + (after - mean).repeat_interleave(2, dim=1)
 
 
-class UnmergesInHalves(MergesPairs):
-    def unmerged(self, after, mean, before):
-        return torch.cat([after, after], dim=1)
-
-
-class UnmergesBackwards(MergesPairs):
-    def unmerged(self, after, mean, before):
-        return after.repeat_interleave(2, dim=1).flip(1)
-
-
 class UnmergesToTheNext(MergesPairs):
     def unmerged(self, after, mean, before):
         return after.repeat_interleave(2, dim=1).roll(1, dims=1)

@@ -35,8 +35,6 @@ BROKEN = {
     "RoutesNothing": ({}, {"evaluated", "tokens", "selector", "cost"}),
     "NamesOtherTokens": ({}, {"tokens"}),
     "MovesThoseThatBypass": ({}, {"tokens"}),
-    "UnmergesInHalves": (MERGES, {"places"}),
-    "UnmergesBackwards": (MERGES, {"places"}),
     "UnmergesToTheNext": (MERGES, {"places"}),
     "SendsGradientsElsewhere": (MERGES, {"places"}),
     "SwapsPairs": (MERGES, {"places"}),
@@ -107,12 +105,6 @@ class OtherName(MethodOptions):
     """Without a name of its own."""
 
 
-class NoDefault(MethodOptions):
-    """Its name must be given."""
-
-    name: Literal["other"]
-
-
 def fails(setting):
     raise ZeroDivisionError("by hand")
 
@@ -138,14 +130,10 @@ def test_a_third_party_s_check_that_fails_is_a_problem_of_the_cell_that_names_it
     [
         ({"options": dict}, "its options must be a subclass of tread_bench.MethodOptions"),
         ({"options": OtherName}, "its options must have the field name: Literal['other'] = 'other'"),
-        ({"options": NoDefault}, "its options must have the field name: Literal['other'] = 'other'"),
         ({"tokens": "bypass"}, "its tokens must be a tread_bench.Tokens, not 'bypass'"),
-        ({"evaluated": "dense"}, "its evaluated must be a tread_bench.Evaluated, not 'dense'"),
-        ({"has_modules": "no"}, "its has_modules must be a bool, not 'no'"),
         ({"check": "routes"}, "its check must be a Callable, not 'routes'"),
         ({"own_losses": ["mae"]}, "its own_losses must be a Mapping, not ['mae']"),
         ({"builder": "x.network.X"}, "its builder must be the text 'module:attribute', not 'x.network.X'"),
-        ({"builder": OtherName}, "its builder must be the text 'module:attribute'"),
     ],
 )
 def test_a_method_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
