@@ -51,20 +51,6 @@ def test_kept_tokens_attend_from_their_places_on_the_full_grid(attention):
     assert (output - attention_by_hand(attn, tokens, first)).abs().max() > 1e-2, "the test cannot see the places"
 
 
-def test_rows_of_the_table_are_gathered_once_per_route():
-    model = small()
-    ids = [torch.tensor([[0, 3, 5, 15]]), torch.tensor([[1, 2, 8, 9]])]
-    x, t, y = inputs(batch=1)
-    state = model.start(x, t, y)
-    rows = []
-    run_block = model.run_block
-    model.run_block = lambda block, state: (run_block(block, state), rows.append(model._rope_rows(state)))[0]
-    model(x, t, y, routes=[Route(0, 1, 0.75), Route(2, 3, 0.75)], ids=ids)
-    assert model._rope_rows(state) is model.rope and model.rope.shape == (16, 32)
-    assert rows[0] is rows[1] and rows[2] is rows[3]
-    assert torch.equal(rows[0][:, 0], model.rope[ids[0]]) and torch.equal(rows[2][:, 0], model.rope[ids[1]])
-
-
 @pytest.mark.parametrize("attention", ["sdpa", "math"])
 def test_block_equals_its_written_out_formula(attention):
     model = small(kernels={"attention": attention}).double()

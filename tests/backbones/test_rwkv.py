@@ -55,21 +55,6 @@ def test_shift_and_skips_under_a_route_equal_a_hand_written_walk(routes):
     )
 
 
-def test_neighbours_are_looked_up_once_per_route():
-    model, caches = small(), {}
-    run_block = model.run_block
-
-    def remember(block, state):
-        after = run_block(block, state)
-        caches[block] = state.cache.get("q_shift")
-        return after
-
-    model.run_block = remember
-    model(*inputs(), routes=ROUTES[3])
-    assert caches[0] is caches[1] and caches[3] is caches[4] and caches[2] is None
-    assert caches[0].shape == (3, 12, 4) and caches[3].shape == (3, 8, 4)
-
-
 def test_choices_differ_where_neighbours_are_missing():
     x, t, y = inputs()
     routed = {
@@ -152,16 +137,6 @@ def test_initial_decays_and_mixes_are_the_released_ones():
         assert att.spatial_mix_r[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.1, abs=1e-6)
         assert ffn.spatial_mix_k[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.2, abs=1e-6)
     assert model.pos_embed.requires_grad and model.pos_embed.std() > 0.1
-
-
-def test_drop_path_grows_with_depth_and_acts_in_training_alone():
-    model = small(drop_path=0.5).eval()
-    blocks = [*model.in_blocks, model.mid_block, *model.out_blocks]
-    assert [1 - block.drop_path.keep.item() for block in blocks] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
-    assert torch.equal(model(*inputs()), model(*inputs()))
-    model.train()
-    torch.manual_seed(0)
-    assert any(not torch.equal(model(*inputs()), model(*inputs())) for _ in range(5))
 
 
 def test_parameter_names_are_those_of_the_release():

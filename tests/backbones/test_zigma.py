@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from tests.backbones import networks
 from tests.backbones.networks import drawn, inputs, text_inputs
-from tread_bench import Route, create_backbone
+from tread_bench import create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.costs import cost_of
@@ -123,13 +123,6 @@ def test_learned_positions_begin_at_zero_and_are_added_once():
     torch.testing.assert_close(model.start(x, t, y).streams["x"], without + positions)
 
 
-def test_a_path_is_restricted_once_per_route():
-    model, caches = small(), []
-    model(*inputs(), routes=[Route(0, 9, 0.5)], on_block=lambda block, state: caches.append(state.cache))
-    assert all(cache is caches[0] for cache in caches[:9])
-    assert sorted(caches[0]) == [f"path {path}" for path in range(8)]
-
-
 @pytest.mark.parametrize("sizes", [{}, TEXT], ids=["labels", "text"])
 def test_gates_begin_at_zero(sizes):
     model = create_backbone("ZigMa", **{**SMALL, **sizes})
@@ -137,11 +130,6 @@ def test_gates_begin_at_zero(sizes):
         assert not block.adaLN_modulation[1].weight.any() and not block.adaLN_modulation[1].bias.any()
         assert block.mixer.out_proj.weight.any()
     assert model.final_layer.linear.weight.any()
-
-
-def test_drop_path_grows_linearly_after_two_blocks_without_as_released():
-    model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.3, "depth": 4})
-    assert [1 - block.drop_path.keep.item() for block in model.blocks] == pytest.approx([0, 0, 0.1, 0.2])
 
 
 @pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])

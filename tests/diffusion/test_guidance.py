@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.methods.subjects import BACKBONES, cell_of, network_of
 from tread_bench import create_backbone
-from tread_bench.core.config.routed import Setting, setting_of, with_blocks
+from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling, calls
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.branches import Branch
@@ -21,9 +21,7 @@ from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import BatchRange, build_method
-from tread_bench.model.network import Network
+from tread_bench.model.methods.base import BatchRange
 
 TIMES = [1.0, 0.75, 0.5, 0.25, 0.0]
 RULES = {
@@ -157,27 +155,15 @@ def test_combining_outputs_is_combining_velocities(objective):
     torch.testing.assert_close(together, torch.lerp(velocity["weak"], velocity["strong"], 2.5))
 
 
-def trained(method=None, routes=(), depth=4, family="DiT", **sampling):
+def trained(method="dense", backbone="DiT", **sampling):
     """A cell and its network with weights that answer to everything, as after a training."""
-    cell = Cell.model_validate(
-        {
-            "backbone": {"name": family, "depth": depth, "hidden": 32, "heads": 2, "patch": 2},
-            "method": method or ("tread" if routes else "dense"),
-            "routes": routes,
-            "training": {"iterations": 8},
-            "sampling": sampling,
-        }
-    )
-    spec = cell.backbone.spec(cell.data)
-    setting = Setting(cell, cell.backbone.family(), spec)
-    cell = with_blocks(setting)
-    assert isinstance(cell, Cell), cell
-    backbone = build_backbone(setting.family, spec, {"attention": "math"})
-    network = Network(backbone, build_method(cell, backbone)).eval().requires_grad_(False)
+    cell = cell_of(method, backbone).model_copy(update={"sampling": Sampling(**sampling)})
+    cell = with_blocks(setting_of(cell))
+    network = network_of(cell).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in network.parameters():
         parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return setting._replace(cell=cell), network
+    return setting_of(cell), network
 
 
 @pytest.mark.parametrize(
@@ -187,9 +173,9 @@ def trained(method=None, routes=(), depth=4, family="DiT", **sampling):
 def test_sampling_macs_are_those_of_the_calls_that_are_made(rule, sampler):
     asked = {"name": "cfg", "interval": (0.2, 0.8)} if rule == "interval" else RULES[rule]
     scale = {"guidance_scale": 1 if rule == "none" else 1.5}
-    method, routes = ("sprint", "1:2@0.5") if rule == "path_drop-of-the-method" else (None, ())
-    setting, network = trained(method, routes, guidance=asked, steps=4, sampler=sampler, **scale)
-    weak, weak_network = trained(depth=2) if rule == "autoguidance" else (setting, network)
+    method = "sprint" if rule == "path_drop-of-the-method" else "dense"
+    setting, network = trained(method, guidance=asked, steps=4, sampler=sampler, **scale)
+    weak, weak_network = trained(backbone="LightningDiT") if rule == "autoguidance" else (setting, network)
     objective = build_objective(setting.cell.objective)
     with FlopCounterMode(display=False) as counter:
         list(generate(network, objective, setting.cell.sampling, 0, 1, 1, weak_network))

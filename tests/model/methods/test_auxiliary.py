@@ -11,11 +11,6 @@ import torch
 from safetensors.torch import save_file
 
 from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of, trainer_of
-from tests.run_folders import new_folder
-from tread_bench.cell.numerics import resolve_choices
-from tread_bench.cell.run import run_cell
-from tread_bench.core.config.compute import Compute
-from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
@@ -24,8 +19,6 @@ from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import default_block
 from tread_bench.model.prediction import Prediction
-from tread_bench.runner.prepare import write_plan
-from tread_bench.suite.plan import expand
 
 REPA = {"name": "repa", "projector": 8, "block": 2}
 
@@ -128,30 +121,6 @@ def test_features_of_a_timm_model_are_its_own_on_the_grid_of_tokens(vit):
     assert targets.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     torch.testing.assert_close(seen, tokens, rtol=1e-4, atol=1e-4)
     assert targets(x, (4, 4)).shape == (2, 16, 64)
-
-
-def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
-    base = {
-        "backbone": BACKBONES["DiT"],
-        "training": {"iterations": 2, "batch": 4},
-        "sampling": {"steps": 2},
-        "metrics": {
-            "num_samples": 10,
-            "validation_samples": 4,
-            "similarity_samples": 2,
-            "kid_subset_size": 2,
-            "kid_subsets": 1,
-        },
-        "auxiliary": [{**REPA, "model": "test_vit", "weights": str(vit[1])}],
-    }
-    plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
-    folder = new_folder(tmp_path / "run")
-    write_plan(plan, plan.cells, "", folder, resolve_choices(Compute(), "cpu"))
-    run_cell(folder.root, plan.cells[0].id, 1, lambda *news: None)
-    record = folder.outcome(plan.cells[0].id)
-    assert record.status == "done", record.reason
-    assert record.target_features_sha256 == hashlib.sha256(vit[1].read_bytes()).hexdigest()
-    assert record.target_features_sha256 != record.last.protocol_details["feature_network_sha256"]
 
 
 def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):
