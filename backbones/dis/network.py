@@ -17,7 +17,8 @@ from tread_bench.backbones.dis.family import DiSSpec
 from tread_bench.backbones.dit.network import LabelEmbedder, modulate
 from tread_bench.backbones.drop_path import DropPath
 from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.backbones.mirrored import MirroredBackbone
+from tread_bench.model.backbone import TokenState
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 
@@ -59,11 +60,12 @@ class FinalLayer(nn.Module):
         return self.linear(x_BND)
 
 
-class DiS(Backbone):
+class DiS(MirroredBackbone):
     """DiS, whose scans and convolutions run along the kept tokens in ascending order, prefix first."""
 
     spec: DiSSpec
     head_modules = ("norm_f", "final_layer")
+    saved_stream = "hidden"
 
     def __init__(self, spec: DiSSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
@@ -75,14 +77,11 @@ class DiS(Backbone):
         self.label_emb = LabelEmbedder(spec.num_classes, width) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
 
-        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
+        # Blocks: long skips end in the second half.
         self.num_drops = spec.depth + 1
         half = spec.depth // 2
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
-        blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
-        self.in_blocks = nn.ModuleList(blocks[:half])
-        self.mid_block = blocks[half]
-        self.out_blocks = nn.ModuleList(blocks[half + 1 :])
+        self.set_blocks([Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)])
 
         # From the residual stream to the image.
         self.drop_path = DropPath(spec.drop_path)
@@ -108,16 +107,7 @@ class DiS(Backbone):
             num_prefix=len(prefix),
         )
 
-    def run_block(self, block: int, state: TokenState) -> TokenState:
-        half = len(self.in_blocks)
-        if block < half:
-            return self._advance(self.in_blocks[block], block, state).push_skip("hidden")
-        if block == half:
-            return self._advance(self.mid_block, block, state)
-        skip, state = state.pop_skip()
-        return self._advance(self.out_blocks[block - half - 1], block, state, skip)
-
-    def _advance(self, layer: nn.Module, block: int, state: TokenState, skip: Tensor | None = None) -> TokenState:
+    def advance(self, layer: nn.Module, block: int, state: TokenState, skip: Tensor | None = None) -> TokenState:
         hidden, residual = layer(state.streams["hidden"], state.streams["residual"], state.drawn(block), skip)
         return state.with_streams(hidden=hidden, residual=residual)
 

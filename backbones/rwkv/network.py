@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from tread_bench.backbones.dit.network import FinalLayer, LabelEmbedder, TimeEmbedder, modulate
 from tread_bench.backbones.drop_path import DropPath
+from tread_bench.backbones.mirrored import MirroredBackbone
 from tread_bench.backbones.rwkv.family import MLP_RATIO, DRWKVSpec
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import TokenState
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.qshift import neighbours, q_shift, q_shift_kept
 from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv
@@ -136,7 +137,7 @@ class Block(nn.Module):
         return x_BTD + self.drop_path(gate2.unsqueeze(1) * self.ffn(mixed, shift(mixed)), drawn_B[1])
 
 
-class DRWKV(Backbone):
+class DRWKV(MirroredBackbone):
     """Bi-WKV sees a sequence, Q-shift the grid; inside a route, neighbours are looked up among the kept tokens."""
 
     spec: DRWKVSpec
@@ -150,14 +151,10 @@ class DRWKV(Backbone):
         self.label_emb = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden))
 
-        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
+        # Blocks: long skips end in the second half.
         self.num_drops = 2 * spec.depth
-        half = spec.depth // 2
         kernel = kernels.get("wkv", "torch")
-        blocks = [Block(spec, block, kernel) for block in range(spec.depth)]
-        self.in_blocks = nn.ModuleList(blocks[:half])
-        self.mid_block = blocks[half]
-        self.out_blocks = nn.ModuleList(blocks[half + 1 :])
+        self.set_blocks([Block(spec, block, kernel) for block in range(spec.depth)])
 
         # From the stream to the image.
         self.norm_f = nn.LayerNorm(spec.hidden)
@@ -170,17 +167,9 @@ class DRWKV(Backbone):
         tokens = (self.patch_embed(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
         return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
 
-    def run_block(self, block: int, state: TokenState) -> TokenState:
-        half = len(self.in_blocks)
-        x = state.streams["x"]
-        shift = self.shift(state)
+    def advance(self, layer: nn.Module, block: int, state: TokenState, skip: Tensor | None = None) -> TokenState:
         drawn = state.drawn(2 * block), state.drawn(2 * block + 1)
-        if block < half:
-            return state.with_streams(x=self.in_blocks[block](x, state.c, shift, drawn)).push_skip("x")
-        if block == half:
-            return state.with_streams(x=self.mid_block(x, state.c, shift, drawn))
-        skip, state = state.pop_skip()
-        return state.with_streams(x=self.out_blocks[block - half - 1](x, state.c, shift, drawn, skip))
+        return state.with_streams(x=layer(state.streams["x"], state.c, self.shift(state), drawn, skip))
 
     def shift(self, state: TokenState) -> Shift:
         """Return the Q-shift for the tokens present."""

@@ -12,8 +12,9 @@ import torch
 from timm.layers import Attention, Mlp, PatchEmbed
 from torch import Tensor, nn
 
+from tread_bench.backbones.mirrored import MirroredBackbone
 from tread_bench.backbones.uvit.family import UViTSpec
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import TokenState
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 
@@ -38,7 +39,7 @@ class Block(nn.Module):
         return x_BND + self.mlp(self.norm2(x_BND))
 
 
-class UViT(Backbone):
+class UViT(MirroredBackbone):
     """Positions are learned and added once, so attention sees a set; all conditioning is in the prefix, which stays."""
 
     spec: UViTSpec
@@ -54,12 +55,9 @@ class UViT(Backbone):
         self.context_embed = nn.Linear(spec.context_dim, width) if spec.context_tokens else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
 
-        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
-        half = spec.depth // 2
+        # Blocks: long skips end in the second half.
         fused = kernels.get("attention", "sdpa") == "sdpa"
-        self.in_blocks = nn.ModuleList(Block(spec, fused) for _ in range(half))
-        self.mid_block = Block(spec, fused)
-        self.out_blocks = nn.ModuleList(Block(spec, fused, skip=True) for _ in range(half))
+        self.set_blocks([Block(spec, fused, skip=block > spec.depth // 2) for block in range(spec.depth + 1)])
 
         # From the stream to the image.
         self.norm = nn.LayerNorm(width)
@@ -75,15 +73,8 @@ class UViT(Backbone):
         whole = torch.cat(tokens, dim=1) + self.pos_embed
         return TokenState({"x": whole}, grid=self.spec.grid, num_prefix=self.spec.num_prefix)
 
-    def run_block(self, block: int, state: TokenState) -> TokenState:
-        half = len(self.in_blocks)
-        x = state.streams["x"]
-        if block < half:
-            return state.with_streams(x=self.in_blocks[block](x)).push_skip("x")
-        if block == half:
-            return state.with_streams(x=self.mid_block(x))
-        skip, state = state.pop_skip()
-        return state.with_streams(x=self.out_blocks[block - half - 1](x, skip))
+    def advance(self, layer: nn.Module, block: int, state: TokenState, skip: Tensor | None = None) -> TokenState:
+        return state.with_streams(x=layer(state.streams["x"], skip))
 
     def head(self, state: TokenState) -> Tensor:
         patches = self.decoder_pred(self.norm(state.streams["x"][:, state.num_prefix :]))
