@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import GitState
 from tread_bench.reports.claims.compare import (
     Change,
@@ -30,9 +29,9 @@ from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.page.document import write_page
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.tables import Entry, Table, ratio_entry
+from tread_bench.reports.tables.tables import Entry, Table, estimate_entry, ratio_entry
 from tread_bench.reports.text.decision import scope
-from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number, plural
+from tread_bench.reports.text.numbers import DASH, decimals, names, number, plural
 from tread_bench.reports.text.sentences import say
 
 _IN_WORDS = 4  # rows or settings that a sentence lists
@@ -178,8 +177,8 @@ def _differences(found: Sequence[Difference]) -> Table | None:
         lines.append(
             [
                 Entry(one.of.row.name), Entry(one.of.run.name), Entry(one.to.run.name),
-                _estimate(one.of.row.fid, places), _estimate(one.to.row.fid, places),
-                _estimate(one.fid, places, signed=True), Entry(test),
+                estimate_entry(one.of.row.fid, places), estimate_entry(one.to.row.fid, places),
+                estimate_entry(one.fid, places, signed=True), Entry(test),
                 Entry(_p(one.p_value), "", one.p_value), Entry(one.outcome),
                 Entry("; ".join(in_words(one.differing, one.of.run.name, one.to.run.name)) or "nothing"),
             ]
@@ -204,12 +203,12 @@ def _rows(runs: Sequence[Run]) -> Table:
     for run, row in members:
         estimate = row.difference("fid")
         is_reference = estimate is None and row.is_reference
-        difference = Entry("reference") if is_reference else _estimate(estimate, fids, signed=True)
+        difference = Entry("reference") if is_reference else estimate_entry(estimate, fids, signed=True)
         lines.append(
             [
                 Entry(row.name), Entry(run.name), Entry(row.group.backbone), Entry(_seeds(row)),
-                Entry(f"{row.group.iteration:,}", "", row.group.iteration), _estimate(row.fid, fids), difference,
-                _estimate(row.metric("validation_loss"), losses), ratio_entry(row.speedup),
+                Entry(f"{row.group.iteration:,}", "", row.group.iteration), estimate_entry(row.fid, fids), difference,
+                estimate_entry(row.metric("validation_loss"), losses), ratio_entry(row.speedup),
             ]
         )  # fmt: skip
     headers = (
@@ -235,7 +234,7 @@ def _rankings(found: Sequence[Ranking]) -> list[tuple[Table, list[str]]]:
             if rank in ranking.best:
                 mark = "lowest FID" if rank == ranking.best[0] else "not distinguishable from the lowest"
             lines.append(
-                [Entry(member.row.name), Entry(member.run.name), _estimate(member.row.fid, places), Entry(mark)]
+                [Entry(member.row.name), Entry(member.run.name), estimate_entry(member.row.fid, places), Entry(mark)]
             )
         row = ranking.members[0].row
         title = f"{row.group.backbone}, {names(ranking.runs)}"
@@ -270,14 +269,6 @@ def _speed(found: Sequence[Speed]) -> Table | None:
     ]
     headers = ("Row", "Run", "Machine", "Speed-up over dense", "Over that in the first run")
     return Table("speed", "Speed-up over dense, each paired in its own run", headers, lines)
-
-
-def _estimate(estimate: MeanInterval | None, places: int, signed: bool = False) -> Entry:
-    if estimate is None:
-        return Entry(DASH)
-    return Entry(
-        number(estimate.mean, places, signed), interval(estimate, places, signed), estimate.mean, estimate.bounds
-    )
 
 
 def _facts(run: Run) -> list[str]:

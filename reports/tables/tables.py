@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures
 from tread_bench.reports.claims.equal_cost import cost_columns
@@ -20,7 +21,7 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import comparison, record_order
 from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
 from tread_bench.reports.tables.columns import COLUMNS, columns_of
-from tread_bench.reports.text.numbers import DASH, MINUS, number
+from tread_bench.reports.text.numbers import DASH, MINUS, interval, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -188,6 +189,16 @@ def ratio_entry(found: tuple[float, float, float] | None) -> Entry:
         return Entry(DASH)
     ratio, low, high = found
     return Entry(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
+
+
+def estimate_entry(
+    estimate: MeanInterval | None, places: int, signed: bool = False, can_be_negative: bool = False
+) -> Entry:
+    """Return a mean with its interval, or why it has none; a dash for no estimate."""
+    if estimate is None:
+        return Entry(DASH)
+    below = "one seed" if estimate.bounds is None else interval(estimate, places, signed, can_be_negative)
+    return Entry(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.curves import Reached
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
@@ -16,8 +15,8 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import METRICS
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.columns import further_figures, title_of
-from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, ratio_entry
-from tread_bench.reports.text.numbers import DASH, decimals, interval, number, ratio
+from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, estimate_entry, ratio_entry
+from tread_bench.reports.text.numbers import DASH, decimals, number, ratio
 
 Part = Literal["FID", "Other metrics", "Cost and speed"]
 Columns = list[tuple[str, str, Callable[[Row], Entry]]]  # title, what it means, what it shows of a row
@@ -146,12 +145,12 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> Columns:
     references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
 
     def mean(row: Row) -> Entry:
-        return _estimate(row.metric(metric), places, can_be_negative=metric not in METRICS)
+        return estimate_entry(row.metric(metric), places, can_be_negative=metric not in METRICS)
 
     def difference(row: Row) -> Entry:
         estimate = row.difference(metric)
         is_reference = estimate is None and row.is_reference
-        return Entry("reference") if is_reference else _estimate(estimate, places, signed=True)
+        return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
@@ -167,13 +166,13 @@ def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) ->
     # What each column shows of a row.
     def at_macs(row: Row) -> Entry:
         one = found.get(id(row))
-        return _estimate(one.at_macs if one else None, places, signed=True)
+        return estimate_entry(one.at_macs if one else None, places, signed=True)
 
     def at_time(row: Row) -> Entry:
         one = found.get(id(row))
         if one and one.at_time and not one.is_timed_in_pairs:
             return Entry(number(one.at_time.mean, places, signed=True), _NOT_IN_PAIRS, one.at_time.mean)
-        return _estimate(one.at_time if one else None, places, signed=True)
+        return estimate_entry(one.at_time if one else None, places, signed=True)
 
     def to_target(row: Row) -> Entry:
         one = found.get(id(row))
@@ -253,13 +252,6 @@ def _seeds(row: Row) -> Entry:
     done = len(row.done)
     planned = len(row.records)
     return Entry(f"{done}" if done == planned else f"{done} of {planned}", "", done)
-
-
-def _estimate(estimate: MeanInterval | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Entry:
-    if estimate is None:
-        return Entry(DASH)
-    below = "one seed" if estimate.low is None else interval(estimate, places, signed, can_be_negative)
-    return Entry(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
 
 
 def _macs(row: Row, factor: int, places: int) -> Entry:

@@ -10,7 +10,7 @@ from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Out
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Group, Row
-from tread_bench.reports.tables.tables import Entry, Table
+from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, number, plural
 from tread_bench.reports.text.sentences import text_of
 
@@ -170,14 +170,6 @@ def as_table(title: str, decisions: Sequence[Decision]) -> Table:
     for decision in decisions:
         places = decimals(test.difference.mean for test in decision.tests if test.difference)
         for test in decision.tests:
-            found = test.difference
-            difference = Entry(DASH)
-            if found:
-                difference = Entry(
-                    number(found.mean, places, signed=True),
-                    interval(found, places, signed=True),
-                    found.mean,
-                    found.bounds,
-                )
+            difference = estimate_entry(test.difference, places, signed=True)
             lines.append([Entry(decision.route), Entry(test.question), Entry(str(test.outcome)), difference])
     return Table("decision", title, ("Route", "Claim", "Outcome", "Δ FID"), lines)
