@@ -17,15 +17,10 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
+from tread_bench.reports.text.sentences import say
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
-
-
-DENSE_NOTE = (
-    "Its dense DiT figures are the DiT paper's, of another objective and sampler (DDPM) than its routed ones (EDM); "
-    "its dense SiT figures are the SiT paper's, sampled by a stochastic differential equation."
-)
 
 
 def stands_beside_published(rows: Iterable[Row]) -> bool:
@@ -85,13 +80,12 @@ def placement_difference(row: Row) -> float | None:
 
 def placement_note() -> str:
     """Return where the figures come from and why they do not compare."""
-    figure = number(_value("TREAD Figure 8", "DiT-B/2", "dense"))
-    dense = number(_value("TREAD Table 2", "DiT-B/2", "dense"))
-    tread = number(_value("TREAD Table 2", "DiT-B/2", "tread"))
-    return (
-        "Published: TREAD (Krause et al. 2025), Figure 8, read off the picture: DiT-B/2, ImageNet-256, another "
-        f"protocol, no error bars, dense {figure}. After 400K iterations its Table 2 gives {dense} dense and {tread} "
-        f"with 2:8@0.5. {DENSE_NOTE}"
+    return say(
+        "published",
+        "placement",
+        figure=_value("TREAD Figure 8", "DiT-B/2", "dense"),
+        dense_fid=_value("TREAD Table 2", "DiT-B/2", "dense"),
+        tread_fid=_value("TREAD Table 2", "DiT-B/2", "tread"),
     )
 
 
@@ -99,11 +93,7 @@ def several_routes_note() -> str:
     """Return what was published of several routes, and why it does not compare."""
     several = _value("TREAD v1 abstract", "DiT-XL/2", "tread + auxiliary")
     single = _value("TREAD v2 abstract", "DiT-XL/2", "tread")
-    return (
-        "Published, DiT-XL/2 at 400K iterations, another protocol: TREAD's first version, with several routes and an "
-        f"auxiliary loss, converged {number(several)} times as fast as dense, its second, with one route and none, "
-        f"{number(single, 0)} times."
-    )
+    return say("published", "several_routes", several=several, single=single)
 
 
 def published_fid(row: Row) -> PublishedFid | None:
@@ -206,11 +196,7 @@ def published_gain(row: Row) -> PublishedGain | None:
 
 def gain_note() -> str:
     """Return where the gains come from and why they do not compare."""
-    return (
-        "Published: TREAD (Krause et al. 2025), Table 2, another protocol: ImageNet-256, models of 33M to 675M "
-        "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs "
-        f"may be read beside these, its sizes may not. {DENSE_NOTE}"
-    )
+    return say("published", "gain")
 
 
 def published_rates() -> dict[float, float]:
@@ -226,11 +212,7 @@ def published_rates() -> dict[float, float]:
 
 def rates_note() -> str:
     """Return where the rates come from and why they do not compare."""
-    return (
-        "Published: TREAD (Krause et al. 2025), Tables 2 and 5, DiT-B/2 on ImageNet-256 after 400K iterations, one run "
-        "each: another protocol, so in a panel with a scale of its own; its shape may be read beside this, its level "
-        f"may not. {DENSE_NOTE}"
-    )
+    return say("published", "rates")
 
 
 def published_depths() -> dict[str, float]:
@@ -244,12 +226,9 @@ def published_depths() -> dict[str, float]:
 
 def depths_note() -> str:
     """Return where the two rules' figures come from and why they do not compare."""
-    dense, absolute = (number(_value("TREAD Table 2", "DiT-XL/2", method)) for method in ("dense", "tread"))
-    return (
-        "Published: TREAD (Krause et al. 2025), Tables 2 and 6, DiT-XL/2 with 28 blocks on ImageNet-256 after 400K "
-        f"iterations, another protocol, one run each: dense {dense}, absolute 2:-4 {absolute}, relative 1/6:2/3 "
-        f"{number(_value('TREAD Table 6', 'DiT-XL/2', 'tread'))}. {DENSE_NOTE}"
-    )
+    dense, absolute = (_value("TREAD Table 2", "DiT-XL/2", method) for method in ("dense", "tread"))
+    relative = _value("TREAD Table 6", "DiT-XL/2", "tread")
+    return say("published", "depths", dense_fid=dense, absolute=absolute, relative=relative)
 
 
 _GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
@@ -280,11 +259,7 @@ def _published_method(method: str) -> str:
 
 def methods_note() -> str:
     """Return where the methods' figures come from and why they do not compare."""
-    return (
-        "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
-        "for different numbers of epochs, some guided and some not, so no ranking follows from them; dense "
-        f"{_published_method('dense')}. {DENSE_NOTE}"
-    )
+    return say("published", "methods", of_dense=_published_method("dense"))
 
 
 def published_guidance() -> list[tuple[str, float | None, float | None]]:
@@ -298,25 +273,16 @@ def published_guidance() -> list[tuple[str, float | None, float | None]]:
 
 def guidance_note() -> str:
     """Return what was published of guidance, and why it does not compare."""
-    rules = []
-    for rule, fid, gmacs in published_guidance():
-        quality = "" if fid is None else f"FID {number(fid)} "
-        rules.append(f"{rule} {quality}at {number(gmacs)}")
-    return (
-        "Published: Sparse Guidance (Krause et al. 2026), SiT-XL/2 on ImageNet-256, another protocol; GMACs per "
-        f"sampling step, attention products excluded: {'; '.join(rules)}."
-    )
+    return say("published", "guidance", rules=published_guidance())
 
 
 def finetune_note() -> str:
     """Return what was published of dense fine-tuning at the end of a training, and why it does not compare."""
-    short, long = (
-        number(_value("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned", metric="fid_cfg", iterations=epochs))
-        for epochs in ("220 epochs", "740 epochs")
-    )
-    interval = number(_value("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned", metric="fid_interval"))
-    return (
-        "Published: TREAD (Krause et al. 2025), Table 1, DiT-XL/2 fine-tuned densely before guided sampling, "
-        f"ImageNet-256, another protocol: FID {short} after 220 epochs, {long} after 740, {interval} with interval "
-        "guidance."
+    fine_tuned = ("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned")
+    return say(
+        "published",
+        "finetune",
+        short=_value(*fine_tuned, metric="fid_cfg", iterations="220 epochs"),
+        long=_value(*fine_tuned, metric="fid_cfg", iterations="740 epochs"),
+        interval=_value(*fine_tuned, metric="fid_interval"),
     )
