@@ -218,15 +218,16 @@ def differences(runs: Sequence[Run]) -> list[Difference]:
     return [replace(one, p_value=adjusted.get(place)) for place, one in enumerate(found)]
 
 
-def conclusions(found: Sequence[Difference]) -> list[Conclusion]:
-    """Return what is concluded of each pair of runs that have rows in common."""
+def by_pair(found: Sequence[Difference]) -> dict[tuple[str, str], list[Difference]]:
+    """Return the differences of each later run to each earlier one, by the names of the two."""
     pairs: dict[tuple[str, str], list[Difference]] = {}
     for one in found:
         pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
-    return [_conclusion(of, to, members) for (of, to), members in pairs.items()]
+    return pairs
 
 
-def _conclusion(of: str, to: str, found: Sequence[Difference]) -> Conclusion:
+def conclusion(of: str, to: str, found: Sequence[Difference]) -> Conclusion:
+    """Return what the rows that two runs share say of them."""
     # How many rows have each outcome.
     count = Counter(one.outcome for one in found)
     lower, higher = count["lower"], count["higher"]

@@ -16,7 +16,8 @@ from tread_bench.reports.claims.compare import (
     Ranking,
     Run,
     Speed,
-    conclusions,
+    by_pair,
+    conclusion,
     conditions_that_differ,
     differences,
     of_another_quantity,
@@ -60,9 +61,10 @@ class Comparison:
 def compared(runs: Sequence[Run], exports: bool = False) -> Comparison:
     """Compare the runs, the first with each of the others."""
     found = differences(runs)
+    concluded = [conclusion(of, to, members) for (of, to), members in by_pair(found).items()]
     picture = run_differences(found, exports)
     return Comparison(
-        decisions={say("compare", "decision", one=one): one for one in conclusions(found)},
+        decisions={say("compare", "decision", one=one): one for one in concluded},
         sentences=sentences(found),
         differences=_differences(found),
         rows=_rows(runs),
@@ -111,10 +113,7 @@ def sentences(found: Sequence[Difference]) -> list[str]:
     """Return what may be concluded, for each pair of runs."""
     if not found:
         return [say("compare", "nothing_shared")]
-    pairs: dict[tuple[str, str], list[Difference]] = {}
-    for one in found:
-        pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
-    return [_sentence(of, to, members) for (of, to), members in pairs.items()]
+    return [_sentence(of, to, members) for (of, to), members in by_pair(found).items()]
 
 
 def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
