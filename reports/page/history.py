@@ -14,6 +14,7 @@ from tread_bench.regression.history.series import Change, Effect, Series
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.text.numbers import decimals, names, number, plural
+from tread_bench.reports.text.sentences import say
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
 
@@ -66,6 +67,7 @@ def render(
     context: dict[str, Any] = {
         "name": f"History of {names(suites)}",
         "is_one_suite": len(suites) == 1,
+        "decision": decision(series, runs),
         "headline": headline(series, runs),
         "notes": notes(series),
         "changes": change_lines(series, runs)[::-1],
@@ -82,6 +84,20 @@ def render(
     write_page(out, "history.html.j2", drawn, **context)
     if export:
         write_export(export, [], drawn)
+
+
+def decision(series: Sequence[Series], runs: Sequence[Run]) -> str:
+    """Return whether anything got worse since the first run, and what did so last, in a sentence."""
+    worse = [line for line in change_lines(series, runs) if line.change.effect == "worse"]
+    return say(
+        "history",
+        "decision",
+        worse=len(worse),
+        last=worse[-1] if worse else None,
+        since=runs[0].label,
+        is_known=_has_noisy(series),
+        tested=sum(one.is_enough for one in series),
+    )
 
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:

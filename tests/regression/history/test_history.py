@@ -29,6 +29,12 @@ def made(folders, tmp_path_factory):
     return tread_bench("ci", "history", *folders, "no-run", "--out", out), out
 
 
+def decision_of(out):
+    """The first sentence of a page."""
+    page = (out / "index.html").read_text(encoding="utf-8")
+    return page.partition('<p class="quality">')[2].partition("</p>")[0]
+
+
 def test_the_changes_are_told_with_their_commits(made):
     done, out = made
     assert done.returncode == 3, done.stderr  # a folder was left out
@@ -47,6 +53,8 @@ def test_a_folder_that_is_no_run_is_named_and_loses_no_other(made):
     assert done.stderr.strip().startswith("left out: no-run is not a run folder")
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "no-run is not a run folder" in page and "over 30 runs" in page
+    assert decision_of(out).startswith(f"One change for the worse since {commit_of(0)[:7]}: Step time of 2:8 by +")
+    assert decision_of(out).endswith(f" % at {commit_of(20)[:7]}.") and len(decision_of(out).split()) <= 20
 
 
 def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path):
@@ -119,12 +127,16 @@ def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
     done = tread_bench("ci", "history", *folders[:10], "--out", tmp_path / "ten")
     assert "no change found in 20 series over 10 runs" in done.stdout and "too few" not in done.stdout
     assert done.returncode == 0
+    assert decision_of(tmp_path / "ten") == (
+        f"Nothing got worse since {commit_of(0)[:7]}, in 20 series with enough runs."
+    )
     few = tread_bench("ci", "history", *folders[:3], "--out", tmp_path / "three")
     assert few.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed; no change found")
     assert "in 6 series of counts\n" in few.stdout
     one = tread_bench("ci", "history", folders[0], "--out", tmp_path / "one")
     assert one.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
+    assert decision_of(tmp_path / "three") == "Undecided: too few comparable runs to tell a change from noise."
 
 
 def test_without_its_extra_a_change_is_not_looked_for_and_nothing_is_written(folders, tmp_path, monkeypatch):
