@@ -257,6 +257,7 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[st
         "architecture": rows[0].architecture or rows[0].group.backbone,
         "sentence": decision_view.sentence(decision, is_over),
         "tests": decision_view.strip(decision, places),
+        "legend": decision_view.legend(decision, route),
         "price": price_of(route),
         "dialects": _dialects(route) if decision.choice.is_for_routing else [],
         "certainty": decision_view.certainty(decision, places),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
@@ -12,7 +13,7 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Group, Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, number, plural
-from tread_bench.reports.text.sentences import text_of
+from tread_bench.reports.text.sentences import say, text_of
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
 
@@ -22,7 +23,8 @@ class Mark(NamedTuple):
 
     sign: str
     outcome: str
-    claim: str  # such as "better than dense at equal training MACs"
+    question: str  # such as "Is 2:8 better than dense at equal training MACs?"
+    answer: str
     evidence: str
     zero: float
     mean: float | None
@@ -70,7 +72,8 @@ def strip(decision: Decision, places: int) -> list[Mark]:
             Mark(
                 sign=_SIGNS[test.outcome],
                 outcome=str(test.outcome),
-                claim=f"{decision.route}: {_claim(test)}",
+                question=say("strip", "question", question=test.question, route=decision.route, other=test.other),
+                answer=say("strip", "answer", outcome=str(test.outcome)),
                 evidence=_evidence(found, places),
                 zero=zero,
                 mean=place(found.mean if found else None),
@@ -79,6 +82,24 @@ def strip(decision: Decision, places: int) -> list[Mark]:
             )
         )
     return marks
+
+
+def legend(decision: Decision, route: Row) -> str:
+    """Return what a reader must know to understand the tests: the route, its reference, a control, FID and MACs."""
+    first = route.first
+    routes = []
+    if requested.is_plain_routing(first):
+        routes = [(one.rate, one.start, one.end) for one in parse_routes(first.routes)]
+    return say(
+        "strip",
+        "legend",
+        route=decision.route,
+        method=requested.method(first),
+        routes=routes,
+        blocks=route.blocks,
+        reference=decision.tests[0].other,
+        has_control=bool(decision.tests[2].other),
+    )
 
 
 def certainty(decision: Decision, places: int) -> str:
@@ -119,15 +140,9 @@ def _ends(difference: MeanInterval | None) -> list[float]:
     return [difference.mean, *(difference.bounds or ())]
 
 
-def _claim(test: Claim) -> str:
-    if test.question.startswith("control"):
-        return f"better than the control {test.other}" if test.other else "better than a control of equal MACs"
-    return f"better than {test.other or 'dense'} at {test.question}"
-
-
 def _evidence(difference: MeanInterval | None, places: int) -> str:
     if difference is None:
-        return "not tested"
+        return ""
     mean = number(difference.mean, places, signed=True)
     return f"{mean} FID ({interval(difference, places, signed=True)}), {plural(difference.n, 'seed')}"
 

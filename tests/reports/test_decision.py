@@ -180,7 +180,7 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
-    assert headline == "Do not route here: the control smaller does more for the same MACs than every route."
+    assert headline == "Do not route here: the control smaller has a lower FID at the same MACs than every route."
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
     assert "What the decision rests on" in page and "At equal training MACs, route is better than" in page
     assert "Take this route with you" not in page
@@ -247,7 +247,7 @@ def slower(decision):
 SENTENCES = {
     "Route it: tread-2:8 is better than dense at equal MACs and equal time, and than every control.":
         decided(Choice.ROUTE),
-    "tread-2:8 is better than dense and every control at equal MACs; at equal time nothing is shown.":
+    "tread-2:8 is better than dense and every control at equal MACs; at equal time this is not certain.":
         decided(Choice.TIME_OPEN),
     "tread-2:8 is better than dense at equal MACs, but not shown to be better than the control fewer-blocks.":
         decided(Choice.CONTROL_OPEN),
@@ -255,16 +255,16 @@ SENTENCES = {
         decided(Choice.CONTROLS_MISSING),
     "Do not route to save time: tread-2:8 saves MACs, but at equal time on this machine dense is better.":
         decided(Choice.MACS_NOT_TIME),
-    "Do not route here: the control fewer-blocks does more for the same MACs than every route.":
+    "Do not route here: the control fewer-blocks has a lower FID at the same MACs than every route.":
         decided(Choice.CONTROL_BETTER),
     "Do not route: every route is worse than dense at equal training MACs.": decided(Choice.WORSE),
-    "Undecided: 9 seeds (--seeds 9) would find a true difference of 1.2 FID, as measured.":
+    "Undecided: 9 seeds in all (--seeds 9) would probably find the measured difference of 1.2 FID.":
         decided(Choice.UNDECIDED, finds=1.2, seeds=9),
-    "Undecided: even 100 seeds would rarely find a difference of 0.01 FID, as measured.":
+    "Undecided: even 100 seeds would rarely find the measured difference of 0.01 FID.":
         decided(Choice.UNDECIDED, finds=0.01),
-    "Undecided at equal MACs (--seeds 9 would find a true difference of 1.2 FID); at equal time dense is better.":
+    "Undecided at equal MACs (--seeds 9 would probably find the measured 1.2 FID); at equal time dense is better.":
         slower(decided(Choice.UNDECIDED, finds=1.2, seeds=9)),
-    "Undecided at equal MACs: even 100 seeds would rarely find 0.01 FID; at equal time dense is better.":
+    "Undecided at equal MACs: even 100 seeds would rarely find the measured 0.01 FID; at equal time dense is better.":
         slower(decided(Choice.UNDECIDED, finds=0.01)),
     "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
     "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),
@@ -289,5 +289,6 @@ def test_the_strip_has_one_scale_around_zero():
     first = found[0]
     assert first.low < first.mean < first.high < first.zero
     assert (first.zero - first.high) / (first.zero - first.low) == pytest.approx(2 / 4, abs=1e-3)
-    assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == "not tested"
-    assert found[2].claim == "tread-2:8: better than the control fewer-blocks"
+    assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == ""
+    assert found[2].question == "Is tread-2:8 better than the control fewer-blocks?"
+    assert [mark.answer for mark in found] == ["yes", "not certain", "no"]
