@@ -10,7 +10,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import millions
 from tread_bench.reports.text.sentences import say
 
@@ -64,13 +64,13 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
     """
     lines = []
     for members in by_architecture(rows):
-        found: dict[str, list[TimedRow]] = {}
+        timed = []
         for row in sorted(members, key=_rates):
             tokens = row.cost("dense_tokens")
             if requested.is_timed_only(row.first) and tokens and row.speedup:
-                found.setdefault(_route(row), []).append(TimedRow(int(tokens), row, *row.speedup))
-        name = _name(members)
-        lines += [Line(name, route, tuple(sorted(points, key=attrgetter("tokens")))) for route, points in found.items()]
+                timed.append(TimedRow(int(tokens), row, *row.speedup))
+        for route, points in by_key(timed, lambda point: _route(point.row)).items():
+            lines.append(Line(_name(members), route, tuple(sorted(points, key=attrgetter("tokens")))))
     return lines
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from tread_bench.core.stored.conditions import Conditions, all_of, spread
 from tread_bench.core.stored.records import Record
+from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.sentences import say
 
@@ -18,6 +19,15 @@ DATA_WAIT = 0.05  # share of the training loop in which the device waits for a b
 def of_smoke_run(stand_ins: Sequence[str]) -> str:
     """Return what a smoke run's figures mean; `stand_ins` are what of it is random, in place of missing files."""
     return say("cautions", "smoke_run", stand_ins=stand_ins)
+
+
+def unfinished(records: Sequence[Record], planned: int, missing: int, are_timed: bool) -> list[str]:
+    """Return a caution where cells of the run, or their speed, have no result yet."""
+    trained = [record for record in records if record.status == "done" and not requested.is_evaluated_only(record)]
+    untimed = sum(record.timing is None for record in trained) if are_timed else 0
+    if not missing and not untimed:
+        return []
+    return [say("cautions", "unfinished", missing=missing, planned=planned, untimed=untimed, has_some=bool(records))]
 
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:

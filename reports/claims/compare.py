@@ -38,7 +38,7 @@ from tread_bench.core.stored.redaction import own_name
 from tread_bench.regression.history.configuration import of_quality
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.rows.requested import data
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.tables.tables import flat
 from tread_bench.reports.text.numbers import names
 
@@ -180,11 +180,8 @@ def rows_of_one(runs: Sequence[Run]) -> list[Member]:
 
 
 def _by_treatment(runs: Sequence[Run]) -> dict[tuple[str, str], list[Member]]:
-    found: dict[tuple[str, str], list[Member]] = {}
-    for run in runs:
-        for row in run.rows:
-            found.setdefault((row.name, _treatment(row.first)), []).append(Member(run, row))
-    return found
+    members = (Member(run, row) for run in runs for row in run.rows)
+    return by_key(members, lambda member: (member.row.name, _treatment(member.row.first)))
 
 
 def _treatment(record: Record) -> str:
@@ -220,10 +217,7 @@ def differences(runs: Sequence[Run]) -> list[Difference]:
 
 def by_pair(found: Sequence[Difference]) -> dict[tuple[str, str], list[Difference]]:
     """Return the differences of each later run to each earlier one, by the names of the two."""
-    pairs: dict[tuple[str, str], list[Difference]] = {}
-    for one in found:
-        pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
-    return pairs
+    return by_key(found, lambda one: (one.of.run.name, one.to.run.name))
 
 
 def conclusion(of: str, to: str, found: Sequence[Difference]) -> Conclusion:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import lowest_fids
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import decimals
 from tread_bench.reports.text.sentences import say
 
@@ -60,10 +60,8 @@ def fid_of(row: Row) -> MeanInterval:
 def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
     """Those evaluated under guidance as well as without, or at several scales, in the order of the rows."""
     # The rows of each checkpoint.
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        if row.fid:
-            found.setdefault((row.group.backbone, requested.checkpoint(row.first)), []).append(row)
+    measured = [row for row in rows if row.fid]
+    found = by_key(measured, lambda row: (row.group.backbone, requested.checkpoint(row.first)))
 
     # Of those with several rows, some of them guided.
     compared = {key: members for key, members in found.items() if len(members) > 1 and any(map(_is_guided, members))}
@@ -90,11 +88,8 @@ def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
     )
 
     # The guided rows by rule, then by scale.
-    rows_by_rule: dict[str, list[Row]] = {}
-    for row in guided:
-        rows_by_rule.setdefault(requested.rule_in_words(row.first), []).append(row)
     sweeps = []
-    for rule, rows in rows_by_rule.items():
+    for rule, rows in by_key(guided, lambda row: requested.rule_in_words(row.first)).items():
         sweeps.append(Sweep(rule, sorted(rows, key=lambda row: requested.guidance_scale(row.first))))
     return Checkpoint(name, unguided, sweeps)
 

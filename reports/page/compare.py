@@ -244,12 +244,9 @@ def _rankings(found: Sequence[Ranking]) -> list[tuple[Table, list[str]]]:
 
 def _notes(ranking: Ranking) -> list[str]:
     """What the reader of a ranking must know."""
-    notes = []
+    notes = [say("compare", "apart", a=a, b=b) for a, b in ranking.apart]
     if ranking.differing:
-        listed = [f"{key} is {own} here, {other} above" for key, (own, other) in ranking.differing.items()]
-        notes.append(f"Not ranked with the rows above: {'; '.join(listed)}.")
-    for a, b in ranking.apart:
-        notes.append(f"{a} and {b} share no seed, so their rows are not tested against each other in this table.")
+        notes.insert(0, say("compare", "not_ranked", differing=ranking.differing))
     return notes
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,11 @@ from typing import Any
 from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
 from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
-from tread_bench.regression.history.series import Change, Effect, Series
+from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.text.numbers import decimals, names, number, plural
 from tread_bench.reports.text.sentences import say
-
-_EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +101,15 @@ def decision(series: Sequence[Series], runs: Sequence[Run]) -> str:
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
     """Return what was found, over how much."""
-    tested = sum(one.is_enough for one in series)
-    over = f"in {tested:,} series over {plural(len(runs), 'run')}"
-    effects = [change.effect for one in series for change in one.changes]
-    if not effects and not _has_noisy(series):
-        exact = f"; no change found in {tested:,} series of counts" if tested else ""
-        return f"too few comparable runs to tell a change from noise: {MIN_RUNS} are needed{exact}"
-    if not effects:
-        return f"no change found {over}"
-    counts = {words: effects.count(effect) for effect, words in _EFFECTS.items()}
-    return f"{plural(len(effects), 'change')} {over}: " + names(f"{n} {words}" for words, n in counts.items() if n)
+    return say(
+        "history",
+        "headline",
+        effects=Counter(change.effect for one in series for change in one.changes),
+        is_known=_has_noisy(series),
+        tested=sum(one.is_enough for one in series),
+        runs=len(runs),
+        needed=MIN_RUNS,
+    )
 
 
 def _has_noisy(series: Sequence[Series]) -> bool:

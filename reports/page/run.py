@@ -29,7 +29,7 @@ from tread_bench.reports.tables.columns import columns_of, further_figures, titl
 from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
-from tread_bench.reports.text.numbers import DASH, decimals, millions, names, plural
+from tread_bench.reports.text.numbers import DASH, decimals, millions, names
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
@@ -170,7 +170,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
     of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
     return [
         *(f"a cell is left out of this page: {reason}." for reason in report.unreadable.values()),
-        *_unfinished(records, report.plan, missing),
+        *cautions.unfinished(records, len(report.plan.cells), missing, are_timed=bool(report.plan.timing.pairs)),
         *cautions.mixed_conditions(records),
         *cautions.mixed_data(records),
         *cautions.evaluated_by_teacher(rows),
@@ -386,22 +386,6 @@ def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, 
     there = {record.cell for record in records} | unreadable.keys()
     labels = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
     return [(cell, labels[cell]) for cell in plan.cells if cell not in there]
-
-
-def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:
-    """The part of the run that is still missing."""
-    open_ends = []
-    if missing:
-        planned = len(plan.cells)
-        open_ends.append(f"{missing:,} of {planned:,} planned cells have no result yet (listed below)")
-    if plan.timing.pairs:
-        trained = [record for record in records if record.status == "done" and not requested.is_evaluated_only(record)]
-        untimed = sum(record.timing is None for record in trained)
-        if untimed:
-            open_ends.append(f"the speed of {plural(untimed, 'cell')} is not measured yet")
-    if not open_ends:
-        return []
-    return [f"{'; '.join(open_ends)}{': figures and verdicts cover only the existing results' if records else ''}."]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:

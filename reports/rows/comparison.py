@@ -27,7 +27,7 @@ from tread_bench.core.stored.records import Evaluation, Record, paired_seed
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side, with_labels
 from tread_bench.reports.rows.rates import DenseSetting, dense_step_ms, dense_steps_ms
-from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.rows.row import Group, Row, by_key
 from tread_bench.reports.tables.columns import further_figures
 
 METRICS = ("fid", "kid", "validation_loss")
@@ -126,9 +126,7 @@ class _Cells:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.by_id = {record.cell: record for record in records}
-        self.by_row: dict[tuple[str, str], list[Record]] = {}
-        for record in records:
-            self.by_row.setdefault((record.suite, record.row), []).append(record)
+        self.by_row = by_key(records, lambda record: (record.suite, record.row))
 
     def of_budget(self, record: Record) -> list[Record]:
         """Return the cells of the row that the record's budget names; without a budget none."""
@@ -170,9 +168,7 @@ def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[DenseSe
     """One row per protocol that its finished cells were measured under; unfinished cells stay with the first."""
     done = [record for record in records if record.status == "done"]
     not_done = [record for record in records if record.status != "done"]
-    groups: dict[Group, list[Record]] = {}
-    for record in done:
-        groups.setdefault(cells.group(record), []).append(record)
+    groups = by_key(done, cells.group)
     nothing = cells.group(records[0].model_copy(update={"evaluations": []}))
     first = next(iter(groups), nothing)
     groups.setdefault(first, []).extend(not_done)
