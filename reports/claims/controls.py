@@ -57,18 +57,8 @@ def _repeats_reference(one: AtEqualCost) -> bool:
 
 
 def _by_chance(one: AtEqualCost, places: int) -> str:
-    difference = one.at_macs
-    assert difference is not None
     is_found = one.at_macs_p is not None and one.at_macs_p <= LEVEL
-    return say(
-        "controls",
-        "chance",
-        row=one.row.short_label,
-        reference=one.reference.short_label,
-        difference=difference,
-        is_false_alarm=is_found,
-        places=places,
-    )
+    return say("controls", "chance", one=one, is_false_alarm=is_found, places=places)
 
 
 def instead_of_routing(control: AtEqualCost) -> str:
@@ -113,15 +103,5 @@ def _sentence(one: _Beside, p_value: float, places: int) -> str:
     difference = paired_difference(one.route.fids_at_macs, one.control.fids_at_macs)
     if difference is None:
         return ""
-    return say(
-        "controls",
-        "beside",
-        route=one.route.row.short_label,
-        control=one.control.row.short_label,
-        instead=one.instead,
-        difference=difference,
-        claim=concluded(difference, p_value),
-        reference=one.control.reference.short_label,
-        macs_ratio=one.control.macs_ratio,
-        places=places,
-    )
+    claim = concluded(difference, p_value)
+    return say("controls", "beside", one=one, difference=difference, claim=claim, places=places)

@@ -72,18 +72,17 @@ def summary(rows: Sequence[Row]) -> str:
 
     # A clause for each depth.
     names = (lines[0].rule, lines[1].rule)
-    clauses = [_at_depth(blocks, names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
+    clauses = [_at_depth(names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
     return say("depths", "summary", clauses=clauses) if clauses else ""
 
 
-def _at_depth(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
+def _at_depth(names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
     """Two routes at one depth compared; without a p-value they are the same."""
     return say(
         "depths",
         "at_depth",
-        blocks=blocks,
+        row=a,
         names=names,
-        routes=a.first.routes,
         difference=paired_difference(a.scores["fid"], b.scores["fid"]),
         is_same=p_value is None,
         is_significant=p_value is not None and p_value <= LEVEL,

@@ -153,9 +153,8 @@ def _rule(made: Checkpoint, sweep: Sweep) -> str:
         "guidance",
         "rule",
         rule=requested.guided(best.first),
-        scales=len(sweep.rows),
+        sweep=sweep,
         is_at_edge=best in (sweep.rows[0], sweep.rows[-1]),
-        fid=fid_of(best).mean,
         gain=made.gain(best),
         places=made.places,
     )

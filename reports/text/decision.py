@@ -12,7 +12,7 @@ from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Group, Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
-from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, number, plural
+from tread_bench.reports.text.numbers import DASH, decimals, interval, number, plural
 from tread_bench.reports.text.sentences import say, text_of
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
@@ -34,20 +34,7 @@ class Mark(NamedTuple):
 
 def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
-    at_macs, at_time, control = decision.tests
-    finds = decision.finds
-    return text_of(
-        "decision.txt.j2",
-        is_over=is_over,
-        choice=str(decision.choice),
-        route=decision.route,
-        reference=at_macs.other,
-        control=control.other,
-        is_slower=at_time.outcome is Outcome.FAILS,
-        finds=None if finds is None else f"{finds:.3g}",
-        seeds=decision.seeds,
-        most=MOST_SEEDS,
-    )
+    return text_of("decision.txt.j2", decision=decision, is_over=is_over, most=MOST_SEEDS)
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:
@@ -86,51 +73,32 @@ def strip(decision: Decision, places: int) -> list[Mark]:
 
 def legend(decision: Decision, route: Row) -> str:
     """Return what a reader must know to understand the tests: the route, its reference, a control, FID and MACs."""
-    first = route.first
-    routes = []
-    if requested.is_plain_routing(first):
-        routes = [(one.rate, one.start, one.end) for one in parse_routes(first.routes)]
-    return say(
-        "strip",
-        "legend",
-        route=decision.route,
-        method=requested.method(first),
-        routes=routes,
-        blocks=route.blocks,
-        reference=decision.tests[0].other,
-        has_control=bool(decision.tests[2].other),
-    )
+    is_plain = requested.is_plain_routing(route.first)
+    routes = parse_routes(route.first.routes) if is_plain else []
+    method = requested.method(route.first)
+    return say("strip", "legend", decision=decision, method=method, routes=routes, blocks=route.blocks)
 
 
 def certainty(decision: Decision, places: int) -> str:
     """Return what the seeds of a decision could have found, in a sentence."""
-    difference = decision.tests[0].difference
-    return text_of(
-        "certainty.txt.j2",
-        seeds=difference.n if difference else 0,
-        detectable=None if decision.detectable is None else number(decision.detectable, places),
-        other=decision.tests[0].other,
-    )
+    return text_of("certainty.txt.j2", decision=decision, places=places)
 
 
 def certainties(decisions: Mapping[str, Decision], places: int) -> str:
     """Return what the seeds of several decisions could have found, in a sentence; by the architecture of each."""
     found = {name: one.detectable for name, one in decisions.items() if one.detectable is not None}
-    return text_of("certainties.txt.j2", found={name: number(size, places) for name, size in found.items()})
+    return text_of("certainties.txt.j2", found=found, places=places)
 
 
 def scope(row: Row) -> str:
     """Return on what a comparison was made, and that it says nothing of anything else; `row` is any of its rows."""
-    first = row.first
-    last = first.last
+    last = row.first.last
     return text_of(
         "scope.txt.j2",
-        data=requested.data(first),
-        params=millions(row.cost("params")),
-        iterations=row.group.iteration,
-        batch=requested.training(first, "batch"),
-        network=last.protocol_details.get("feature_network", "") if last else "",
-        samples=last.protocol_details.get("num_samples", 0) if last else 0,
+        row=row,
+        data=requested.data(row.first),
+        batch=requested.training(row.first, "batch"),
+        protocol=last.protocol_details if last else {},
     )
 
 
