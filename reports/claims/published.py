@@ -55,15 +55,11 @@ def _lines() -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def _value(
-    table: str, model: str, method: str, routes: str | None = None, metric: str | None = None, iterations: str = ""
-) -> float | None:
-    """The first value of these; None of a key means any."""
-    wanted: dict[str, str | None] = {"table": table, "model": model, "method": method, "routes": routes}
-    wanted |= {"metric": metric, "iterations": iterations or None}
-    given = {key: value for key, value in wanted.items() if value is not None}
+def _value(table: str, model: str, method: str, **others: str) -> float | None:
+    """The first value of these; `others` are further columns."""
+    wanted = {"table": table, "model": model, "method": method, **others}
     for line in _lines():
-        if all(line[key] == value for key, value in given.items()):
+        if all(line[key] == value for key, value in wanted.items()):
             return float(line["value"])
     return None
 
@@ -75,7 +71,7 @@ def placement_difference(row: Row) -> float | None:
     is_its_method = requested.is_routing_alone(first) and first.routes
     if not is_its_model or not is_its_method or row.is_smoke:
         return None
-    return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
+    return _value("TREAD Figure 8", "DiT-B/2", "tread", routes=row.first.routes)
 
 
 def placement_note() -> str:
@@ -203,9 +199,9 @@ def published_rates() -> dict[float, float]:
     """TREAD Tables 2 and 5: bypass rate -> FID of DiT-B/2 with route 2:8 at 400K iterations; 0 is dense."""
     found = {
         0.0: _value("TREAD Table 2", "DiT-B/2", "dense"),
-        0.25: _value("TREAD Table 5", "DiT-B/2", "tread", "@0.25"),
+        0.25: _value("TREAD Table 5", "DiT-B/2", "tread", routes="@0.25"),
         0.5: _value("TREAD Table 2", "DiT-B/2", "tread"),
-        0.75: _value("TREAD Table 5", "DiT-B/2", "tread", "@0.75"),
+        0.75: _value("TREAD Table 5", "DiT-B/2", "tread", routes="@0.75"),
     }
     return {rate: fid for rate, fid in found.items() if fid is not None}
 

@@ -70,8 +70,11 @@ def render(
     unreadable: Mapping[str, str] | None = None,
     *,
     pictures: Callable[[Sequence[Row], str], list[Picture]] = lambda *_: [],
-) -> None:
-    """The report of a run whose plan.json has these parts. Pictures take seconds: who looks at them draws."""
+) -> str:
+    """The page of a run whose plan.json has these parts, as text; its folder has the rest of the report.
+
+    Pictures take seconds: who looks at them draws.
+    """
     parts: dict[str, Any] = {
         "suite": {"name": "study"},
         "timing": {},
@@ -88,6 +91,7 @@ def render(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page, "pictures", pictures)
         page.render(records, RunPlan.model_validate({**named, **parts}), folder, unreadable)
+    return (folder / "index.html").read_text(encoding="utf-8")
 
 
 def drawn_alone(draw: Callable[[Sequence[Row]], Picture | list[Picture] | None], rows: Sequence[Row]) -> Picture | None:

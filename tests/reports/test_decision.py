@@ -177,8 +177,7 @@ def test_rows_of_equal_iterations_alone_leave_it_untested():
 
 def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, plan):
     records = [*dense(), *budget_row(), *smaller(15.0)]
-    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
     assert headline == "Do not route here: the control smaller has a lower FID at the same MACs than every route."
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]

@@ -104,8 +104,7 @@ def test_the_page_of_a_run_that_is_not_over_says_what_is_missing_and_that_of_a_f
     broken = failed("2:8", "2:8@0.5", 1, "out of memory: 9 GiB")
     pages = []
     for there in ([], [untimed, cells[1], broken], cells):
-        render(there, asked, tmp_path)
-        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+        pages.append(render(there, asked, tmp_path))
     left = [one.cell for one in cells if one not in (cells[0], cells[1], cells[4])]
     assert list(map(missing_cells, pages)) == [asked["cells"], left, []]
     assert "6 of 6 planned cells have no result yet" in pages[0]
@@ -119,8 +118,7 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     dense = record("dense", "", 0, 20.0)
     pages = []
     for there, planned in (([dense], [dense.cell, "2-8"]), ([dense], [dense.cell]), ([], [dense.cell])):
-        render(there, {**plan, "cells": planned, "rows": dict.fromkeys(planned, ("2:8", 0))}, tmp_path)
-        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+        pages.append(render(there, {**plan, "cells": planned, "rows": dict.fromkeys(planned, ("2:8", 0))}, tmp_path))
     assert "No row other than dense has finished yet" in pages[0] and "not known from these rows yet." in pages[0]
     assert "<code>2-8</code> 2:8 seed 0" in pages[0]
     assert "No row other than dense finished, so" in pages[1] and "not known from these rows." in pages[1]
@@ -152,8 +150,7 @@ def test_an_fid_that_has_no_mean_or_no_logarithm_is_said_and_stops_nothing(fid, 
                for row, routes in rows for seed in range(3)]  # fmt: skip
     odd = evaluation(1200, 20.0).model_copy(update={"fid": fid})
     records[4] = records[4].model_copy(update={"evaluations": [odd]})
-    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
     assert caution in page and "Smallest difference from the lowest FID" in page
 
 
@@ -171,16 +168,16 @@ def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_
     rows = comparison(records)
     assert min(rows, key=lambda row: row.fid.mean).name == "0:8"
     assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
-    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     assert "seeds are missing: the mean FID of 0:8 is below that of dense, but adjusted for them it is above" in page
     assert "Of 2 routes, 2:8 has the lowest FID, though above that of dense: 28.60" in page
 
 
 def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(plan, tmp_path):
     there = record("dense", "", 0, 20.0)
-    render([there], {**plan, "cells": [there.cell, "torn"]}, tmp_path, {"torn": "torn/record.json cannot be read <b>"})
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(
+        [there], {**plan, "cells": [there.cell, "torn"]}, tmp_path, {"torn": "torn/record.json cannot be read <b>"}
+    )
     assert "a cell is left out of this page: torn/record.json cannot be read &lt;b&gt;." in page
     assert missing_cells(page) == [] and "<dt>unreadable</dt><dd" in page and "no result yet" not in page
 
@@ -214,8 +211,7 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
     text = tmp_path / "cells" / records[1].cell / "text.png"
     text.parent.mkdir(parents=True)
     text.write_text("no picture")
-    render(records, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, plan, tmp_path)
     assert page.count("not found") == 2 and base64.b64encode(b"secret").decode().rstrip("=") not in page
 
 
@@ -231,8 +227,7 @@ def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
         path = tmp_path / "cells" / cell.cell / "grid.png"
         path.parent.mkdir(parents=True)
         path.write_bytes(picture)
-    render(records, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, plan, tmp_path)
     assert [base64.b64encode(picture).decode() in page for picture in grids.values()] == [True, False]
     assert f"cells/{records[1].cell}/grid.png: not found, or changed since its cell wrote it" in page
 
@@ -248,8 +243,7 @@ def test_decoded_training_latents_are_shown_once_and_first(tmp_path, plan):
     path = tmp_path / "cells" / records[0].cell / "real.png"
     path.parent.mkdir(parents=True)
     path.write_bytes(picture)
-    render(records, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(records, plan, tmp_path)
     assert page.count(base64.b64encode(picture).decode()) == 1
     assert page.count("training latents, decoded</figcaption>") == 1
     assert "the scale or the decoder does not fit them" in page
@@ -263,8 +257,7 @@ def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, 
         )
         for (row, routes), sha256 in zip((("dense", ""), ("2:8", "2:8@0.5")), contents, strict=True)
     ]
-    render(cells, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(cells, plan, tmp_path)
     assert ("/data/train.st had different contents for some of them" in page) is is_told
 
 
@@ -284,8 +277,7 @@ def test_a_dense_step_that_is_not_surely_as_fast_as_itself_is_a_caution(control,
         update=dict(zip(("speedup", "speedup_low", "speedup_high"), control, strict=True))
     )
     cells = [record("dense", "", 0, 17.0, timing=found), record("2:8", "2:8@0.5", 0, 18.0)]
-    render(cells, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(cells, plan, tmp_path)
     said = "dense {:.2f} ({:.2f} to {:.2f}). Something else used the machine".format(*control)
     assert (said in page) is is_disturbed is ("timed against itself" in page)
     assert not disturbed_timing(comparison(cells, is_smoke=True))  # whose speeds say nothing anyway
@@ -294,8 +286,9 @@ def test_a_dense_step_that_is_not_surely_as_fast_as_itself_is_a_caution(control,
 @pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])
 def test_a_training_loop_that_waits_for_its_data_is_shown_and_is_a_caution(share, is_starved, plan, tmp_path):
     waiting = timing(1.2, 0).model_copy(update={"loop_time_ms": 61.0, "data_wait_share": share})
-    render([record("dense", "", 0, 17.0, 1.0), record("2:8", "2:8@0.5", 0, 18.0, timing=waiting)], plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(
+        [record("dense", "", 0, 17.0, 1.0), record("2:8", "2:8@0.5", 0, 18.0, timing=waiting)], plan, tmp_path
+    )
     assert "Data wait" in page and f"{100 * share:.1f} %" in page
     assert ("up to 12% of the training loop of 2:8" in page) is is_starved
     with open(tmp_path / "results.csv", encoding="utf-8", newline="") as file:
@@ -308,8 +301,7 @@ def test_training_time_that_holds_compilation_says_so(compiled, records, plan, t
     changed = [
         r.model_copy(update={"conditions": r.conditions.model_copy(update={"compile": compiled})}) for r in records[:2]
     ]
-    render(changed, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(changed, plan, tmp_path)
     assert ("Training s, with compilation" in page) is compiled
     assert "includes compilation, if any" in page  # among the columns
 
@@ -319,8 +311,7 @@ def test_the_decay_of_the_average_is_shown_with_its_warm_up(records, plan, tmp_p
         training = {**record.config.get("training", {}), **settings}
         return record.model_copy(update={"config": {**record.config, "training": training}})
 
-    render([trained(record, ema_decay=0.9999) for record in records[:2]], plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render([trained(record, ema_decay=0.9999) for record in records[:2]], plan, tmp_path)
     assert "0.9999, from step 0 at most (1 + step) / (10 + step)" in page
 
 
@@ -342,8 +333,7 @@ def test_two_hundred_cells_can_still_be_mailed(tmp_path, plan):
 def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
     biased = evaluation(1200, 18.0, "other").model_copy(update={"protocol_details": {"caution": "64 samples: biased"}})
     other = [record("2:8", "2:8@0.5", seed, 1.0, evaluations=[biased]) for seed in range(2)]
-    render([record("dense", "", seed, 17.0) for seed in range(2)] + other, plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render([record("dense", "", seed, 17.0) for seed in range(2)] + other, plan, tmp_path)
     assert 'id="group-1"' in page and 'id="group-2"' in page and "protocol other" in page
     assert len(re.findall(r'<p class="quality">', page)) == 2
     assert "<strong>Caution:</strong> 64 samples: biased" in page
@@ -354,16 +344,14 @@ def test_spatial_fid_has_a_column_where_some_cell_has_it_and_else_its_reason_bes
     without = evaluation(1200, 18.0)
     without = without.model_copy(update={"protocol_details": without.protocol_details | reason})
     for value, is_measured in ((without, False), (without.model_copy(update={"sfid": 6.5}), True)):
-        render([record("dense", "", seed, 1.0, evaluations=[value]) for seed in range(2)], plan, tmp_path)
-        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        page = render([record("dense", "", seed, 1.0, evaluations=[value]) for seed in range(2)], plan, tmp_path)
         titles = page.partition('id="cells"')[2].partition("<thead>")[2].partition("</thead>")[0]
         assert ("sFID" in titles) is is_measured
         assert "spatial features, and feature network digits-classifier has none" in page
 
 
 def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_path, plan):
-    render(architectures(), plan, tmp_path, pictures=pictures)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(architectures(), plan, tmp_path, pictures=pictures)
     statements = page.partition('<dl class="families">')[2].partition("</dl>")[0]
     assert re.findall(r"<dt>([^<]*)", statements) == ["DRWKV", "DiS", "DiT", "LightningDiT", "U-ViT", "ZigMa"]
     assert len(re.findall(r'<details id="group-\d"', page)) == 6

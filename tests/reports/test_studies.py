@@ -463,8 +463,7 @@ def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan)
     assert by_name["repa"].fid and not by_name["repa"].is_among_lowest_fid and by_name["repa"].fid_p_value is None
     quality, _ = verdict_of(rows)
     assert quality.startswith("Of 7 methods, ") and "repa" not in quality
-    render(taught(made.methods(2)), plan, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(taught(made.methods(2)), plan, tmp_path)
     assert page.count("<small>evaluated with its teacher’s features, not ranked</small>") == 2
     assert "repa and tread+repa were trained towards features of the network that FID" in page
 
@@ -497,7 +496,8 @@ def test_tread_is_told_beside_a_better_method(rows):
 def test_the_page_says_how_cells_were_trained(tmp_path, plan):
     records = made.finetune(1)
     records[0] = made.asked(records[0], training={"iterations": 1200, "batch": 32})
-    render(records, {**plan, "cells": ["one cell"], "references": {"one cell": "another"}}, tmp_path, {"one cell": ""})
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = render(
+        records, {**plan, "cells": ["one cell"], "references": {"one cell": "another"}}, tmp_path, {"one cell": ""}
+    )
     assert re.search(r"<dt>batch</dt><dd>(32 or 64|64 or 32)</dd>", page)
     assert "one cell" not in page
