@@ -11,8 +11,8 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import Line, lines_of
 from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, upright, words
-from tread_bench.reports.figures.style import MUTED, RULE, Picture, clean
+from tread_bench.reports.figures.drawing import cells, published_bars, upright, words
+from tread_bench.reports.figures.style import MUTED, Picture, clean
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
 
@@ -58,7 +58,7 @@ def _figure(lines: Sequence[Line]) -> Figure:
         axes.set_title(clean(family))
     panels[0].set_ylabel("FID difference to own dense (lower is better)", color=MUTED)
     if has_published:
-        _published_panel(panels[-1])
+        published_bars(panels[-1], published_depths(), "published: DiT-XL/2, other protocol", signed=True)
     return figure
 
 
@@ -78,17 +78,3 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
     axes.set_xlabel("blocks")
     axes.tick_params(length=0)
     axes.legend(loc="best", fontsize=8)
-
-
-def _published_panel(axes: Axes) -> None:
-    published = published_depths()
-    for x, difference in enumerate(published.values()):
-        axes.bar(x, difference, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
-        axes.annotate(number(difference, 2, signed=True), (x, difference), (0, -11), textcoords="offset points",
-                      ha="center", color=MUTED, size=8)  # fmt: skip
-    axes.set_xticks(range(len(published)), list(published))
-    axes.axhline(0, color=MUTED, linewidth=1)
-    axes.margins(y=0.15)
-    axes.set_title("published: DiT-XL/2, other protocol", color=MUTED)
-    axes.grid(axis="x", visible=False)
-    axes.tick_params(length=0)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from textwrap import fill
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, mark, marks_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
 
@@ -85,6 +87,38 @@ def grid(
     for unused in panels[count:]:
         unused.set_axis_off()
     return figure, panels[:count]
+
+
+def beside_names(names: Sequence[str], high: float, ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
+    """Panels side by side, with a line of `high` inches for each name, from top to bottom, and room for a legend."""
+    left = 0.2 + 0.082 * max(map(len, names))
+    width, height = 9.6, high * len(names) + 1.25
+    figure = Figure(figsize=(width, height))
+    panels = list(figure.subplots(1, len(ratios), sharey=True, squeeze=False, width_ratios=ratios)[0])
+    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height, wspace=0.08)
+    panels[0].set(ylim=(len(names) - 0.5, -0.6))
+    panels[0].set_yticks(range(len(names)), names)
+    return figure, panels
+
+
+def legend_above(axes: Axes, colours: Mapping[str, str]) -> None:
+    """Name the colours of bars in a line above their panel."""
+    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderaxespad=0.2)
+
+
+def published_bars(axes: Axes, figures: Mapping[str, float], title: str, signed: bool = False) -> None:
+    """A panel of figures of a paper, each with its number at the end of its bar."""
+    for x, figure in enumerate(figures.values()):
+        axes.bar(x, figure, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
+        axes.annotate(number(figure, 2, signed), (x, figure), (0, 3 if figure >= 0 else -11), color=MUTED, size=8,
+                      textcoords="offset points", ha="center")  # fmt: skip
+    axes.axhline(0, color=MUTED, linewidth=1)
+    axes.set_xticks(range(len(figures)), [fill(name, 14) for name in figures])
+    axes.set_title(title, color=MUTED)
+    axes.margins(y=0.15)
+    axes.grid(axis="x", visible=False)
+    axes.tick_params(length=0)
 
 
 def logarithmic(axes: Axes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,7 +10,7 @@ from matplotlib.figure import Figure
 from tread_bench.reports.claims.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.claims.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, cells, grid, logarithmic, upright
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, cells, grid, logarithmic, published_bars, upright
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
@@ -94,22 +93,11 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         axes.tick_params(labelleft=k % GRID_COLUMNS == 0)
         axes.set_xlabel("scale (1 is the strong branch alone)", color=MUTED)
     if has_published:
-        _published_panel(panels[-1])
+        published = {rule: fid for rule, fid, _ in published_guidance() if fid is not None}
+        published_bars(panels[-1], published, "published: SiT-XL/2,\nother protocol")
     panels[0].set_ylabel("FID (lower is better)", color=MUTED)
     _legend(figure, looks)
     return figure
-
-
-def _published_panel(axes: Axes) -> None:
-    published = [(rule, fid) for rule, fid, _ in published_guidance() if fid is not None]
-    for x, (_, fid) in enumerate(published):
-        axes.bar(x, fid, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
-        axes.annotate(number(fid), (x, fid), (0, 3), textcoords="offset points", ha="center", color=MUTED, size=8)
-    axes.set_xticks(range(len(published)), [fill(rule, 14) for rule, _ in published])
-    axes.set_title("published: SiT-XL/2,\nother protocol", color=MUTED)
-    axes.grid(axis="x", visible=False)
-    axes.tick_params(length=0)
-    axes.margins(y=0.12)
 
 
 def _guided(found: Sequence[Checkpoint]) -> list[Row]:

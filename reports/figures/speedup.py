@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import speed_up, style_forest
+from tread_bench.reports.figures.drawing import beside_names, legend_above, speed_up, style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, RULE, WORSE, Picture, clean, marks_of
 from tread_bench.reports.rows.row import Row
@@ -95,28 +94,19 @@ def _numbers(step: Step) -> tuple[str, ...]:
 
 def _figure(steps: Sequence[Step]) -> Figure:
     # Speed-ups beside the parts of a step, a line for each row.
-    left = 0.2 + 0.082 * max(len(clean(step.row.label)) for step in steps)
-    width, height = 9.6, _LINE * len(steps) + 1.25
-    figure = Figure(figsize=(width, height))
-    speed, parts = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.25))
-    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height, wspace=0.08)
+    figure, (speed, parts) = beside_names([clean(step.row.label) for step in steps], _LINE, ratios=(1, 1.25))
     for y, step in enumerate(steps):
         with marks_of(step.row.label, speed, parts):
             speed_up(speed, y, step.row)
             _parts(parts, y, step)
 
     # Axes and legend.
-    speed.set(ylim=(len(steps) - 0.5, -0.6), xlabel="speed-up of a training step")
+    speed.set_xlabel("speed-up of a training step")
     parts.set(xlim=(0, 100 * max(1.0, *(step.taken for step in steps)) + 1), xlabel="% of a dense step")
     style_forest(speed, 1)
     style_forest(parts, 100)
-    speed.set_yticks(range(len(steps)), [clean(step.row.label) for step in steps])
     speed.tick_params(labelleft=True)
-    handles = [
-        Patch(color=colour, label=label)
-        for colour, label in ((BETTER, "ideal step"), (WORSE, "overhead"), (RULE, "saved"))
-    ]
-    parts.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+    legend_above(parts, {"ideal step": BETTER, "overhead": WORSE, "saved": RULE})
     return figure
 
 

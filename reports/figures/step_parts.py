@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import style_forest
+from tread_bench.reports.figures.drawing import beside_names, legend_above, style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import COLOURS, INK, MUTED, Picture, clean, marks_of
 from tread_bench.reports.rows.row import Row
@@ -87,22 +86,16 @@ def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> tuple[str, ...]:
 
 def _figure(lines: Sequence[Parts], occurring: Sequence[StepPart]) -> Figure:
     # A bar for each row, from its parts side by side.
-    left = 0.2 + 0.082 * max(len(clean(parts.row.label)) for parts in lines)
-    width, height = 9.6, _LINE * len(lines) + 1.25
-    figure = Figure(figsize=(width, height))
-    axes = figure.subplots()
-    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height)
+    figure, (axes,) = beside_names([clean(parts.row.label) for parts in lines], _LINE)
     for y, parts in enumerate(lines):
         with marks_of(parts.row.label, axes):
             _bar(axes, y, parts, occurring)
 
     # Axes and legend.
-    axes.set(ylim=(len(lines) - 0.5, -0.6), xlabel="ms of a training step")
+    axes.set_xlabel("ms of a training step")
     style_forest(axes, 0)
-    axes.set_yticks(range(len(lines)), [clean(parts.row.label) for parts in lines])
     axes.tick_params(labelleft=True)
-    handles = [Patch(color=_COLOURS[part], label=part) for part in occurring]
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderaxespad=0.2)
+    legend_above(axes, {part: _COLOURS[part] for part in occurring})
     return figure
 
 
