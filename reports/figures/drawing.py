@@ -47,11 +47,20 @@ def tones(rows: Sequence[Row]) -> str:
     return "" if any(row.is_smoke for row in rows) else _TONES
 
 
-def dot(axes: Axes, y: float, mean: float, bounds: tuple[float, float] | None, colour: Any) -> None:
-    """A forest plot's line."""
+def dot(
+    axes: Axes,
+    y: float,
+    mean: float,
+    bounds: tuple[float, float] | None,
+    colour: Any,
+    marker: str = "o",
+    label: str = "",
+) -> None:
+    """A forest plot's line; `label` is what a legend calls it."""
     if bounds is not None:
         axes.plot(bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-    axes.plot([mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8)
+    axes.plot([mean], [y], marker=marker, markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8,
+              linestyle="none", label=label)  # fmt: skip
 
 
 def speed_up(axes: Axes, y: float, row: Row) -> None:

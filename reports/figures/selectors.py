@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import grid
-from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
+from tread_bench.reports.figures.drawing import dot, grid
+from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, Picture, clean, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, interval, number
 
@@ -76,10 +76,7 @@ def _panel(axes: Axes, points: Sequence[_Point], selectors: Sequence[str], route
         colour = COLOURS[which % len(COLOURS)]
         marker = MARKERS[which % len(MARKERS)] if len(routes) > 1 else "o"
         with marks_of(row.label, axes):
-            if difference.bounds is not None:
-                axes.plot(difference.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-            axes.plot([difference.mean], [y], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
-                      markeredgewidth=0.8, linestyle="none", label=clean(row.first.routes))  # fmt: skip
+            dot(axes, y, difference.mean, difference.bounds, colour, marker, label=clean(row.first.routes))
     axes.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
     axes.set_title(clean(points[0].row.architecture, 24))
     axes.set_yticks(range(len(selectors)), selectors)
