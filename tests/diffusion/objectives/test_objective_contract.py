@@ -43,7 +43,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     broken = replace(FLOW, builder=f"tests.diffusion.objectives.broken:{name}")
-    monkeypatch.setattr(registry, "objectives", lambda: {"flow": broken})
+    monkeypatch.setitem(registry.objectives(), "flow", broken)
     assert {violation.check for violation in check_objective(broken)} == BROKEN[name]
 
 

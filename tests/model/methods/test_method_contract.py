@@ -55,7 +55,7 @@ BROKEN = {
 def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     changes, expected = BROKEN[name]
     broken = replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}", **changes)
-    monkeypatch.setattr(registry, "methods", lambda: {"tread": broken})
+    monkeypatch.setitem(registry.methods(), "tread", broken)
     checks = [violation.check for violation in check_method(broken)]
     assert set(checks) == expected
     assert len(checks) == len(expected), "a fault is one message of a check"
@@ -67,7 +67,7 @@ def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
 )
 def test_tokens_may_be_merged_with_a_neighbour(name, changes, monkeypatch):
     merges = replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}", **changes)
-    monkeypatch.setattr(registry, "methods", lambda: {"tread": merges})
+    monkeypatch.setitem(registry.methods(), "tread", merges)
     assert check_method(merges) == []
 
 

@@ -49,7 +49,7 @@ def test_every_check_is_shown_to_find_something():
 
 
 def test_a_ranking_that_leaves_tokens_out_is_refused_where_it_is_used(monkeypatch):
-    monkeypatch.setattr(registry, "selectors", lambda: {"random": of_tests("rank_half")})
+    monkeypatch.setitem(registry.selectors(), "random", of_tests("rank_half"))
     with pytest.raises(ValueError, match=r"selector random returned ranks \(2, 8\) for scores \(2, 16\)"):
         select("random", torch.rand(2, 16), (4, 4), 8)
 

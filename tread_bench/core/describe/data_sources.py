@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.extractors import extractors
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
@@ -173,15 +172,8 @@ def _wrong_with(data: DataFamily) -> str:
     return ""
 
 
-DATA_SOURCES = Kind(word="data source", group="tread_bench.data_sources", of=DataFamily, wrong_with=_wrong_with)
-
-
-@cache
-def data_sources() -> dict[str, DataFamily]:
-    """Return every announced data source that can be used, by name."""
-    return announced(DATA_SOURCES)
-
-
-def find_data_source(name: str) -> DataFamily:
-    """Return the data source of that name. Raises ValueError."""
-    return find(name, data_sources(), "data")
+DATA_SOURCES = Kind(
+    word="data source", key="data", group="tread_bench.data_sources", of=DataFamily, wrong_with=_wrong_with
+)
+data_sources = DATA_SOURCES.all
+find_data_source = DATA_SOURCES.find

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 
 # Of feature networks, as `tread_bench.core.describe.metrics.Needs` names them.
 OUTPUTS = ("features", "statistics", "logits", "spatial")
@@ -26,11 +25,6 @@ class ExtractorOptions(Model):
     @property
     def family(self) -> ExtractorFamily:
         return find_extractor(self.name)
-
-
-def no_files(options: Any) -> Iterable[tuple[str, str]]:
-    """Return no files, for a network that reads none but those of its own package."""
-    return ()
 
 
 def weights_file(options: Any) -> Iterable[tuple[str, str]]:
@@ -86,7 +80,7 @@ class ExtractorFamily:
     builder: str
     has_logits: bool
     ships: bool
-    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     has_spatial: bool = False
     resizes: bool = False
     distance: str = "FID"
@@ -134,15 +128,12 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
     return ""
 
 
-EXTRACTORS = Kind(word="feature network", group="tread_bench.extractors", of=ExtractorFamily, wrong_with=_wrong_with)
-
-
-@cache
-def extractors() -> dict[str, ExtractorFamily]:
-    """Return every announced feature network that can be used, by name."""
-    return announced(EXTRACTORS)
-
-
-def find_extractor(name: str) -> ExtractorFamily:
-    """Return the feature network of that name. Raises ValueError."""
-    return find(name, extractors(), "extractor")
+EXTRACTORS = Kind(
+    word="feature network",
+    key="extractor",
+    group="tread_bench.extractors",
+    of=ExtractorFamily,
+    wrong_with=_wrong_with,
+)
+extractors = EXTRACTORS.all
+find_extractor = EXTRACTORS.find

@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tread_bench.core.describe.plugins import Kind, announced, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.core.errors import error_text
 from tread_bench.core.names import unknown
-
-if TYPE_CHECKING:
-    pass
 
 
 class BackboneSpec(BaseModel):
@@ -208,12 +204,7 @@ BACKBONES = Kind(
     wrong_with=_wrong_with,
     names=lambda family: (family.name, *family.aliases, *family.published),
 )
-
-
-@cache
-def families() -> dict[str, Family]:
-    """Return every announced family that can be used, by name."""
-    return announced(BACKBONES)
+families = BACKBONES.all
 
 
 def find_family(name: str) -> tuple[Family, dict[str, Any]]:

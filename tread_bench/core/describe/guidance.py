@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_options
+from tread_bench.core.describe.plugins import Kind, wrong_options
 from tread_bench.core.describe.routes import Route
 
 
@@ -131,14 +130,5 @@ def _wrong_with(rule: GuidanceFamily) -> str:
 
 
 GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, wrong_with=_wrong_with)
-
-
-@cache
-def guidance_rules() -> dict[str, GuidanceFamily]:
-    """Return every announced guidance rule that can be used, by name."""
-    return announced(GUIDANCE)
-
-
-def find_guidance(name: str) -> GuidanceFamily:
-    """Return the guidance rule of that name. Raises ValueError."""
-    return find(name, guidance_rules(), "guidance")
+guidance_rules = GUIDANCE.all
+find_guidance = GUIDANCE.find

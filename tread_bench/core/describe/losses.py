@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -29,16 +28,6 @@ class LossOptions(Model):
     @property
     def family(self) -> LossFamily:
         return find_loss(self.name)
-
-
-def no_further_rule(setting: Any, options: Any) -> Iterable[Problem]:
-    """Return no problems, for a loss without rules of its own."""
-    return ()
-
-
-def no_files(options: Any) -> Iterable[tuple[str, str]]:
-    """Return no files, for a loss that reads none."""
-    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +54,8 @@ class LossFamily:
     reads_tokens: bool
     extra_cost: str | None
     sees_images: bool = False
-    check: Callable[[Any, Any], Iterable[Problem]] = no_further_rule
-    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    check: Callable[[Any, Any], Iterable[Problem]] = lambda setting, options: ()
+    files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
@@ -81,15 +70,6 @@ def _wrong_with(loss: LossFamily) -> str:
     )
 
 
-LOSSES = Kind(word="auxiliary loss", group="tread_bench.losses", of=LossFamily, wrong_with=_wrong_with)
-
-
-@cache
-def losses() -> dict[str, LossFamily]:
-    """Return every announced auxiliary loss that can be used, by name."""
-    return announced(LOSSES)
-
-
-def find_loss(name: str) -> LossFamily:
-    """Return the loss of that name. Raises ValueError."""
-    return find(name, losses(), "auxiliary")
+LOSSES = Kind(word="auxiliary loss", key="auxiliary", group="tread_bench.losses", of=LossFamily, wrong_with=_wrong_with)
+losses = LOSSES.all
+find_loss = LOSSES.find

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -46,11 +45,6 @@ class MethodOptions(Model):
         return find_method(self.name)
 
 
-def no_further_rule(setting: Any) -> Iterable[Problem]:
-    """Return no problems, for a method without rules of its own."""
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class MethodFamily:
     """Torch-free description of a method.
@@ -78,7 +72,7 @@ class MethodFamily:
     has_modules: bool
     chooses_tokens: bool
     has_shallow_path: bool
-    check: Callable[[Any], Iterable[Problem]] = no_further_rule
+    check: Callable[[Any], Iterable[Problem]] = lambda setting: ()
     own_losses: Mapping[str, str] = field(default_factory=dict)
     extra_cost: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
@@ -123,14 +117,5 @@ def _wrong_with(method: MethodFamily) -> str:
 
 
 METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, wrong_with=_wrong_with)
-
-
-@cache
-def methods() -> dict[str, MethodFamily]:
-    """Return every announced method that can be used, by name."""
-    return announced(METHODS)
-
-
-def find_method(name: str) -> MethodFamily:
-    """Return the method of that name. Raises ValueError."""
-    return find(name, methods(), "method")
+methods = METHODS.all
+find_method = METHODS.find

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import Any, Literal, Self
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.columns import is_taken
 
@@ -100,16 +99,6 @@ class MetricOptions(Model):
         return find_metric(self.name)
 
 
-def no_files(options: Any) -> Iterable[tuple[str, str]]:
-    """Return no files, for a metric that reads none."""
-    return ()
-
-
-def no_minimum(options: Any) -> int:
-    """Return 0, for a metric that does not ask how many images a class has."""
-    return 0
-
-
 _OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS})
 
 
@@ -143,9 +132,9 @@ class MetricFamily:
     min_samples: Callable[[Any], int]
     protocol: Callable[[Any], str]
     real_needs: frozenset[Needs] | None = None
-    min_per_class: Callable[[Any], int] = no_minimum
+    min_per_class: Callable[[Any], int] = lambda options: 0
     protocol_samples: int = 0
-    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
@@ -209,17 +198,8 @@ def _claimed(metric: MetricFamily) -> tuple[str, ...]:
 
 
 METRICS = Kind(word="metric", group="tread_bench.metrics", of=MetricFamily, wrong_with=_wrong_with, names=_claimed)
-
-
-@cache
-def metrics() -> dict[str, MetricFamily]:
-    """Return every announced metric that can be used, by name."""
-    return announced(METRICS)
-
-
-def find_metric(name: str) -> MetricFamily:
-    """Return the metric of that name. Raises ValueError."""
-    return find(name, metrics(), "metric")
+metrics = METRICS.all
+find_metric = METRICS.find
 
 
 def known_figures() -> dict[str, Figure]:

@@ -7,10 +7,9 @@ rest of the package needs to know about it; nobody compares its name.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
 
 
 class ObjectiveOptions(Model):
@@ -72,14 +71,5 @@ def _defined(options: type[ObjectiveOptions]) -> set[str]:
 
 
 OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, wrong_with=_wrong_with)
-
-
-@cache
-def objectives() -> dict[str, ObjectiveFamily]:
-    """Return every announced objective that can be used, by name."""
-    return announced(OBJECTIVES)
-
-
-def find_objective(name: str) -> ObjectiveFamily:
-    """Return the objective of that name. Raises ValueError."""
-    return find(name, objectives(), "objective")
+objectives = OBJECTIVES.all
+find_objective = OBJECTIVES.find

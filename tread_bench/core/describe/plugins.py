@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -53,6 +53,7 @@ class Kind(Generic[D]):
         of: class of its descriptions.
         wrong_with: returns the rule that a description breaks; empty if none.
         names: all names by which a description is found.
+        key: the key of a suite that names one; empty: its word.
     """
 
     word: str
@@ -60,6 +61,18 @@ class Kind(Generic[D]):
     of: type[D]
     wrong_with: Callable[[D], str]
     names: Callable[[D], Iterable[str]] = lambda description: (description.name,)
+    key: str = ""
+
+    @cache  # noqa: B019  # a kind lives as long as the process
+    def all(self) -> dict[str, D]:
+        """Return every announced description that can be used, by name."""
+        return announced(self)
+
+    def find(self, name: str) -> D:
+        """Return the description of that name. Raises ValueError."""
+        if name not in self.all():
+            raise ValueError(unknown(self.key or self.word, name, self.all()))
+        return self.all()[name]
 
 
 def named(target: str) -> Any:
@@ -134,13 +147,6 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
 def points_of(group: str) -> EntryPoints:
     """Return the entry points of a group."""
     return _installed().select(group=group)
-
-
-def find(name: str, among: Mapping[str, D], word: str) -> D:
-    """Return the description of that name. Raises ValueError."""
-    if name not in among:
-        raise ValueError(unknown(word, name, among))
-    return among[name]
 
 
 def by_name(plugin: D | str, find: Callable[[str], D]) -> D:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
 from tread_bench.core.errors import error_text
 from tread_bench.core.problems import shortened
 
@@ -67,14 +66,5 @@ def _wrong_with(sampler: SamplerFamily) -> str:
 
 
 SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, wrong_with=_wrong_with)
-
-
-@cache
-def samplers() -> dict[str, SamplerFamily]:
-    """Return every announced sampler that can be used, by name."""
-    return announced(SAMPLERS)
-
-
-def find_sampler(name: str) -> SamplerFamily:
-    """Return the sampler of that name. Raises ValueError."""
-    return find(name, samplers(), "sampler")
+samplers = SAMPLERS.all
+find_sampler = SAMPLERS.find

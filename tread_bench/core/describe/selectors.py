@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 
-from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.errors import error_text
 
@@ -25,11 +24,6 @@ class TokenOrder(StrEnum):
     SET = "set"  # attention with positions inside the tokens: any order gives the same result
     SEQUENCE = "sequence"  # scans: the order along the sequence matters
     GRID = "grid"  # two-dimensional shifts: neighbours on the grid matter
-
-
-def never_a_grid(kept: int, grid: Grid) -> bool:
-    """Return False: the kept tokens do not always form a grid."""
-    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +48,7 @@ class SelectorFamily:
     ranking: str
     token_orders: frozenset[TokenOrder]
     needs_grid: bool
-    keeps_grid: Callable[[int, Grid], bool] = never_a_grid
+    keeps_grid: Callable[[int, Grid], bool] = lambda kept, grid: False
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
@@ -75,17 +69,8 @@ def _wrong_with(selector: SelectorFamily) -> str:
 
 
 SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily, wrong_with=_wrong_with)
-
-
-@cache
-def selectors() -> dict[str, SelectorFamily]:
-    """Return every announced selector that can be used, by name."""
-    return announced(SELECTORS)
-
-
-def find_selector(name: str) -> SelectorFamily:
-    """Return the selector of that name. Raises ValueError."""
-    return find(name, selectors(), "selector")
+selectors = SELECTORS.all
+find_selector = SELECTORS.find
 
 
 def keeps_grid(selector: str, rate: float, grid: Grid) -> bool:
