@@ -174,7 +174,7 @@ def test_a_metric_that_can_be_used_is_found_with_where_it_comes_from(monkeypatch
 def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):
     first, second = (replace(FID, name=name, options=Other, source="") for name in ("one", "two"))
     announce(monkeypatch, (FID, "tread-bench"), (first, "one"), (second, "two"))
-    monkeypatch.setattr(registry, "wrong_options", lambda *_: "")
+    monkeypatch.setattr(plugins, "wrong_options", lambda *_: "")
     assert list(plugins.announced(registry.METRICS)) == ["fid"]
     assert "metric 'fid' is announced twice: by tread-bench" in caplog.text
 

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.extractors import extractors
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
 _SHAPE = ("image_size", "channels", "num_classes")
-# Traits that depend on the options.
-_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "has_pictures", "decoded_bytes", "counts")
-_CODE = ("check_files", "check_all", "stand_in")  # traits that name code, or None
 
 
 class DataOptions(Model):
@@ -152,17 +149,8 @@ class DataFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _wrong_with(data: DataFamily) -> str:
+def _broken_rule(data: DataFamily) -> str:
     """The rule that the data source breaks; empty if none."""
-    codes = {key: getattr(data, key) for key in _CODE}
-    wrong = (
-        wrong_options(data, DataOptions)
-        or wrong_builder(data.builder)
-        or next(filter(None, (wrong_builder(code, key) for key, code in codes.items() if code is not None)), "")
-        or wrong_traits(data, **dict.fromkeys(_ASKED, Callable), has_published_fids=bool, note=str)
-    )
-    if wrong:
-        return wrong
     shape = {*data.options.model_fields, *dir(data.options)}
     if missing := [name for name in _SHAPE if name not in shape]:
         return f"its options must have {', '.join(missing)}, as fields or as properties"
@@ -173,7 +161,12 @@ def _wrong_with(data: DataFamily) -> str:
 
 
 DATA_SOURCES = Kind(
-    word="data source", key="data", group="tread_bench.data_sources", of=DataFamily, wrong_with=_wrong_with
+    word="data source",
+    key="data",
+    group="tread_bench.data_sources",
+    of=DataFamily,
+    rule=_broken_rule,
+    options=DataOptions,
 )
 data_sources = DATA_SOURCES.all
 find_data_source = DATA_SOURCES.find

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 
 # Of feature networks, as `tread_bench.core.describe.metrics.Needs` names them.
 OUTPUTS = ("features", "statistics", "logits", "spatial")
@@ -101,16 +101,8 @@ class ExtractorFamily:
         return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
 
 
-def _wrong_with(extractor: ExtractorFamily) -> str:
+def _broken_rule(extractor: ExtractorFamily) -> str:
     """The rule that the feature network breaks; empty if none."""
-    wrong = (
-        wrong_options(extractor, ExtractorOptions)
-        or wrong_builder(extractor.builder)
-        or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
-        or wrong_traits(extractor, has_spatial=bool, resizes=bool, distance=str, published=tuple, stored_with=Mapping)
-    )
-    if wrong:
-        return wrong
     fields = extractor.options.model_fields
     if extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
         return f"it ships, so its options must have defaults; {', '.join(needed)} has none"
@@ -133,7 +125,8 @@ EXTRACTORS = Kind(
     key="extractor",
     group="tread_bench.extractors",
     of=ExtractorFamily,
-    wrong_with=_wrong_with,
+    rule=_broken_rule,
+    options=ExtractorOptions,
 )
 extractors = EXTRACTORS.all
 find_extractor = EXTRACTORS.find

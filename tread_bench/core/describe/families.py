@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.core.errors import error_text
@@ -183,12 +183,10 @@ class Family:
             raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
 
 
-def _wrong_with(family: Family) -> str:
+def _broken_rule(family: Family) -> str:
     """The rule that the family breaks; empty if none."""
     if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
         return "its spec must be a subclass of tread_bench.BackboneSpec"
-    if wrong := wrong_builder(family.builder) or wrong_traits(family, token_order=TokenOrder):
-        return wrong
     try:
         for sizes in family.published.values():
             family.num_blocks(family.spec(**sizes))
@@ -201,7 +199,7 @@ BACKBONES = Kind(
     word="backbone",
     group="tread_bench.backbones",
     of=Family,
-    wrong_with=_wrong_with,
+    rule=_broken_rule,
     names=lambda family: (family.name, *family.aliases, *family.published),
 )
 families = BACKBONES.all

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.plugins import Kind, wrong_options
+from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.describe.routes import Route
 
 
@@ -115,10 +115,8 @@ class GuidanceFamily:
 _WRITTEN_OUT = (("routed_blocks", "with_blocks", "blocks"), ("weak_snapshot", "with_weights", "snapshot"))
 
 
-def _wrong_with(rule: GuidanceFamily) -> str:
+def _broken_rule(rule: GuidanceFamily) -> str:
     """The rule that the description breaks; empty if none."""
-    if wrong := wrong_options(rule, GuidanceOptions):
-        return wrong
     if rule.options.branches is GuidanceOptions.branches:
         return "its options must define branches"
     for trait, writer, key in _WRITTEN_OUT:
@@ -129,6 +127,12 @@ def _wrong_with(rule: GuidanceFamily) -> str:
     return ""
 
 
-GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, wrong_with=_wrong_with)
+GUIDANCE = Kind(
+    word="guidance",
+    group="tread_bench.guidance",
+    of=GuidanceFamily,
+    rule=_broken_rule,
+    options=GuidanceOptions,
+)
 guidance_rules = GUIDANCE.all
 find_guidance = GUIDANCE.find

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
-
-if TYPE_CHECKING:
-    from tread_bench.core.problems import Problem
+from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.problems import Problem
 
 
 class LossOptions(Model):
@@ -59,17 +57,6 @@ class LossFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _wrong_with(loss: LossFamily) -> str:
-    """The rule that the loss breaks; empty if none."""
-    return (
-        wrong_options(loss, LossOptions)
-        or wrong_builder(loss.builder)
-        or ("" if loss.extra_cost is None else wrong_builder(loss.extra_cost, "extra_cost"))
-        or wrong_traits(loss, needs_absent_tokens=bool, reads_tokens=bool, sees_images=bool)
-        or wrong_traits(loss, check=Callable, files=Callable)
-    )
-
-
-LOSSES = Kind(word="auxiliary loss", key="auxiliary", group="tread_bench.losses", of=LossFamily, wrong_with=_wrong_with)
+LOSSES = Kind(word="auxiliary loss", key="auxiliary", group="tread_bench.losses", of=LossFamily, options=LossOptions)
 losses = LOSSES.all
 find_loss = LOSSES.find

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
-
-if TYPE_CHECKING:
-    from tread_bench.core.problems import Problem
+from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.problems import Problem
 
 
 class Tokens(StrEnum):
@@ -97,25 +95,6 @@ class MethodFamily:
         return self.tokens is Tokens.BYPASS and not self.has_modules
 
 
-def _wrong_with(method: MethodFamily) -> str:
-    """The rule that the method breaks; empty if none."""
-    return (
-        wrong_options(method, MethodOptions)
-        or wrong_builder(method.builder)
-        or ("" if method.extra_cost is None else wrong_builder(method.extra_cost, "extra_cost"))
-        or wrong_traits(
-            method,
-            tokens=Tokens,
-            evaluated=Evaluated,
-            has_modules=bool,
-            chooses_tokens=bool,
-            has_shallow_path=bool,
-            check=Callable,
-            own_losses=Mapping,
-        )
-    )
-
-
-METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, wrong_with=_wrong_with)
+METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, options=MethodOptions)
 methods = METHODS.all
 find_method = METHODS.find

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal, Self
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, wrong_types
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.columns import is_taken
 
@@ -148,32 +148,16 @@ class MetricFamily:
         return self.needs - _OF_GENERATED if self.real_needs is None else self.real_needs
 
 
-def _wrong_with(metric: MetricFamily) -> str:
+def _broken_rule(metric: MetricFamily) -> str:
     """The rule that the metric breaks; empty if none."""
-    return (
-        wrong_options(metric, MetricOptions)
-        or wrong_builder(metric.builder)
-        or wrong_traits(
-            metric,
-            figures=tuple,
-            needs=frozenset,
-            protocol_samples=int,
-            **dict.fromkeys(("min_samples", "min_per_class", "protocol", "files"), Callable),
-        )
-        or _wrong_needs(metric)
-        or next(filter(None, map(_wrong_figure, metric.figures)), "")
-    )
-
-
-def _wrong_needs(metric: MetricFamily) -> str:
     if not metric.figures:
         return "it has no figures"
     if not (metric.needs and all(isinstance(one, Needs) for one in metric.needs)):
         return f"its needs must be one or more of tread_bench.Needs: {', '.join(Needs)}"
     of_real = metric.real_needs
-    if of_real is None or (isinstance(of_real, frozenset) and all(isinstance(one, Needs) for one in of_real)):
-        return ""
-    return f"its real_needs must be None or a frozenset of tread_bench.Needs: {', '.join(Needs)}"
+    if of_real is not None and not (isinstance(of_real, frozenset) and all(isinstance(one, Needs) for one in of_real)):
+        return f"its real_needs must be None or a frozenset of tread_bench.Needs: {', '.join(Needs)}"
+    return next(filter(None, map(_wrong_figure, metric.figures)), "")
 
 
 def _wrong_figure(figure: object) -> str:
@@ -182,7 +166,7 @@ def _wrong_figure(figure: object) -> str:
     if not (isinstance(figure.name, str) and re.fullmatch(_PATTERN, figure.name)) or is_taken(figure.name):
         rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
         return f"{shortened(figure.name)}: {rule}, such as coverage"
-    if wrong := wrong_traits(figure, title=str, definition=str, unit=str, by_linear_algebra=bool):
+    if wrong := wrong_types(figure, Figure):
         return f"figure {figure.name}: {wrong}"
     if not isinstance(figure.lower_is_better, bool):
         return f"figure {figure.name}: its lower_is_better must be a bool, not {shortened(figure.lower_is_better)}"
@@ -197,7 +181,14 @@ def _claimed(metric: MetricFamily) -> tuple[str, ...]:
     return (metric.name, *(figure.name for figure in figures if isinstance(figure, Figure)))
 
 
-METRICS = Kind(word="metric", group="tread_bench.metrics", of=MetricFamily, wrong_with=_wrong_with, names=_claimed)
+METRICS = Kind(
+    word="metric",
+    group="tread_bench.metrics",
+    of=MetricFamily,
+    rule=_broken_rule,
+    options=MetricOptions,
+    names=_claimed,
+)
 metrics = METRICS.all
 find_metric = METRICS.find
 

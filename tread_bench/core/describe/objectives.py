@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 
 
 class ObjectiveOptions(Model):
@@ -52,14 +52,8 @@ class ObjectiveFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _wrong_with(objective: ObjectiveFamily) -> str:
+def _broken_rule(objective: ObjectiveFamily) -> str:
     """The rule that the objective breaks; empty if none."""
-    if wrong := (
-        wrong_options(objective, ObjectiveOptions)
-        or wrong_builder(objective.builder)
-        or wrong_traits(objective, times=str, has_noise_levels=bool)
-    ):
-        return wrong
     unsaid = [name for name in ("time_range", "sampling_time") if name not in _defined(objective.options)]
     return f"its options must define {' and '.join(unsaid)}" if unsaid else ""
 
@@ -70,6 +64,12 @@ def _defined(options: type[ObjectiveOptions]) -> set[str]:
     return {name for one in own for name in vars(one)}
 
 
-OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, wrong_with=_wrong_with)
+OBJECTIVES = Kind(
+    word="objective",
+    group="tread_bench.objectives",
+    of=ObjectiveFamily,
+    rule=_broken_rule,
+    options=ObjectiveOptions,
+)
 objectives = OBJECTIVES.all
 find_objective = OBJECTIVES.find

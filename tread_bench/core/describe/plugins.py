@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
-from typing import Any, Generic, Protocol, TypeVar, get_args
+from types import NoneType, UnionType
+from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from tread_bench.core.errors import UserError, error_text, printable
 from tread_bench.core.names import unknown
@@ -23,6 +24,8 @@ from tread_bench.core.signals import ctrl_c
 
 _OWN = "tread-bench"  # name of this package's distribution
 GROUPS = "tread_bench."  # common prefix of all entry point groups
+_CODE = ("builder", "check_all", "check_files", "extra_cost", "ranking", "stand_in")  # fields that name code as text
+_OWN_RULE = (type, float, UnionType)  # types of fields that are checked by their kind, if at all
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
 _installed = cache(entry_points)  # one look at what is installed serves every kind of plug-in
@@ -51,7 +54,8 @@ class Kind(Generic[D]):
         word: its name in messages.
         group: entry point group that announces it.
         of: class of its descriptions.
-        wrong_with: returns the rule that a description breaks; empty if none.
+        rule: returns the rule of this kind that a description breaks; empty if none.
+        options: base class of its descriptions' options; None: they have none.
         names: all names by which a description is found.
         key: the key of a suite that names one; empty: its word.
     """
@@ -59,7 +63,8 @@ class Kind(Generic[D]):
     word: str
     group: str
     of: type[D]
-    wrong_with: Callable[[D], str]
+    rule: Callable[[D], str] = lambda description: ""
+    options: type | None = None
     names: Callable[[D], Iterable[str]] = lambda description: (description.name,)
     key: str = ""
 
@@ -73,6 +78,20 @@ class Kind(Generic[D]):
         if name not in self.all():
             raise ValueError(unknown(self.key or self.word, name, self.all()))
         return self.all()[name]
+
+    def wrong_with(self, description: Any) -> str:
+        """Return the rule that a description breaks; empty if none."""
+        if not isinstance(description, self.of):
+            return f"{type(description).__name__} is not a tread_bench.{self.of.__name__}"
+        try:
+            names = list(self.names(description))
+        except Exception as error:
+            return f"its names cannot be read ({error_text(error)})"
+        if not all(isinstance(name, str) and name and name.isprintable() for name in names):
+            return "its name, and every other name that it is found by, must be printable text"
+        if self.options is not None and (wrong := wrong_options(description, self.options)):
+            return wrong
+        return wrong_types(description, self.of) or self.rule(description)
 
 
 def named(target: str) -> Any:
@@ -135,7 +154,7 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
     if without_torch and "torch" in sys.modules:
         rule = "every command imports it, so a description must not; name what needs torch as text, in builder"
         _log.warning("slow: %s imports torch: %s", printable(plugin), rule)
-    if wrong := _wrong_with(description, kind):
+    if wrong := kind.wrong_with(description):
         _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
         return None
     if not description.source:
@@ -167,15 +186,32 @@ def _own_groups() -> tuple[str, ...]:
     return tuple(own)
 
 
-def wrong_traits(description: Any, **expected: Any) -> str:
-    """Return the rule by which a field's type cannot be used; empty if all can."""
-    for name, of in expected.items():
-        value = getattr(description, name)
-        if not isinstance(value, of):
-            of_us = "tread_bench." if of.__module__.startswith("tread_bench.") else ""
-            kind = f"{of_us}{of.__name__}"
-            return f"its {name} must be {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not {shortened(value)}"
+def wrong_types(description: Any, annotated: type) -> str:
+    """Return the rule by which a field's type cannot be used, as the class annotates it; empty if all can.
+
+    Fields that may be of one of several types have rules of their own.
+    """
+    for name, hint in _type_hints(annotated).items():
+        value, of = getattr(description, name), get_origin(hint) or hint
+        may_be_none = NoneType in get_args(hint)
+        if name in _CODE:
+            fits = (isinstance(value, str) and all(value.partition(":"))) or (value is None and may_be_none)
+            kind = "the text 'module:attribute'"
+        else:
+            fits = of in _OWN_RULE or isinstance(value, of)
+            kind = _with_article(of)
+        if not fits:
+            return f"its {name} must be {kind}, not {shortened(value)}"
     return ""
+
+
+_type_hints = cache(get_type_hints)
+
+
+def _with_article(of: type) -> str:
+    of_us = "tread_bench." if of.__module__.startswith("tread_bench.") else ""
+    name = f"{of_us}{of.__name__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def wrong_options(description: Any, base: type) -> str:
@@ -187,13 +223,6 @@ def wrong_options(description: Any, base: type) -> str:
     if get_args(field.annotation) != (name,) or field.default != name:
         return f"its options must have the field name: Literal[{name!r}] = {name!r}"
     return ""
-
-
-def wrong_builder(target: object, field: str = "builder") -> str:
-    """Return the rule by which a field that names code as text cannot be used; empty if it can."""
-    if isinstance(target, str) and all(target.partition(":")):
-        return ""
-    return f"its {field} must be the text 'module:attribute', not {shortened(target)}"
 
 
 def is_own(description: Description) -> bool:
@@ -213,18 +242,6 @@ def problems_found(description: Any, *arguments: Any) -> list[Problem]:
         what = f"{description.name}: the check of its plug-in fails ({error_text(error)})"
         return [Problem(f"{what}; fix or uninstall {description.source}")]
     return problems
-
-
-def _wrong_with(description: Any, kind: Kind[D]) -> str:
-    if not isinstance(description, kind.of):
-        return f"{type(description).__name__} is not a tread_bench.{kind.of.__name__}"
-    try:
-        names = list(kind.names(description))
-    except Exception as error:
-        return f"its names cannot be read ({error_text(error)})"
-    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
-        return "its name, and every other name that it is found by, must be printable text"
-    return kind.wrong_with(description)
 
 
 def _owner(point: EntryPoint) -> str:

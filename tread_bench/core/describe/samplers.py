@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.errors import error_text
 from tread_bench.core.problems import shortened
 
@@ -46,13 +46,8 @@ class SamplerFamily:
         return (steps - 1) * each + last
 
 
-def _wrong_with(sampler: SamplerFamily) -> str:
+def _broken_rule(sampler: SamplerFamily) -> str:
     """The rule that the sampler breaks; empty if none."""
-    if wrong := (
-        wrong_builder(sampler.builder)
-        or wrong_traits(sampler, about=str, call_times=Callable, order=int, takes_churn=bool)
-    ):
-        return wrong
     for now, after in _STEPS:
         try:
             times = list(sampler.call_times(now, after))
@@ -65,6 +60,6 @@ def _wrong_with(sampler: SamplerFamily) -> str:
     return ""
 
 
-SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, wrong_with=_wrong_with)
+SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, rule=_broken_rule)
 samplers = SAMPLERS.all
 find_sampler = SAMPLERS.find

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tread_bench.core.describe.plugins import Kind, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.errors import error_text
 
@@ -52,13 +52,8 @@ class SelectorFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _wrong_with(selector: SelectorFamily) -> str:
+def _broken_rule(selector: SelectorFamily) -> str:
     """The rule that the selector breaks; empty if none."""
-    if wrong := (
-        wrong_builder(selector.ranking, "ranking")
-        or wrong_traits(selector, about=str, token_orders=frozenset, needs_grid=bool, keeps_grid=Callable)
-    ):
-        return wrong
     if not selector.token_orders or not all(isinstance(order, TokenOrder) for order in selector.token_orders):
         return "its token_orders must be one or more of tread_bench.TokenOrder"
     try:
@@ -68,7 +63,7 @@ def _wrong_with(selector: SelectorFamily) -> str:
     return ""
 
 
-SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily, wrong_with=_wrong_with)
+SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily, rule=_broken_rule)
 selectors = SELECTORS.all
 find_selector = SELECTORS.find
 
