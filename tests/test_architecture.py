@@ -27,7 +27,7 @@ from tread_bench.core.describe.selectors import selectors
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "services", "cli")
-FILES = ("__init__.py", "__main__.py", "api.py", "contract.py", "py.typed")
+FILES = ("__init__.py", "__init__.pyi", "__main__.py", "api.py", "contract.py", "py.typed")
 AT_THE_ROOT = {*FILES, "backbones", "reports", "suites", *ROOMS}
 LIGHT = (
     "tread_bench",
