@@ -6,18 +6,12 @@ from typing import Any
 
 from tread_bench.core.config.suite import ROW_NAME, Cell, Suite
 from tread_bench.core.describe.selectors import selectors
-from tread_bench.suite.merge import CHOICES
 
 
 def json_schema() -> dict[str, Any]:
     """Return a suite file's schema (draft 2020-12); base, rows and overrides hold keys of a cell, nested or dotted."""
     suite, cell = Suite.model_json_schema(), Cell.model_json_schema()
     parts = {**cell.pop("$defs"), "Cell": cell}
-    for name in CHOICES:
-        *above, key = name.split(".")
-        holder = parts[above[0].capitalize()] if above else cell
-        holder["properties"][key] = _or_name(holder["properties"][key], parts)
-    cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # just the row
     cell["properties"]["selector"]["enum"] = list(selectors())
     cell["patternProperties"] = {r"\.": {"description": "dotted key of a cell"}}
     for part in parts.values():
@@ -32,15 +26,6 @@ def json_schema() -> dict[str, Any]:
     definitions = {**suite.pop("$defs"), **parts}
     schema: dict[str, Any] = _plain({**suite, "$defs": definitions})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _or_name(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """A choice as a mapping, or as just its name."""
-    about: dict[str, Any] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
-    references = [choice["$ref"].rpartition("/")[2] for choice in schema.get("oneOf", [schema])]
-    names = [parts[reference]["properties"]["name"].get("const") for reference in references]
-    name = {"type": "string", "enum": names} if all(names) else {"type": "string"}
-    return {**about, "anyOf": [schema, name]}
 
 
 def _plain(schema: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.choices import DataChoice
@@ -24,11 +24,6 @@ class BackboneChoice(Model):
     model_config = ConfigDict(extra="allow")
 
     name: str = Field(description="published name (DiT-S/2) or family (DiT)")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: object) -> object:
-        return {"name": value} if isinstance(value, str) else value
 
     @property
     def sizes(self) -> dict[str, Any]:

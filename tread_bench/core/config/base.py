@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -30,22 +30,33 @@ def no_boolean(value: object) -> object:
     return value
 
 
-def one_of(announced: Mapping[str, Any]) -> Any:
-    """Return a union type of the `options` of what is announced, distinguished by their `name`."""
-    return Annotated[reduce(or_, (one.options for one in announced.values())), Field(discriminator="name")]
-
-
-def named_settings(noun: str, example: str) -> Callable[[object], object]:
-    """Return a validator that reads a name, settings with a name, or a list of either as a tuple of settings."""
+def or_text(settings: Any, key: str, texts: Any = str) -> BeforeValidator:
+    """Return a validator that reads a text as settings with this `key` alone; the schema allows both."""
 
     def read(value: object) -> object:
-        if isinstance(value, str | dict):
-            value = (value,)
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"must be a list of {noun} such as [{example}], or [] for none")
-        return tuple({"name": one} if isinstance(one, str) else one for one in value)
+        return {key: value} if isinstance(value, str) else value
 
-    return read
+    return BeforeValidator(read, json_schema_input_type=texts | settings)
+
+
+def one_of(announced: Mapping[str, Any]) -> Any:
+    """Return a union type of the `options` of what is announced, distinguished by their `name`, or just the name."""
+    options: Any = reduce(or_, (one.options for one in announced.values()))
+    settings: Any = Annotated[options, Field(discriminator="name")]
+    return Annotated[settings, or_text(settings, "name", Literal[tuple(announced)])]
+
+
+def some_of(announced: Mapping[str, Any], noun: str, example: str) -> Any:
+    """Return a type of one or a list of the `options` of what is announced, each with its name or as just the name."""
+    one = one_of(announced)
+
+    def read(value: object) -> object:
+        if not isinstance(value, str | dict | list | tuple):
+            raise ValueError(f"must be a list of {noun} such as [{example}], or [] for none")
+        return (value,) if isinstance(value, str | dict) else value
+
+    names: Any = Literal[tuple(announced)]
+    return Annotated[tuple[one, ...], BeforeValidator(read, json_schema_input_type=names | list[one])]  # type: ignore[valid-type]
 
 
 Int = Annotated[int, Field(le=MAX_NUMBER), BeforeValidator(no_boolean)]

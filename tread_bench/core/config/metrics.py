@@ -6,15 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    SerializerFunctionWrapHandler,
-    WrapSerializer,
-    field_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
 
-from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, named_settings, one_of
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, one_of, some_of
 from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.describe.guidance import Blocks
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
@@ -64,14 +58,11 @@ def settings_in_words(metric: MetricOptions) -> str:
 if TYPE_CHECKING:
     from tread_bench.core.describe.data_sources import DataOptions
 
+    Network = ExtractorOptions
     Further = tuple[MetricOptions, ...]
 else:
-    _METRIC = one_of(metrics())
-    _NAME = Literal[tuple(metrics())]
-    _READ = BeforeValidator(
-        named_settings("metrics", "fid_infinity"), json_schema_input_type=_NAME | list[_NAME | _METRIC]
-    )
-    Further = Annotated[tuple[_METRIC, ...], _READ]
+    Network = one_of(extractors())
+    Further = some_of(metrics(), "metrics", "fid_infinity")
 
 # Keys of `metrics` that hold weights -> the feature network that reads them.
 _WEIGHTS = {"extractor_weights": "trained-classifier", "inception_weights": "inception"}
@@ -81,21 +72,9 @@ GIVE_WEIGHTS = (
 )
 
 
-def _named(value: object) -> object:
-    return {"name": value} if isinstance(value, str) else value
-
-
 def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHandler) -> Any:
     """Without settings, write the name alone: a cell's id is the hash of this."""
     return options.name if options is not None and options == type(options)() else serialize(options)
-
-
-if TYPE_CHECKING:
-    Network = ExtractorOptions
-else:
-    _NETWORK = one_of(extractors())
-    _BY_NAME = BeforeValidator(_named, json_schema_input_type=Literal[tuple(extractors())] | _NETWORK)
-    Network = Annotated[_NETWORK, _BY_NAME]
 
 
 class Metrics(Model):

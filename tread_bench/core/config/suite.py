@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from tread_bench.core.config.backbones import BackboneChoice, Routes
-from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, is_unused, no_boolean
+from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
@@ -35,7 +35,7 @@ class Cell(Model):
     It is fully resolved, the same on every machine.
     """
 
-    backbone: BackboneChoice
+    backbone: Annotated[BackboneChoice, or_text(BackboneChoice, "name")]
     data: DataChoice = DEFAULT_DATA
     method: MethodChoice = PLAINLY_DENSE
     routes: Routes = ()
@@ -46,21 +46,15 @@ class Cell(Model):
     training: Training
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
-    evaluate: Evaluate | None = Field(None, description="row whose weights are evaluated; nothing is trained")
+    evaluate: Annotated[Evaluate, or_text(Evaluate, "row")] | None = Field(
+        None, description="row whose weights are evaluated; nothing is trained"
+    )
     seed_group: Int = Field(
         0,
         ge=0,
         exclude_if=is_unused,
         description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _short_forms(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        short = {"data": "name", "method": "name", "objective": "name", "evaluate": "row"}
-        return {k: {short[k]: v} if k in short and isinstance(v, str) else v for k, v in value.items()}
 
     @property
     def trains(self) -> bool:
