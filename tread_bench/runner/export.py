@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +80,7 @@ def read_export(path: Path) -> Export:
         )
     check_version(content, Export, path, _WAY_OUT)
     check_version(content.get("plan"), RunPlan, path, _WAY_OUT)
-    return fit_document(path, content, Export, _WAY_OUT)
+    return fit_document(path, json.dumps(content), Export, _WAY_OUT)
 
 
 def _record(record: Record, redaction: Redaction) -> dict[str, Any]:

@@ -10,7 +10,6 @@ files below it and opens none, and its hash is over names and contents.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -18,13 +17,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
 from tread_bench.core.stored.data_paths import entries_below, is_folder_name, named_where_unreadable
-from tread_bench.core.stored.files import read_plain, write_atomically
-from tread_bench.core.stored.locks import waited_for
+from tread_bench.core.stored.files import read_plain
 from tread_bench.core.stored.records import DataFile, Part
 
 ENDS_BYTES = 2**16  # read at each end of a file
@@ -199,13 +195,8 @@ def content_sha256(path: str) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    entry = _entry_path(path)
-    try:
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with waited_for(entry.with_suffix(".lock")):
-            return _cached(state_of(path)) or _hashed(path)
-    except OSError:  # a cache that cannot be written costs time, not results
-        return _hashed(path)
+    with one_at_a_time(_entry_path(path).stem):
+        return _cached(state_of(path)) or _hashed(path)
 
 
 def _hashed(path: str) -> str:
@@ -213,8 +204,7 @@ def _hashed(path: str) -> str:
     sha256 = _folder_sha256(path) if is_folder_name(path) else _file_sha256(path)
     is_settled = time.time() - before.mtime_ns / 1e9 > SETTLED_S
     if is_settled and state_of(path) == before:
-        with suppress(OSError):
-            write_atomically(_entry_path(path), _Entry(state=before, sha256=sha256).model_dump_json())
+        keep(_entry_path(path), _Entry(state=before, sha256=sha256).model_dump_json().encode())
     return sha256
 
 
@@ -234,12 +224,12 @@ def _folder_sha256(path: str) -> str:
 def _cached(state: FileState) -> str:
     """Return the cached hash, or "" if it is not known."""
     try:
-        entry = _Entry.model_validate(json.loads(read_plain(_entry_path(state.path))))
-    except (OSError, ValueError, ValidationError):
+        entry = _Entry.model_validate_json(read_plain(_entry_path(state.path)))
+    except (OSError, ValueError):
         return ""
     return entry.sha256 if entry.state == state else ""
 
 
 def _entry_path(path: str) -> Path:
-    name = hashlib.sha256(os.path.realpath(path).encode("utf-8", "surrogateescape")).hexdigest()
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
     return cache_folder("files") / f"{name}.json"

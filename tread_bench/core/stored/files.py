@@ -142,7 +142,7 @@ def read_document(path: Path, model: type[Model], way_out: str = WAY_OUT) -> Mod
     content = json_of(text, path, way_out)
     if "schema_version" in model.model_fields:
         check_version(content, model, path, way_out)
-    return _fit(path, text, model, way_out)
+    return fit_document(path, text, model, way_out)
 
 
 def check_version(content: Any, model: type[Model], path: Path, way_out: str = WAY_OUT) -> None:
@@ -155,12 +155,8 @@ def check_version(content: Any, model: type[Model], path: Path, way_out: str = W
         )
 
 
-def fit_document(path: Path, content: Any, model: type[Model], way_out: str = WAY_OUT) -> Model:
-    """Validate the JSON `content` of `path` as a document. Raises StoreError with what is wrong."""
-    return _fit(path, json.dumps(content), model, way_out)
-
-
-def _fit(path: Path, text: str | bytes, model: type[Model], way_out: str) -> Model:
+def fit_document(path: Path, text: str | bytes, model: type[Model], way_out: str = WAY_OUT) -> Model:
+    """Validate the JSON of `path` as a document. Raises StoreError with what is wrong."""
     found = parsed(text, model)
     if isinstance(found, list):
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
