@@ -158,13 +158,12 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
-        resolved = resolver.resolve(draft)
-        if isinstance(resolved, list):
-            problems += resolved
+        try:
+            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute)
+        except SuiteError as error:
+            problems += error.problems
             if len(problems) > ENOUGH_PROBLEMS:
                 break
-        else:
-            rows[place] = _Row.of(draft.name, draft.loc, resolved, compute)
 
     # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]

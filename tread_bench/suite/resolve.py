@@ -10,15 +10,16 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
-from tread_bench.core.config.routed import Setting, with_blocks
+from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.training import Budget
 from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
 from tread_bench.core.names import nearest
-from tread_bench.core.problems import Loc, Problem, all_problems, shortened
+from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened
 from tread_bench.suite.budgets import (
     NAMED,
     Budgets,
@@ -36,6 +37,8 @@ from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
 
 MAX_BLOCKS = 10_000
+_Backbone = tuple[Family, BackboneSpec]
+_Routes = tuple[ResolvedRoute, ...]
 _DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of a cell
 
 
@@ -67,28 +70,30 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets) -> None:
         self.files, self.sources, self.budgets = files, Sources(seeds), budgets
-        self._backbones: dict[tuple[str, bool], tuple[Family, BackboneSpec] | list[Problem]] = {}
-        self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
+        self._backbones: dict[tuple[str, bool], tuple[_Backbone | None, list[Problem]]] = {}
+        self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
-    def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
-        """Return the resolved cell, or everything that is wrong with it, with locations in the suite."""
+    def resolve(self, row: DraftRow) -> Resolved:
+        """Return the resolved cell. Raises SuiteError: all that is wrong with it, with locations in the suite."""
+        try:
+            return self._resolved(row)
+        except SuiteError as error:
+            raise SuiteError(row.draft.moved(error.problems)) from None
+
+    def _resolved(self, row: DraftRow) -> Resolved:
         # Check each part of the cell, and the parts against each other; then how long it trains.
-        draft = row.draft
-        written, invalid = _validated(draft.values)
+        written, invalid = _validated(row.draft.values)
         written = self.files.replace(written)
         if self.budgets.is_smoke:
             self._lengths[row.name] = written.training.iterations
             written = smoke_cell(written, lambda name: self._length(name, row.label))
         cell, reference = written, None
-        found = self._checked(cell, invalid, draft)
+        found, problems = self._checked(cell, invalid, row.draft)
         if cell.training.budget is not None and cell.evaluate is None:
-            within = self._within_budget(cell, row, invalid, found if isinstance(found, list) else [])
-            if isinstance(within, list):
-                return draft.moved(within)
-            cell, reference = within
-        if isinstance(found, list):
-            return draft.moved(found)
+            cell, reference = self._within_budget(cell, cell.training.budget, row, invalid, problems)
+        if problems or found is None:
+            raise SuiteError(problems)
 
         # Resolve what is relative: blocks of routes, iterations.
         family, spec, routes = found
@@ -103,8 +108,6 @@ class Resolver:
 
         # Add the weights that this row reads from others, and register its own for later rows.
         resolved = self._with_weights(Resolved(cell, family, spec), row)
-        if isinstance(resolved, list):
-            return draft.moved(resolved)
         if cell.trains:
             self.sources.rows[row.name] = resolved.cell
         if cell.evaluate is None:
@@ -113,8 +116,8 @@ class Resolver:
 
     def _checked(
         self, cell: Cell, invalid: list[Problem], draft: Draft
-    ) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]] | list[Problem]:
-        """Return what a cell's backbone and routes resolve to, or what is `invalid` and all that is wrong besides."""
+    ) -> tuple[tuple[Family, BackboneSpec, _Routes] | None, list[Problem]]:
+        """Return what a cell's backbone and routes resolve to, and what is `invalid` with all that is wrong besides."""
         wrong = {problem.loc[0] for problem in invalid}
         problems = [
             *invalid,
@@ -122,17 +125,17 @@ class Resolver:
             *_objective_problems(cell, draft),
             *self.files.problems(cell, draft, is_whole=not wrong & _DECIDE_WHAT_IS_READ),
         ]
-        backbone: tuple[Family, BackboneSpec] | list[Problem] = []
-        if "backbone" not in wrong:
-            backbone = self._backbone(cell, has_data="data" not in wrong)
-        routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
-        problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
-        if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
-            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
-        problems += self._seed_problems(cell)
-        if problems or isinstance(backbone, list) or isinstance(routes, list):
-            return problems
-        return (*backbone, routes)
+        found = None
+        backbone, of_backbone = (None, []) if "backbone" in wrong else self._backbone(cell, "data" not in wrong)
+        problems += of_backbone
+        if backbone is not None:
+            routes, of_routes = self._resolve_routes(cell, *backbone)
+            problems += of_routes
+            if routes is not None:
+                found = (*backbone, routes)
+                if not wrong & {"method", "routes"}:
+                    problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
+        return found, [*problems, *self._seed_problems(cell)]
 
     def _length(self, name: str, label: str) -> int:
         """Iterations of a row's training in the suite; of a row that there is not, which is reported later, any."""
@@ -145,67 +148,64 @@ class Resolver:
             yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
 
     def _within_budget(
-        self, cell: Cell, row: DraftRow, invalid: list[Problem], problems: list[Problem]
-    ) -> tuple[Cell, Cell] | list[Problem]:
-        """Return the cell at the length of its budget, and the cell that the budget names; or all problems.
+        self, cell: Cell, budget: Budget, row: DraftRow, invalid: list[Problem], problems: list[Problem]
+    ) -> tuple[Cell, Cell]:
+        """Return the cell at the length of its budget, and the cell that the budget names.
 
         Args:
             cell: the row's, without its length.
             invalid: problems of parts that the cell has in another form than they are written.
-            problems: all problems of the cell so far.
+            problems: all problems of the cell so far; those of its length are appended.
+
+        Raises:
+            SuiteError: it has no length, because of its own problems or of those of the cell that the budget names.
         """
         # Whether the budget can be followed.
-        budget = cell.training.budget
-        assert budget is not None
-        problems = [*problems, *given_as_well(row.draft)]
+        problems += given_as_well(row.draft)
         try:
             name = self.budgets.named(budget, row)
         except ValueError as error:
-            return [*problems, Problem(str(error), NAMED)]
+            raise SuiteError([*problems, Problem(str(error), NAMED)]) from None
         other = self.budgets.trained.get(name)
         if other is not None and not invalid:
             problems += contradictions(cell, row.draft, other.written, name)
         if problems or other is None:  # the mistakes of the other row are reported with it
-            return problems
+            raise SuiteError(problems)
 
         # How long it is.
         cell, ratio = fitted(cell, name, other)
         problems += [] if self.budgets.is_smoke else too_far(cell, ratio, other.cell)
         problems += [*_length_problems(cell, row.draft), *unreached(cell, row.draft)]
-        return problems or (cell, other.cell)
+        return cell, other.cell
 
-    def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
-        """Add the evaluated weights and those of the weak branch, with everything that follows from them."""
+    def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
+        """Add the evaluated weights and those of the weak branch, with all that follows. Raises SuiteError."""
         cell, family, spec = resolved[:3]
-        evaluated_weights = None
+        evaluated_weights = weak = None
         if cell.evaluate is not None:
             if self.files.lacks_run(cell, row.draft):
                 return resolved
-            try:
-                source = self.sources.find(cell.evaluate.row, row.label, cell.evaluate.run)
-            except ValueError as error:
-                return [Problem(str(error), ("evaluate", "row"))]
-            taken = adopted(cell, row.draft, source)
-            if isinstance(taken, list):
-                return taken
-            cell, evaluated_weights = taken
-        weak = weak_weights(cell, evaluated_weights, self.sources, row.label)
-        if isinstance(weak, Weights):
-            cell = guided_by(cell, weak)
-        complete = with_blocks(Setting(cell, family, spec))
-        if isinstance(weak, Problem) or isinstance(complete, list):
-            return [*([weak] if isinstance(weak, Problem) else []), *(complete if isinstance(complete, list) else [])]
+            cell, evaluated_weights = adopted(cell, row, self.sources)
+        rule = cell.sampling.guidance
+        problems = []
+        try:
+            weak = weak_weights(cell, evaluated_weights, self.sources, row.label)
+        except ValueError as error:
+            problems.append(Problem(str(error), (*GUIDANCE, "snapshot" if rule.weak_row is None else "row")))
+        complete = with_blocks(Setting(guided_by(cell, weak) if weak else cell, family, spec))
+        if isinstance(complete, list):
+            raise SuiteError([*problems, *complete])
+        if problems:
+            raise SuiteError(problems)
         return Resolved(complete, family, spec, evaluated_weights, weak)
 
-    def _backbone(self, cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | list[Problem]:
+    def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
         key = cell.model_dump_json(include={"backbone", "data"}), has_data
         if key not in self._backbones:
             self._backbones[key] = _find_backbone(cell, has_data)
         return self._backbones[key]
 
-    def _resolve_routes(
-        self, cell: Cell, family: Family, spec: BackboneSpec
-    ) -> tuple[ResolvedRoute, ...] | list[Problem]:
+    def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
         key = (cell.routes, cell.selector, id(spec))  # the cache above keeps every spec alive
         if key not in self._routes:
             self._routes[key] = _resolve_routes(cell, family, spec)
@@ -254,12 +254,12 @@ def _sound_budget(values: dict[str, Any], problems: Iterable[Problem]) -> dict[s
     return {"budget": values["training"]["budget"]} if has_budget(values) and not is_wrong else {}
 
 
-def _find_backbone(cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | list[Problem]:
-    """The family and its sizes for the cell's data, or for any that fit them; or what is wrong with them."""
+def _find_backbone(cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
+    """The family and its sizes for the cell's data, or for any that fit them; and what is wrong with them."""
     try:
         family, published = find_family(cell.backbone.name)
     except ValueError as error:
-        return [Problem(str(error), ("backbone", "name"))]
+        return None, [Problem(str(error), ("backbone", "name"))]
     sizes = cell.backbone.sizes
     problems: list[Problem] = []
 
@@ -271,7 +271,7 @@ def _find_backbone(cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | 
                 message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
                 problems.append(Problem(message, ("backbone", key)))
         if unread := list(_unread_text(cell, shape)):
-            return problems + unread
+            return None, problems + unread
     else:
         patch = sizes.get("patch")
         side = 8 * patch if isinstance(patch, int) else cell.data.image_size
@@ -280,10 +280,10 @@ def _find_backbone(cell: Cell, has_data: bool) -> tuple[Family, BackboneSpec] | 
     # The sizes for it.
     values = {**published, **shape, **sizes}
     if wrong_sizes := all_problems(values, family.spec, ("backbone",)):
-        return problems + wrong_sizes
+        return None, problems + wrong_sizes
     spec = family.spec.model_validate(values)
     problems += _too_large(family, spec)
-    return problems or (family, spec)
+    return (None if problems else (family, spec)), problems
 
 
 def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
@@ -311,12 +311,12 @@ def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
         )
 
 
-def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[ResolvedRoute, ...] | list[Problem]:
+def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
     problems = list(_broken(("routes",), resolve_routes, cell.routes, family.num_blocks(spec)))
     if cell.routes:
         problems += _broken(("selector",), family.check_selector, cell.selector)
     problems = problems or list(_broken(("routes",), family.resolve, spec, cell.routes, cell.selector))
-    return problems or family.resolve(spec, cell.routes, cell.selector)
+    return (None if problems else family.resolve(spec, cell.routes, cell.selector)), problems
 
 
 def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[Problem]:

@@ -11,10 +11,10 @@ from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem
+from tread_bench.core.problems import Problem, SuiteError
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
-from tread_bench.suite.merge import Draft
+from tread_bench.suite.merge import Draft, DraftRow
 
 SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for
 TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training", "seed_group")  # taken from the source
@@ -91,17 +91,25 @@ def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
     return Source(row, found[seeds[0]].configuration, run, cells)
 
 
-def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | list[Problem]:
-    """Return the cell with all that its source's training determines, and the weights to evaluate; or problems."""
+def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
+    """Return the cell with all that its source's training determines, and the weights that it evaluates.
+
+    Raises:
+        SuiteError: they do not exist, or the row contradicts what they were trained with.
+    """
     requested = cell.evaluate
     assert requested is not None
-    problems = list(_contradictions(cell, draft, source))
+    try:
+        source = sources.find(requested.row, row.label, requested.run)
+    except ValueError as error:
+        raise SuiteError([Problem(str(error), ("evaluate", "row"))]) from None
+    problems = list(_contradictions(cell, row.draft, source))
     try:
         iteration = source.iteration(requested.iteration, "evaluate.iteration")
     except ValueError as error:
-        return [*problems, Problem(str(error), ("evaluate", "iteration"))]
+        raise SuiteError([*problems, Problem(str(error), ("evaluate", "iteration"))]) from None
     if problems:
-        return problems
+        raise SuiteError(problems)
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
@@ -121,21 +129,16 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
             yield Problem(message, (key,), at_key=True)
 
 
-def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
-    """Return the weights of the weak branch, if guidance uses others than the evaluated ones."""
+def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, label: str) -> Weights | None:
+    """Return the weights of the weak branch, if guidance uses others than the evaluated ones. Raises ValueError."""
     rule = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
-    row = rule.weak_row
-    loc: Loc = ("sampling", "guidance", "snapshot" if row is None else "row")
     if evaluated is None or cell.evaluate is None:
         message = f"sampling.guidance {rule.name} reads other weights, which do not exist while a row trains: "
-        return Problem(f"{message}put it in a separate row with evaluate: ROW", loc)
-    try:
-        weak = evaluated.source if row is None else sources.find(row, label, cell.evaluate.run)
-        return guiding(cell, evaluated, weak)
-    except ValueError as error:
-        return Problem(str(error), loc)
+        raise ValueError(f"{message}put it in a separate row with evaluate: ROW")
+    row = rule.weak_row
+    return guiding(cell, evaluated, evaluated.source if row is None else sources.find(row, label, cell.evaluate.run))
 
 
 def guiding(cell: Cell, evaluated: Weights, weak: Source) -> Weights:
