@@ -1,16 +1,39 @@
-"""Run folders that no run has made."""
+"""Run folders that no command has made."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tread_bench.cell.numerics import resolve_choices
+from tread_bench.core.config.compute import Compute
 from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.prepare import write_plan
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def new_folder(root: Path) -> RunFolder:
     """An empty one."""
     root.mkdir(parents=True, exist_ok=True)
     return RunFolder(root)
+
+
+def planned(folder: Path, text: str) -> Plan:
+    """The plan of a suite that is written into a folder."""
+    (folder / "toy.yaml").write_text(text)
+    return load_plan(folder / "toy.yaml")
+
+
+def begun(root: Path, plan: Plan, text: str, cells: Sequence[PlannedCell] = ()) -> RunFolder:
+    """One with the documents of a plan, or of some of its cells, and no results."""
+    folder = new_folder(root)
+    write_plan(plan, cells or plan.cells, text, folder, resolve_choices(Compute(), "cpu"))
+    return folder
+
+
+def quiet(*news: object, **style: object) -> None:
+    """Nobody watches."""
 
 
 def put(path: Path, content: str) -> None:

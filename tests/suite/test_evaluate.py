@@ -15,21 +15,17 @@ from PIL import Image
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from tests.run_folders import new_folder
-from tread_bench.cell.numerics import resolve_choices
+from tests.run_folders import begun, new_folder, planned, quiet
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
-from tread_bench.core.config.compute import Compute
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import WeightsRef
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 from tread_bench.services.sample import SampledCell, SampleRequest, _requested_cell
-from tread_bench.suite.load import load_plan
 
 BASE = """\
 name: toy
@@ -53,16 +49,6 @@ SUITE = f"""{BASE}
 """
 
 
-def quiet(*news, **style):
-    """Nobody watches."""
-
-
-def planned(folder: Path, text: str):
-    path = folder / "toy.yaml"
-    path.write_text(text)
-    return load_plan(path)
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory):
     return planned(tmp_path_factory.mktemp("suite"), SUITE)
@@ -71,8 +57,7 @@ def plan(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(plan, tmp_path_factory):
     """The run folder after all cells, in this process."""
-    folder = new_folder(tmp_path_factory.mktemp("evaluate") / "run")
-    write_plan(plan, plan.cells, SUITE, folder, resolve_choices(Compute(), "cpu"))
+    folder = begun(tmp_path_factory.mktemp("evaluate") / "run", plan, SUITE)
     for cell in sorted(plan.cells, key=lambda cell: bool(cell.sources)):
         run_cell(folder.root, cell.id, 1, quiet)
     return folder
@@ -228,8 +213,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     other = planned(tmp_path, text)
     (cell,) = other.rows["elsewhere"]
     assert cell.sources["network"] == WeightsRef(cell=plan.rows["tread"][0].id, iteration=8, run=str(folder.root))
-    here = new_folder(tmp_path / "run")
-    write_plan(other, [cell], text, here, resolve_choices(Compute(), "cpu"))
+    here = begun(tmp_path / "run", other, text, [cell])
     assert figures(run_cell(here.root, cell.id, 1, quiet)) == figures(outcome(plan, folder, "tread"))
 
 
@@ -417,8 +401,7 @@ def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
         BASE.replace("{}", "{auxiliary: {name: repa, block: 1}}") + "\n  again: {evaluate: dense, sampling.steps: 2}\n"
     )
     plan = planned(tmp_path, text)
-    folder = new_folder(tmp_path / "run")
-    write_plan(plan, plan.cells, text, folder, resolve_choices(Compute(), "cpu"))
+    folder = begun(tmp_path / "run", plan, text)
     taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
     hashes = [run_cell(folder.root, cell, 1, quiet).target_features_sha256 for cell in (taught, again)]
     assert hashes[0] and hashes[0] == hashes[1]

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Files, Look
@@ -118,7 +114,6 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
     [
         ("seeds: 2", "seeds: 2\nseeds: 3", "3:1: key 'seeds' is written twice"),
         ("seeds: 2", "on: 2", "2:1: unknown key 'on'"),
-        ("seeds: 2", "yes: {}", "2:1: unknown key 'yes'"),
         ("seeds: 2", "? [a]\n: 2", "2:3: a key must be text"),
         ("seeds: 2", "seeds: true", "2:8: seeds: True: must be a number of seeds, or a list of seeds"),
         ("seeds: 2", "seeds: 1000000000000", "2:8: seeds: 1000000000000 seeds: the number must lie in 1..1000"),
@@ -132,8 +127,6 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
         ("seeds: 2", "seeds: \x07", "2:8: a control character"),
         ("seeds: 2", "seeds: [1", "expected ',' or ']'"),
-        ("seeds: 2", "\tseeds: 2", "2:1: found character '\\t' that cannot start any token"),
-        ("seeds: 2", "---\nseeds: 2", "expected a single document"),
         ("name: study", "name: My Study", "1:7: name 'My Study': must match"),
         ("name: study\n", "", "1:1: name is missing: add it"),
         ("dense: {", "a b: {", "9:3: rows.a b 'a b': must match"),
@@ -142,7 +135,6 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("name: DiT,", "name: DiTT,", "4:20: unknown backbone 'DiTT'; did you mean 'DiT'?"),
         ("heads: 4", "heads: 5", "4:13: backbone: hidden 64 must be a multiple of heads 5"),
         ("method: tread", "method: tred", "10:19: unknown method 'tred'; did you mean 'tread'?"),
-        ("2:8@0.5", "[2:8@0.5, 8:9@0.5]", "share block 8"),
     ],
 )
 def test_mistakes_are_located(write, old, new, told):
@@ -157,11 +149,8 @@ def test_mistakes_are_located(write, old, new, told):
     ("text", "told"),
     [
         ("", "1:1: empty: write at least name and base"),
-        ("# nothing\n", "1:1: empty"),
-        ("- a\n- b\n", "1:1: a suite is a mapping"),
         ("just text", "1:1: a suite is a mapping"),
-        (b"name: caf\xe9\n", "1:10: byte 0xe9 is not UTF-8"),
-        (b"name: x\n\xff", "2:1: byte 0xff is not UTF-8"),
+        (b"name: x\nbase: caf\xe9\n", "2:10: byte 0xe9 is not UTF-8"),
         ("a: " + "[1," * 3 + "1" * 10 + "]" * 3 + "\n" + "b: x\n" * 300_000, "longer than 250000 characters"),
         ("a: [" + "1, " * 30_000 + "]", "more than 5000 values"),
     ],
@@ -214,11 +203,6 @@ def test_overrides_come_last(write):
     assert [(c.cell.training.batch, c.cell.training.learning_rate) for c in cells] == [(7, 1e-4)] * 2
 
 
-def test_the_last_of_two_overrides_holds(write):
-    suite = load_suite(write(GOOD), ["training.batch=7", "training.batch=8"])
-    assert {c.cell.training.batch for c in expand(suite).cells} == {8}
-
-
 @pytest.mark.parametrize(
     ("override", "told"),
     [
@@ -226,11 +210,8 @@ def test_the_last_of_two_overrides_holds(write):
         ("trainig.iterations=5", "unknown key 'trainig'; did you mean 'training'?"),
         ("training.batch=many", "training.batch 'many': must be a valid integer"),
         ("training.batch", "must be KEY=VALUE, such as training.iterations=100"),
-        ("training..batch=3", "must be KEY=VALUE"),
         ("base.training.batch=3", "base cannot be set: give the cell's key without it"),
         ("timing.pears=3", "unknown timing key 'pears'; did you mean 'pairs'?"),
-        ("timing=3", "timing 3: must be a valid dictionary"),
-        ("seeds=[1, x]", "seeds.1 'x': must be a valid integer"),
         ("training.batch=[", "expected the node content"),
         ("training.batch=!!python/name:os.system ''", "tag '!!python/name:os.system' is not read"),
         ("routes=2:12@0.5", "route 2:12@0.5: the backbone has 12 blocks"),
@@ -323,14 +304,12 @@ def test_the_schema_beside_the_suites_is_up_to_date():
     "wrong",
     [
         {"colour": "red"},
-        {"base": {"trainig": {}}},
         {"base": {"training": {"iteratons": 3}}},
         {"base": {"training": {"batch": 0}}},
         {"base": {"data": {"name": "parquet", "trian": []}}},
         {"base": {"method": "tred"}},
         {"rows": {"a b": {}}},
         {"rows": {"a": {"selector": "rondom"}}},
-        {"timing": {"pairs": -1}},
     ],
 )
 def test_the_schema_refuses_what_an_editor_should_underline(wrong):
@@ -342,63 +321,3 @@ def test_the_schema_refuses_what_an_editor_should_underline(wrong):
     }
     assert schema.is_valid(good)
     assert not schema.is_valid({**good, **wrong})
-
-
-# Anything at all
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["DiT", "2:8@0.5"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-keys = st.sampled_from(
-    [
-        *Suite.model_fields,
-        *Cell.model_fields,
-        "include",
-        "exclude",
-        "training.batch",
-        "backbone.depth",
-        "metrics.at",
-        "x",
-    ]
-)
-documents = st.recursive(values, lambda inner: st.dictionaries(keys, inner, max_size=4), max_leaves=12)
-
-
-def only_suite_errors(tmp_path_factory, content, overrides=()):
-    path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
-    path.write_bytes(content)
-    problems = ()
-    try:
-        load_suite(path, overrides)
-    except SuiteError as error:
-        problems = error.problems
-    assert all(problem.place and str(problem).encode() for problem in problems)
-
-
-@settings(database=None, deadline=None, max_examples=150)
-@given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
-def test_any_bytes_give_a_suite_error(tmp_path_factory, content):
-    only_suite_errors(tmp_path_factory, content)
-
-
-@settings(database=None, deadline=None, max_examples=250)
-@given(document=st.dictionaries(keys, documents, max_size=6), override=st.tuples(keys, values))
-def test_any_document_gives_a_suite_or_a_suite_error(tmp_path_factory, document, override):
-    overrides = [f"{override[0]}={json.dumps(override[1])}"]
-    only_suite_errors(tmp_path_factory, json.dumps({"name": "x", "base": {}, **document}).encode(), overrides)
-
-
-@settings(database=None, deadline=None, max_examples=300)
-@given(seed=st.integers(0, 2**32))
-def test_any_damage_to_a_good_suite_gives_a_suite_or_a_suite_error(tmp_path_factory, seed):
-    chance = random.Random(seed)
-    text = list((SUITES / "smoke.yaml").read_text(encoding="utf-8"))
-    for _ in range(chance.randint(1, 6)):
-        spot = chance.randrange(len(text))
-        text[spot : spot + chance.randint(0, 12)] = chance.choice(
-            ["", " ", "\n", ":", "-", "[", "{", "&a ", "*a", "!", '"', "1e999"]
-        )
-    only_suite_errors(tmp_path_factory, "".join(text).encode())
