@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -140,10 +138,6 @@ def test_a_distribution_is_asked_once_who_it_is(monkeypatch):
     assert asked == [slow]
 
 
-def test_families_know_who_announced_them(monkeypatch):
-    assert announced(monkeypatch, (clone(), "one"))["Toy"].source == "one 1"
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -170,11 +164,3 @@ def test_ctrl_c_during_an_import_is_no_fault_of_a_plug_in_whatever_exception_bec
     with pytest.raises(SystemError):
         plugins.announced(registry.BACKBONES)
     assert "left out" not in caplog.text
-
-
-def test_the_torch_free_floor_does_not_import_torch():
-    code = (
-        "import sys, tread_bench.suite.load, tread_bench.suite.schema, tread_bench.core.describe.families as r; "
-        "r.families(); r.make_spec('DiT-S/2'); sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,7 +17,7 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.suite.files import Files, Look
-from tread_bench.suite.load import load_plan, load_suite
+from tread_bench.suite.load import load_plan
 from tread_bench.suite.merge import LONGEST_LABEL, Draft, _label
 from tread_bench.suite.plan import expand, plan_table
 
@@ -120,6 +120,9 @@ def test_rows_are_named_after_row_and_combination():
         "routes=1:2@0.5+4:5@0.5",
     ]
     assert list(plan_of().rows) == ["study"]
+    backbones = [{**BASE["backbone"], "name": name} for name in ("DiT", "SiT")]
+    rows = plan_of(matrix={"backbone": backbones, "training.batch": [4, 8]}).rows
+    assert list(rows) == ["DiT batch=4", "DiT batch=8", "SiT batch=4", "SiT batch=8"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,6 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ),
         ({"metrics.protocol": "amd"}, ("metrics.protocol",), "did you mean 'adm'"),
         ({"metrics.reference": "real"}, ("metrics.reference",), "'real': must be an .npz file of statistics or images"),
-        ({"metrics.extractor": "inceptoin"}, ("metrics.extractor",), "did you mean 'inception'"),
         (
             {"metrics.extractor": {"name": "inception", "weights": "w"}, "metrics.inception_weights": "v"},
             ("metrics.extractor",),
@@ -218,7 +220,6 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ),
         ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "did you mean 'DiT-S/2'"),
         ({"backbone.depht": 3}, ("backbone.depht",), "unknown backbone key 'depht'; did you mean 'depth'"),
-        ({"backbone.hidden": "wide"}, ("backbone.hidden",), "must be a valid integer"),
         ({"backbone.patch": 3}, ("backbone.patch",), "must divide image_size 8"),
         ({"backbone.image_size": 16}, ("backbone.image_size",), "the data has 8"),
         (
@@ -230,25 +231,11 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({"training": {"iterations": True}}, ("training", "iterations"), "must be a number, not true"),
         ({"training": {"learning_rate": float("inf")}}, ("training", "learning_rate"), "finite"),
         ({"sampling.guidance_scale": 2}, ("sampling.guidance_scale",), "set guidance: cfg"),
-        ({"objective": "emd"}, ("objective", "name"), "did you mean 'edm'"),
-        (
-            {"objective": {"name": "edm", "sigma_min": 90}},
-            ("objective",),
-            "sigma_min 90 must be less than sigma_max 80",
-        ),
+        ({"objective": {"name": "edm", "sigma_min": 90}}, ("objective",), "must be less than sigma_max 80"),
         ({"metrics.similarity_times": [0.5, 2]}, ("metrics.similarity_times",), "objective flow lie in 0..1"),
-        (
-            {"objective": "edm", "metrics.similarity_times": [0.001]},
-            ("metrics.similarity_times",),
-            "objective edm lie in 0.002..80",
-        ),
         ({"sampling.churn": {"s_churn": 3}}, ("sampling.churn",), "set churn: null or objective: edm"),
         ({"objective": "edm", "sampling": {"churn": {"s_min": 1}}}, ("sampling", "churn"), "s_churn is missing"),
-        (
-            {"objective": "edm", "sampling.churn": {"s_churn": 3, "s_min": 2, "s_max": 1}},
-            ("sampling.churn",),
-            "s_min 2 must not exceed s_max 1",
-        ),
+        ({"sampling.churn": {"s_churn": 3, "s_min": 2, "s_max": 1}}, ("sampling.churn",), "s_min 2 must not exceed"),
         ({"data.name": "parquet"}, ("data.name",), "data.train is missing"),
         ({"training": {"batch": 1}, "training.batch": 2}, ("training.batch",), "set twice"),
     ],
@@ -281,16 +268,6 @@ def test_the_rest_of_a_cell_with_mistakes_is_checked_as_well():
 def test_the_same_cells_under_two_names_are_refused():
     found = problems_of(rows={"one": TREAD, "two": {**TREAD, "routes": "2:-4@0.5"}})
     assert found == [(("rows", "two"), "row 'two' has the same cells as row 'one': change one of them or remove it")]
-
-
-def test_missing_files_are_mistakes_only_where_files_are_checked(tmp_path):
-    here = tmp_path / "here.parquet"
-    here.touch()
-    data = {"name": "parquet", "train": [str(here), "gone.parquet"], "held_out": [str(here)], "image_size": 8}
-    suite = Suite.model_validate({"name": "study", "base": {**BASE, "data": {**data, "num_classes": 10}}})
-    assert expand(suite, Files(Look.NOT_AT_ALL)).cells
-    with pytest.raises(SuiteError, match=r"^base\.data\.train\.1: no such file: gone\.parquet"):
-        expand(suite)
 
 
 LATENTS = {"name": "latents", "train": [__file__], "held_out": [__file__], "num_classes": 10}
@@ -403,19 +380,6 @@ def test_canonical_json_is_one_text_per_value():
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == '{"a":"\\u00e9","b":[1,2.5]}'
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json(float("nan"))
-
-
-def test_a_matrix_of_choices_with_different_names_is_labelled_by_the_names(tmp_path):
-    path = tmp_path / "suite.yaml"
-    path.write_text(
-        "name: labels\n"
-        "base: {training: {iterations: 1}}\n"
-        "matrix:\n"
-        "  backbone: [{name: DiT, depth: 4, hidden: 32, heads: 2}, {name: SiT, depth: 4, hidden: 32, heads: 2}]\n"
-        "  training.batch: [4, 8]\n"
-    )
-    rows = list(expand(load_suite(path)).rows)
-    assert rows == ["DiT batch=4", "DiT batch=8", "SiT batch=4", "SiT batch=8"]
 
 
 # Rows to run
