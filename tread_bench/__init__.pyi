@@ -78,9 +78,9 @@ from tread_bench.model.backbone import come_back as come_back
 from tread_bench.model.backbone import create_backbone as create_backbone
 from tread_bench.model.backbone import leave as leave
 from tread_bench.model.backbone import run_blocks as run_blocks
+from tread_bench.model.contract.checks import check_backbone as check_backbone
 from tread_bench.model.contract.losses import check_loss as check_loss
 from tread_bench.model.contract.methods import check_method as check_method
-from tread_bench.model.contract.checks import check_backbone as check_backbone
 from tread_bench.model.contract.selectors import check_selector as check_selector
 from tread_bench.model.losses.auxiliary import Auxiliary as Auxiliary
 from tread_bench.model.losses.auxiliary import Images as Images
