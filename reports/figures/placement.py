@@ -20,12 +20,13 @@ from tread_bench.reports.claims.published import (
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import cells, dot
+from tread_bench.reports.figures.drawing import words as in_words
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, number
+from tread_bench.reports.text.numbers import decimals, number
 
 _ROW_HEIGHT = 0.29  # inches
 _MOST = 30  # rows in the picture
@@ -112,7 +113,8 @@ def _is_placed(row: Row) -> bool:
 def _line(row: Row, basis: Basis | None, places: int) -> _Line:
     fid = basis.fids.get(id(row)) if basis else row.fid
     shown = basis.shown(row) if basis else row.fid
-    text = _with_interval(row, shown, basis is not None, places)
+    nothing = "reference" if row.is_reference else "no pair"
+    text = in_words(shown, places, signed=basis is not None, nothing=nothing)
     return _Line(row, fid, shown, text, placement_difference(row) if basis and basis.is_published else None)
 
 
@@ -126,17 +128,6 @@ def _num_routed(rows: Sequence[Row]) -> int:
 
 def _has_published(lines: Sequence[_Line]) -> bool:
     return any(line.published is not None for line in lines)
-
-
-def _with_interval(row: Row, estimate: MeanInterval | None, paired: bool, places: int) -> str:
-    if estimate is None:
-        return "reference" if row.is_reference else "no pair"
-    text = number(estimate.mean, places, signed=paired)
-    if estimate.bounds is None:
-        return text
-    if not paired:
-        return f"{text} [{interval(estimate, places)}]"
-    return f"{text} [{', '.join(number(bound, places, signed=True) for bound in estimate.bounds)}]"
 
 
 def _numbers(line: _Line, basis: Basis | None, places: int) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ def train_on_rank(rank: int, folder: Path) -> None:
     model = DistributedDataParallel(network)
     model(x, t, routes=ROUTE, generator=generator).square().mean().backward()
     np.savez(folder / f"{rank}.npz", *gradients(network))
+    dist.barrier()  # the group ends for both, or gloo may abort the one that is still in it
     dist.destroy_process_group()
 
 

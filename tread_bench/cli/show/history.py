@@ -14,7 +14,7 @@ from tread_bench.cli.show.console import stdout_console
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Series
-from tread_bench.reports.page.history import ChangeLine, change_lines, headline, notes
+from tread_bench.reports.page.history import ChangeLine, change_lines, decision, headline, notes
 from tread_bench.services.history import history_of
 
 LEFT_OUT = 3  # exit status: part of what was given was left out
@@ -39,6 +39,7 @@ def _tell(series: Sequence[Series], runs: Sequence[Run]) -> None:
     if any(line.series.metric == probed for line in lines):
         typer.echo(f"{probed.title} in {probed.unit}: {probed.about[0].lower()}{probed.about[1:]}")
     typer.echo("; ".join((headline(series, runs), *notes(series))))
+    typer.echo(decision(series, runs))
 
 
 def _table(lines: Sequence[ChangeLine]) -> Table:

@@ -1,6 +1,6 @@
 """Lookup of guidance rules by name, through entry points of the group `tread_bench.guidance`.
 
-A rule states which two branches are combined, and at which times; `config/branches.py` has the formula. It needs no
+A rule states which two branches are combined, and at which times; `branches.py` has the formula. It needs no
 torch: its options state what the rest of the package needs to know about it; nobody compares its name.
 """
 
