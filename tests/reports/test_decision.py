@@ -179,15 +179,13 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     records = [*dense(), *budget_row(), *smaller(15.0)]
     page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
-    assert headline == "Do not route here: the control smaller has a lower FID at the same MACs than every route."
+    assert headline == "Do not route: at the same MACs the control smaller has a lower FID than every route."
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
     assert "What the decision rests on" in page and "At equal training MACs, route is better than" in page
     assert "Take this route with you" not in page
     (certain,) = re.findall(r"<dt>Certainty</dt><dd>(.*?)</dd>", page)
     detectable = decisions(comparison(records))[0][1].detectable
-    assert certain.startswith(
-        f"5 seeds find a true difference from dense of {detectable:.2f} FID at equal MACs in 80 %"
-    )
+    assert certain.startswith(f"A true difference from dense of {detectable:.2f} FID at equal MACs is found in 80 %")
     assert "digits, 0.887M parameters, " in page and " iterations of 64 images" in page
 
 
@@ -252,18 +250,18 @@ SENTENCES = {
         decided(Choice.CONTROL_OPEN),
     "tread-2:8 is better than dense at equal MACs; no control of the same cost was tested.":
         decided(Choice.CONTROLS_MISSING),
-    "Do not route to save time: tread-2:8 saves MACs, but at equal time on this machine dense is better.":
+    "Do not route: tread-2:8 saves MACs, but at equal time on this machine dense is better.":
         decided(Choice.MACS_NOT_TIME),
-    "Do not route here: the control fewer-blocks has a lower FID at the same MACs than every route.":
+    "Do not route: at the same MACs the control fewer-blocks has a lower FID than every route.":
         decided(Choice.CONTROL_BETTER),
     "Do not route: every route is worse than dense at equal training MACs.": decided(Choice.WORSE),
-    "Undecided: 9 seeds in all (--seeds 9) would probably find the measured difference of 1.2 FID.":
+    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 9 would probably settle it.":
         decided(Choice.UNDECIDED, finds=1.2, seeds=9),
-    "Undecided: even 100 seeds would rarely find the measured difference of 0.01 FID.":
+    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 100 would rarely settle it.":
         decided(Choice.UNDECIDED, finds=0.01),
-    "Undecided at equal MACs (--seeds 9 would probably find the measured 1.2 FID); at equal time dense is better.":
+    "Undecided at equal MACs: 5 seeds do not settle it, 9 probably would; at equal time dense is better.":
         slower(decided(Choice.UNDECIDED, finds=1.2, seeds=9)),
-    "Undecided at equal MACs: even 100 seeds would rarely find the measured 0.01 FID; at equal time dense is better.":
+    "Undecided at equal MACs, and 100 seeds would rarely settle it; at equal time dense is better.":
         slower(decided(Choice.UNDECIDED, finds=0.01)),
     "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
     "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),

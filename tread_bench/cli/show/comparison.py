@@ -35,3 +35,5 @@ def print_comparison(
         console.print(table)
     for decision in documents(rows, is_over=len(records) >= planned):
         console.print(decision["sentence"], style="bold")
+        if decision["choice"] == "undecided" and decision["seeds_to_decide"]:
+            console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
