@@ -131,7 +131,7 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
     },
     "ddt": {
         "cut": (lambda f: cut(f / DDT), f"{DDT}: not a torch.save file"),
-        "code": (saved({"mean": print}, DDT), f"{DDT}: not a torch.save file that is safe"),
+        "code": (saved({"mean": breakpoint}, DDT), f"{DDT}: not a torch.save file that is safe"),
         "no variance": (saved({"mean": torch.zeros(SHAPE)}, DDT), "no tensor 'logvar'"),
         "shape": (saved({"mean": torch.zeros(3)}, DDT), r"mean of shape \(3,\) where"),
     },
@@ -151,7 +151,7 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
         "short": (put(b"z-0", b"cat"), r"z-0 is 3 bytes, and float32 moments .* are 512"),
     },
     "lightningdit": {
-        "statistics with code": (saved(print, STATISTICS), "neither a .npy array nor"),
+        "statistics with code": (saved(breakpoint, STATISTICS), "neither a .npy array nor"),
         "no statistics": (gone(STATISTICS), STATISTICS),
     },
 }

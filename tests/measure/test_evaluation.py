@@ -101,7 +101,7 @@ def test_more_classes_than_samples_are_refused_before_anything_is_generated(eval
 
 def test_the_number_of_images_is_the_number_requested(evaluate, monkeypatch):
     made = evaluation.generate
-    monkeypatch.setattr(evaluation, "generate", lambda *arguments: islice(made(*arguments), 1))
+    monkeypatch.setattr(evaluation, "generate", lambda *arguments, **turn: islice(made(*arguments, **turn), 1))
     with pytest.raises(ValueError, match=r"12 images were generated where metrics\.num_samples is 16"):
         evaluate(batch=12)
 

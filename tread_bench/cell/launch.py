@@ -75,7 +75,7 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     nodes = Nodes.here()
     here = processes // nodes.count
     inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(here)), strict=True)
-    watch = _Watch(list(inboxes), tell, Neighbours(nodes) if nodes.count > 1 else None)
+    watch = _Watch(list(inboxes), tell, neighbours=Neighbours(nodes) if nodes.count > 1 else None)
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
 
@@ -218,8 +218,8 @@ class _Watch:
 
     inboxes: list[connection.Connection]
     tell: Tell
-    neighbours: Neighbours | None = None  # None: one machine
     clock: Callable[[], float] = time.monotonic
+    neighbours: Neighbours | None = None  # None: one machine
     reason: str = ""  # why ranks were ended
     failures: list[_Failure] = field(default_factory=list)
     _beats: dict[int, tuple[_Beat, float]] = field(default_factory=dict)
