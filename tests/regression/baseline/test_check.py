@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench
+from tests.run_folders import put
 from tread_bench.cli.show.check import show_check
 from tread_bench.core.errors import UserError
 from tread_bench.services.check import Outputs
@@ -25,15 +26,14 @@ def run_folder(tmp_path):
         cells = {f"row-s{seed}-0": status for seed, status in enumerate(statuses)}
         folder = tmp_path / name
         for seed, (cell, status) in enumerate(cells.items()):
-            (folder / "cells" / cell).mkdir(parents=True)
             if status:
                 about = {"cell": cell, "seed": seed, "status": status, "reason": "" if status == "done" else "NaN"}
-                (folder / "cells" / cell / "record.json").write_text(json.dumps(record | about))
+                put(folder / "cells" / cell / "record.json", json.dumps(record | about))
         references = {cell: cell for cell in cells}
         rows = {cell: ("row", seed) for seed, cell in enumerate(cells)}
         suite_about = {"name": suite, "description": ""}
         about = {"cells": list(cells), "references": references, "rows": rows, "suite": suite_about}
-        (folder / "plan.json").write_text(json.dumps(plan | about))
+        put(folder / "plan.json", json.dumps(plan | about))
         return folder
 
     return make

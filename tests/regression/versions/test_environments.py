@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.command_line import command, wait_for
+from tests.run_folders import put
 from tread_bench.cli.show.check import print_findings
 from tread_bench.core.errors import UserError
 from tread_bench.regression.baseline.findings import Verdict
@@ -30,6 +31,7 @@ from tread_bench.services.display import Lines
 from tread_bench.services.regress import _exact
 
 STORED = Path(__file__).parents[2] / "stored"
+RECORD = json.loads((STORED / "record.json").read_text())
 SUITE = """\
 name: one
 base:
@@ -38,6 +40,19 @@ base:
 rows:
   routed: {method: tread, routes: 1:1@0.5}
 """
+
+
+def write_run(folder, *records):
+    """A run folder of these records, each the reference of itself."""
+    cells = [record["cell"] for record in records]
+    about = {
+        "cells": cells,
+        "references": {cell: cell for cell in cells},
+        "rows": {record["cell"]: (record["row"], 0) for record in records},
+    }
+    put(folder / "plan.json", json.dumps(json.loads((STORED / "plan.json").read_text()) | about))
+    for record in records:
+        put(folder / "cells" / record["cell"] / "record.json", json.dumps(record))
 
 
 @pytest.fixture(scope="module")
@@ -108,60 +123,34 @@ def test_an_ended_comparison_leaves_no_process_and_no_folder(root, tmp_path):
 
 
 def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are_written(tmp_path):
-    record = json.loads((STORED / "record.json").read_text())
-    plan = json.loads((STORED / "plan.json").read_text()) | {
-        "cells": [record["cell"]],
-        "references": {record["cell"]: record["cell"]},
-        "rows": {record["cell"]: (record["row"], 0)},
-    }
-    more_settings = {**record, "config": {**record["config"], "added": 1}}
-    more_macs = {**record, "cost": {**record["cost"], "forward_macs": record["cost"]["forward_macs"] + 1}}
+    more_settings = {**RECORD, "config": {**RECORD["config"], "added": 1}}
+    more_macs = {**RECORD, "cost": {**RECORD["cost"], "forward_macs": RECORD["cost"]["forward_macs"] + 1}}
     found = {}
     for name, new in (("settings", more_settings), ("macs", more_macs)):
-        for side, content in (("old-1", record), ("new-2", new)):
-            cell = tmp_path / name / side / "cells" / record["cell"]
-            cell.mkdir(parents=True)
-            (cell / "record.json").write_text(json.dumps(content))
-            (tmp_path / name / side / "plan.json").write_text(json.dumps(plan))
+        write_run(tmp_path / name / "old-1", RECORD)
+        write_run(tmp_path / name / "new-2", new)
         versions = tuple(Version(side, tmp_path) for side in ("old", "new"))
         found[name] = [f.figure for f in _exact(tmp_path / name, versions) if f.verdict is Verdict.FAIL]
     assert found == {"settings": [], "macs": ["forward_macs"]}
 
 
 def test_what_befell_the_gpu_in_a_window_is_read_from_its_record(tmp_path):
-    record = json.loads((STORED / "record.json").read_text())
-    plan = json.loads((STORED / "plan.json").read_text()) | {
-        "cells": [record["cell"]],
-        "references": {record["cell"]: record["cell"]},
-        "rows": {record["cell"]: (record["row"], 0)},
-    }
     clocks = {"old-1": (1980, 1980), "new-2": (1980, 1200), "new-3": (1980, 1300)}
     for window, (before, after) in clocks.items():
-        cell = tmp_path / window / "cells" / record["cell"]
-        cell.mkdir(parents=True)
         gpu = {"gpu_before": {"sm_clock_mhz": before}, "gpu_after": {"sm_clock_mhz": after}}
-        (cell / "record.json").write_text(json.dumps(record | {"timing": {**record["timing"], **gpu}}))
-        (tmp_path / window / "plan.json").write_text(json.dumps(plan))
+        write_run(tmp_path / window, RECORD | {"timing": RECORD["timing"] | gpu})
     found = disturbances(tmp_path / window for window in clocks)
     told = [f"its SM clock went from 1980 to {clock} MHz" for clock in (1200, 1300)]
-    assert found == {record["row"]: told}
+    assert found == {RECORD["row"]: told}
 
 
 def test_rows_are_told_apart_by_their_names_and_not_by_cells_that_are_spelt_alike(tmp_path):
-    record = json.loads((STORED / "record.json").read_text())
     rows = {"tread/1:1@0.5": 5.0, "tread/1:1/0.5": 7.0}
-    cells = {f"tread-1-1-0.5-s0-{k}": row for k, row in enumerate(rows)}
-    plan = json.loads((STORED / "plan.json").read_text()) | {
-        "cells": [*cells],
-        "references": {cell: cell for cell in cells},
-        "rows": {cell: (row, 0) for cell, row in cells.items()},
-    }
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    for cell, row in cells.items():
-        (tmp_path / "cells" / cell).mkdir(parents=True)
-        timing = record["timing"] | {"step_time_ms": rows[row]}
-        content = record | {"cell": cell, "row": row, "timing": timing}
-        (tmp_path / "cells" / cell / "record.json").write_text(json.dumps(content))
+    records = []
+    for k, (row, step_time_ms) in enumerate(rows.items()):
+        timing = RECORD["timing"] | {"step_time_ms": step_time_ms}
+        records.append(RECORD | {"cell": f"tread-1-1-0.5-s0-{k}", "row": row, "timing": timing})
+    write_run(tmp_path, *records)
     assert read_step_times(tmp_path) == rows
 
 
