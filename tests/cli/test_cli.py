@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pandas as pd
 import psutil
@@ -19,6 +20,7 @@ from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, 
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
+from tread_bench.cli.commands.listing import Listed
 from tread_bench.cli.show.listing import show_list
 from tread_bench.core.describe.families import find_family
 from tread_bench.runner.folder import MADE
@@ -156,16 +158,22 @@ def test_the_frame_of_a_run_and_of_its_export_is_results_csv(finished, tmp_path)
     assert exported.page is None and exported.frame().fid.tolist() == frame.fid.tolist()
 
 
+def are_gone(processes: list[psutil.Process]) -> bool:
+    """Whether all of them end soon."""
+    _, left = psutil.wait_procs(processes, timeout=60)
+    return not left
+
+
 @pytest.mark.slow
 def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, finished, tmp_path):
     out = tmp_path / "killed"
     runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     outcome = wait_for(lambda: next(out.glob("cells/*/outcome.json"), None))
     finished_before = outcome.read_bytes()
-    family = [runner.pid, *(child.pid for child in psutil.Process(runner.pid).children(recursive=True))]
+    family = psutil.Process(runner.pid).children(recursive=True)
     runner.send_signal(signal.SIGKILL)
     runner.wait()
-    wait_for(lambda: not any(alive(pid) for pid in family))
+    assert are_gone(family)
     again = tread_bench("run", toy, "--out", out)
     assert again.returncode == 0, again.stderr
     assert "training: 4 to do" not in again.stderr
@@ -185,19 +193,12 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
         preexec_fn=hear_signals,
     )
     wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
-    family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
+    family = psutil.Process(runner.pid).children(recursive=True)
     runner.send_signal(number)
     assert "run the same command again to resume" in runner.communicate(timeout=20)[1]
     assert runner.returncode == 130
-    wait_for(lambda: not any(alive(pid) for pid in family))
+    assert are_gone(family)
     assert not list(out.glob("cells/*/record.json"))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.slow
@@ -345,22 +346,11 @@ def test_plan_shows_costs_without_torch():
     assert rows["tread-2:8"]["params"] == rows["dense"]["params"] > rows["fewer-blocks"]["params"]
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        "backbones",
-        "suites",
-        "datasets",
-        "objectives",
-        "samplers",
-        "selectors",
-        "methods",
-        "losses",
-        "guidance",
-        "extractors",
-        "kernels",
-    ],
-)
+def test_the_command_takes_every_list_that_there_is():
+    assert {*get_args(Listed)} == {*listing.LISTS, "schema"}
+
+
+@pytest.mark.parametrize("what", listing.LISTS)
 def test_everything_that_can_be_named_is_listed(what):
     listed = json.loads(tread_bench("list", what, "--json").stdout)
     assert listed
