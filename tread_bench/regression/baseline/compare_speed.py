@@ -86,8 +86,8 @@ def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
 
 def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
     """What happened to the GPU while one of the two was timed, or between them."""
-    found = [f"when accepted: {what}" for what in _moved(old)]
-    found += [f"now: {what}" for what in _moved(new)]
+    found = [f"when accepted: {what}" for what in moved(old.gpu_before, old.gpu_after)]
+    found += [f"now: {what}" for what in moved(new.gpu_before, new.gpu_after)]
     found += changed(old.gpu_after, new.gpu_after)
     return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
 
@@ -99,10 +99,6 @@ def _noise(pair: Pair, limit: float) -> str:
         if not is_fit(logs, limit):
             return f"{when}, its pairs vary by {spread(logs):.1%}: more than {largest_spread(limit):.1%}"
     return ""
-
-
-def _moved(speed: Speed) -> list[str]:
-    return moved(speed.gpu_before, speed.gpu_after)
 
 
 def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:

@@ -16,7 +16,22 @@ SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power b
 
 def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str]:
     """In words, what disturbed the measurement between two readings; empty where nothing did or nothing was read."""
-    return list(_moved(before, after)) if before and after else []
+    if before is None or after is None:
+        return []
+    changes = []
+    for name, clock, later in _other_clocks(before, after, CLOCK_SHARE):
+        changes.append(f"its {name} clock went from {clock} to {later} MHz")
+    was, now = before.temperature_c, after.temperature_c
+    if was is not None and now is not None and abs(now - was) > TEMPERATURE_C:
+        changes.append(f"its temperature went from {was} to {now} °C")
+    if before.power_limit_w != after.power_limit_w:
+        changes.append(f"its power limit went from {before.power_limit_w} to {after.power_limit_w} W")
+    seen = {*(before.throttle_reasons or ()), *(after.throttle_reasons or ())}
+    if slowed := [reason for reason in SLOWDOWNS if reason in seen]:
+        changes.append(f"it was throttled ({', '.join(slowed)})")
+    if others := max(before.other_processes or 0, after.other_processes or 0):
+        changes.append(f"other processes computed on it ({others})")
+    return changes
 
 
 def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[str]:
@@ -41,18 +56,3 @@ def _other_clocks(before: GpuConditions, after: GpuConditions, share: float) -> 
         was, now = getattr(before, key), getattr(after, key)
         if was and now and abs(now - was) > share * was:
             yield name, was, now
-
-
-def _moved(before: GpuConditions, after: GpuConditions) -> Iterator[str]:
-    for name, clock, later in _other_clocks(before, after, CLOCK_SHARE):
-        yield f"its {name} clock went from {clock} to {later} MHz"
-    was, now = before.temperature_c, after.temperature_c
-    if was is not None and now is not None and abs(now - was) > TEMPERATURE_C:
-        yield f"its temperature went from {was} to {now} °C"
-    if before.power_limit_w != after.power_limit_w:
-        yield f"its power limit went from {before.power_limit_w} to {after.power_limit_w} W"
-    seen = {*(before.throttle_reasons or ()), *(after.throttle_reasons or ())}
-    if slowed := [reason for reason in SLOWDOWNS if reason in seen]:
-        yield f"it was throttled ({', '.join(slowed)})"
-    if others := max(before.other_processes or 0, after.other_processes or 0):
-        yield f"other processes computed on it ({others})"
