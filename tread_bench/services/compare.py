@@ -12,6 +12,7 @@ from typing import Any
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import StoreError
+from tread_bench.regression.history.runs import refuse_without_figures
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 
@@ -63,7 +64,9 @@ def _read_all(paths: Sequence[Path]) -> list[Source]:
             if (place := os.path.realpath(path)) in seen:
                 raise StoreError(f"{path} is given twice; give each run once")
             seen.add(place)
-            found.append(_finished(path))
+            source = read_run(path)
+            refuse_without_figures(path, source.plan, source.records, source.unreadable)
+            found.append(source)
         except UserError as error:
             mistakes.append(str(error))
     if len(paths) < 2:
@@ -71,17 +74,6 @@ def _read_all(paths: Sequence[Path]) -> list[Source]:
     if mistakes:
         raise UserError("\n".join(mistakes))
     return found
-
-
-def _finished(path: Path) -> Source:
-    """A run that has finished cells; others say nothing beside another run."""
-    source = read_run(path)
-    if source.plan.smoke:
-        raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
-    if not any(record.status == "done" for record in source.records):
-        unfinished = f"{path} has no finished cell; `tread-bench run` resumes it"
-        raise StoreError("\n".join([*source.unreadable.values(), unfinished]))
-    return source
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

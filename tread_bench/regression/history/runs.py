@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.documents import GitState
+from tread_bench.core.stored.documents import GitState, RunPlan
 from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
@@ -77,19 +77,23 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
     return sorted(runs, key=lambda run: (run.time, run.started, run.path)), left_out
 
 
+def refuse_without_figures(path: Path, plan: RunPlan, records: Iterable[Record], unreadable: Mapping[str, str]) -> None:
+    """Raise StoreError for a run that says nothing beside others: a smoke run, or one that has no finished cell."""
+    if plan.smoke:
+        raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
+    if not any(record.status == "done" for record in records):
+        unfinished = f"{path} has no finished cell; `tread-bench run` resumes it"
+        raise StoreError("\n".join([*unreadable.values(), unfinished]))
+
+
 def _read(path: Path) -> tuple[Run, list[LeftOut]]:
     """A run, and those of its records that cannot be read."""
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is not a folder")
     folder = RunFolder(path)
     plan = folder.existing_plan()
-    if plan.smoke:
-        raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
     records, unreadable = folder.readable_records(plan.references, or_outcomes=False)
-    done = tuple(record for record in records if record.status == "done")
-    if not done:
-        problem = f"{path} has no finished cell; `tread-bench run` resumes it"
-        raise StoreError("\n".join([*unreadable.values(), problem]))
+    refuse_without_figures(path, plan, records, unreadable)
     git = plan.git or GitState(commit="", changed=False)
     run = Run(
         path=path,
@@ -99,6 +103,6 @@ def _read(path: Path) -> tuple[Run, list[LeftOut]]:
         committed=datetime.fromisoformat(git.committed).astimezone(UTC) if git.committed else None,
         is_changed=git.changed,
         version=str(plan.versions.get("tread-bench")),
-        records=done,
+        records=tuple(record for record in records if record.status == "done"),
     )
     return run, [LeftOut(path, reason) for reason in unreadable.values()]
