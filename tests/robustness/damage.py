@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -167,72 +168,50 @@ def good_pictures(count: int = 20) -> pa.Table:
     return pictures([_picture("L", 8) for _ in range(count)], [k % 2 for k in range(count)])
 
 
-def _table(name: str) -> pa.Table:
-    good, images = good_pictures(), [_picture() for _ in range(20)]
+@cache
+def _tables() -> dict[str, pa.Table]:
+    """Whole tables that are not what is asked for, by what is wrong with them."""
+    good = good_pictures()
+    images = [_picture() for _ in range(20)]
     labels = [k % 2 for k in range(20)]
-    match name:
-        case "labels are texts":
-            return pictures(images, [str(label) for label in labels], pa.string())
-        case "labels are fractions":
-            return pictures(images, [label + 0.5 for label in labels], pa.float64())
-        case "a label is missing":
-            return pictures(images, [None, *labels[1:]])
-        case "a label is too large":
-            return pictures(images, [2**62, *labels[1:]])
-        case "a label is negative":
-            return pictures(images, [-1, *labels[1:]])
-        case "labels are lists":
-            return pictures(images, [[label] for label in labels], pa.list_(pa.int64()))
-        case "an image is missing":
-            return pictures([None, *images[1:]], labels)
-        case "an image is empty":
-            return pictures([b"", *images[1:]], labels)
-        case "images are texts":
-            return good.set_column(0, "image", pa.array(["x"] * 20))
-        case "images are numbers":
-            return good.set_column(0, "image", pa.array(range(20)))
-        case "images have no bytes":
-            return good.set_column(0, "image", pa.array([{"path": "x"}] * 20))
-        case "two columns of one name":
-            return pa.Table.from_arrays([*good.columns, good.column(1)], names=["image", "label", "label"])
-        case "no columns":
-            return good.select([])
-        case "no rows":
-            return good.slice(0, 0)
-        case "one row":
-            return good.slice(0, 1)
-        case "a TIFF of floats":
-            return pictures([_picture("F", 8, "TIFF"), *images[1:]], labels)
-        case "a TIFF of 16 bits":
-            return pictures([_picture("I;16", 8, "TIFF"), *images[1:]], labels)
-        case "a TIFF that is cut":
-            return pictures([_picture("L", 8, "TIFF", compression="tiff_lzw")[:-20], *images[1:]], labels)
-        case "an image of another size":
-            return pictures([_picture("L", 9), *images[1:]], labels)
-        case "an image with alpha":
-            return pictures([_picture("LA"), *images[1:]], labels)
-        case "an image with a palette":
-            return pictures([_picture("P"), *images[1:]], labels)
-        case "an image of four colours":
-            return pictures([_picture("CMYK", 8, "TIFF"), *images[1:]], labels)
-    raise ValueError(name)
 
+    def beginning_with(image: bytes | None) -> pa.Table:
+        return pictures([image, *images[1:]], labels)
 
-TABLES = (
-    *("labels are texts", "labels are fractions", "a label is missing", "a label is too large", "a label is negative"),
-    *("labels are lists", "an image is missing", "an image is empty", "images are texts", "images are numbers"),
-    *("images have no bytes", "two columns of one name", "no columns", "no rows", "one row", "a TIFF of floats"),
-    *("a TIFF of 16 bits", "a TIFF that is cut", "an image of another size", "an image with alpha"),
-    *("an image with a palette", "an image of four colours"),
-)
+    return {
+        "labels are texts": pictures(images, [str(label) for label in labels], pa.string()),
+        "labels are fractions": pictures(images, [label + 0.5 for label in labels], pa.float64()),
+        "a label is missing": pictures(images, [None, *labels[1:]]),
+        "a label is too large": pictures(images, [2**62, *labels[1:]]),
+        "a label is negative": pictures(images, [-1, *labels[1:]]),
+        "labels are lists": pictures(images, [[label] for label in labels], pa.list_(pa.int64())),
+        "an image is missing": beginning_with(None),
+        "an image is empty": beginning_with(b""),
+        "images are texts": good.set_column(0, "image", pa.array(["x"] * 20)),
+        "images are numbers": good.set_column(0, "image", pa.array(range(20))),
+        "images have no bytes": good.set_column(0, "image", pa.array([{"path": "x"}] * 20)),
+        "two columns of one name": pa.Table.from_arrays(
+            [*good.columns, good.column(1)], names=["image", "label", "label"]
+        ),
+        "no columns": good.select([]),
+        "no rows": good.slice(0, 0),
+        "one row": good.slice(0, 1),
+        "a TIFF of floats": beginning_with(_picture("F", 8, "TIFF")),
+        "a TIFF of 16 bits": beginning_with(_picture("I;16", 8, "TIFF")),
+        "a TIFF that is cut": beginning_with(_picture("L", 8, "TIFF", compression="tiff_lzw")[:-20]),
+        "an image of another size": beginning_with(_picture("L", 9)),
+        "an image with alpha": beginning_with(_picture("LA")),
+        "an image with a palette": beginning_with(_picture("P")),
+        "an image of four colours": beginning_with(_picture("CMYK", 8, "TIFF")),
+    }
 
 
 def damage_parquet(path: Path, others: list[Path], chance: random.Random) -> str:
     """One time in two damaged bytes, else a whole file that is not what was asked for."""
     if chance.random() < 0.5:
         return damage_bytes(path, others, chance)
-    name = chance.choice(TABLES)
-    pq.write_table(_table(name), path)
+    name = chance.choice([*_tables()])
+    pq.write_table(_tables()[name], path)
     return name
 
 
