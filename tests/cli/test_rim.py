@@ -88,14 +88,6 @@ def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 
 
-@pytest.mark.endurance
-def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
-    folder = tmp_path / ("t" * 100)
-    folder.mkdir()
-    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
-    assert_told(tread_bench_anew("run", suite, "--out", tmp_path / "run", TMPDIR=str(folder)), 0, "")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

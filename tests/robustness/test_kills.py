@@ -6,15 +6,14 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 import pytest
+from real import Real
 
 from tests.command_line import figures
 from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
@@ -22,7 +21,6 @@ from tread_bench.core.stored.files import TEMPORARIES, temporaries
 from tread_bench.runner.folder import RunFolder
 
 KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50
-PATIENCE_S = 10.0  # after a runner has ended, before what is left of it counts as an orphan
 SUITE = toy_suite(
     iterations=80,
     checkpoint_every=1,
@@ -87,26 +85,12 @@ def half_written(checkpoints: Path) -> list[str]:
         return []
 
 
-class Life:
-    """One start of the runner, in a session of its own, so that no process of it can hide."""
+class Life(Real):
+    """One start of the runner."""
 
     def __init__(self, suite: Path, out: Path) -> None:
-        command = [sys.executable, "-m", "tread_bench", "run", str(suite), "--out", str(out), "--workers", "2"]
-        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.out, self.process = out, subprocess.Popen(command, start_new_session=True, **pipes)
+        super().__init__("run", suite, "--out", out, "--workers", 2, cwd=out.parent)
         self.fates: dict[int, Fate] = {}
-
-    def __enter__(self) -> Life:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for pid in self.session():
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-    def session(self) -> list[int]:
-        """All processes that are left of it."""
-        return [pid for pid in psutil.pids() if session_of(pid) == self.process.pid and state(pid) != "Z"]
 
     def server(self) -> int | None:
         """The process that cells are forked from, once there is a cell."""
@@ -123,13 +107,6 @@ class Life:
             if log.name == "log":
                 found[pid] = log.parent / "checkpoints"
         return found
-
-
-def session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
 
 
 def children(pid: int) -> list[int]:
@@ -173,7 +150,7 @@ class Killer:
             else:
                 self.visit_cells(life)
         died = time.monotonic()
-        self.orphans += 0 if wait_until(lambda: not life.session(), PATIENCE_S) else len(life.session())
+        self.orphans += len(life.orphans())
         self.longest_s = max(self.longest_s, time.monotonic() - died)
 
     def visit_cells(self, life: Life) -> None:
