@@ -73,6 +73,15 @@ def losses(before: Files, now: Files, replaceable: Collection[str] = ()) -> list
     return sorted(name for name in lost if not any(fnmatch(name, pattern) for pattern in replaceable))
 
 
+def harm(before: Files, now: Files, replaceable: Collection[str] = ()) -> list[str]:
+    """What a command has done to files that are not its own: those that it lost, and those that it put among them."""
+    came = [name for name in now.keys() - before.keys() if name.startswith("mine/")]
+    return [
+        *(f"lost: {name}" for name in losses(before, now, replaceable)),
+        *(f"came into a folder of the user's: {name}" for name in came),
+    ]
+
+
 @contextmanager
 def open_to_all(prefix: str) -> Iterator[Path]:
     """A temporary folder that processes without root's rights may enter and write to."""

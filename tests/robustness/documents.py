@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from attacks import (
-    Result,
-    faults_of,
-    files_in,
-    losses,
-    open_to_all,
-)
+from attacks import Result, faults_of, files_in, harm, losses, open_to_all
 from damage import (
     Damage,
     damage_bytes,
@@ -334,17 +328,12 @@ def _is_named(attempt: Attempt, document: Path) -> bool:
 def _lost(case: Case, here: Path, document: Path | None, before: dict[str, str]) -> list[str]:
     """Files that a command has no business to touch, and rows and weights that another one's damage has cost."""
     now = files_in(here)
-    lost = [f"lost: {name}" for name in losses(before, now, case.replaceable)]
-    lost += [f"came into a folder of the user's: {name}" for name in now.keys() - before.keys() if _is_mine(name)]
+    lost = harm(before, now, case.replaceable)
     if case.command[0] == "report" and document is not None and "cells" in document.parts:
         lost += _rows_lost(here / "done", document)
     if case.command[0] == "clean" and document is not None and document.name == "record.json":
         lost += _weights_lost(here / "done", document, before, now)
     return lost
-
-
-def _is_mine(name: str) -> bool:
-    return name.startswith("mine/")
 
 
 def _rows_lost(run: Path, document: Path) -> list[str]:

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from attacks import Result, faults_of, files_in, losses, open_to_all
+from attacks import Result, faults_of, files_in, harm, open_to_all
 from documents import OF_THE_BEGUN, Place
 from real import Real
 from warm import Attempt, Warms
@@ -170,9 +170,7 @@ def interrupted(
     statuses = (0,) if was_over or "--watch" in command else (0, *INTERRUPTED)
     faults = [] if is_before_the_program(attempt) else faults_of(attempt, (*statuses, *INTERRUPTED))
     faults += [f"processes left: {len(orphans)}"] if orphans else []
-    now = files_in(here)
-    faults += [f"lost: {name}" for name in losses(before, now, replaceable)]
-    faults += [f"came into a folder of the user's: {name}" for name in now.keys() - before.keys() if "mine/" in name]
+    faults += harm(before, files_in(here), replaceable)
     return attempt, faults
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attacks import Result, faults_of, files_in, losses, open_to_all
+from attacks import Result, faults_of, files_in, harm, open_to_all
 from documents import CHECKPOINTS, OF_THE_BEGUN, Place
 from real import Real
 from warm import Attempt, Warms
@@ -434,9 +434,7 @@ def attack(place: Place, number: int) -> Result:
     faults = machine_faults(machine, attempt)
     faults += [f"processes left: {len(orphans)}"] if orphans else []
     open_again(here)
-    now = files_in(here)
-    faults += [f"lost: {name}" for name in losses(before, now, replaceable_by(machine))]
-    faults += [f"came into a folder of the user's: {name}" for name in now.keys() - before.keys() if "mine/" in name]
+    faults += harm(before, files_in(here), replaceable_by(machine))
     shutil.rmtree(here, ignore_errors=True)
     return f"{machine.oddity}: {machine.command[0]}", attempt, faults
 

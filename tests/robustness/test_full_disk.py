@@ -111,48 +111,65 @@ def assert_nothing_torn(root: Path):
             Record.model_validate(content)
 
 
-def resumed(root, cell_id):
-    """The cell after another attempt on a repaired disk; what it has trained is kept."""
-    folder = RunFolder(root)
-    run_cell(root, cell_id, 1, quiet)
-    assert not temporaries(root)
-    return ending(folder, cell_id, "outcome.json")
+def fail_at_each_write(begun, place, work, refusal, end, errors_at) -> list[str]:
+    """Work on a disk that fails at every write in turn, then on a repaired one; the writes of undisturbed work.
+
+    Args:
+        work: what is done with a copy of `begun`; a `refusal` that it raises says that the disk failed.
+        end: what the work came to; the same whatever failed before.
+        errors_at: the errors that the write of a number raises, one after another.
+    """
+    # Undisturbed.
+    start = time.perf_counter()
+    whole = copied(begun, place / "whole")
+    with failing(Disk(whole)) as undisturbed:
+        work(whole)
+    expected = end(whole)
+    writes = undisturbed.done
+
+    # With each failure.
+    told = tried = 0
+    for n, operation in enumerate(writes, 1):
+        for error in errors_at(n):
+            root = copied(begun, place / "run")
+            was_told = False
+            with failing(Disk(root, n, error)) as disk:
+                try:
+                    work(root)
+                except refusal:
+                    was_told = True
+            assert was_told or is_harmless(disk.done[n - 1])
+            assert_nothing_torn(root)
+            work(root)
+            assert not temporaries(root)
+            assert end(root) == expected, operation
+            told += was_told
+            tried += 1
+    seconds = time.perf_counter() - start
+    print(f"{tried} errors at {len(writes)} writes: {told} told, all resumed to the same end; {seconds:.0f} s")
+    return writes
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "at_each_write",
+    "errors_at",
     [
         pytest.param(lambda n: [ERRORS[n % len(ERRORS)]] if n % 4 == 1 else [], id="every fourth write"),
         pytest.param(lambda n: ERRORS, id="every error", marks=pytest.mark.endurance),
     ],
 )
-def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tmp_path, monkeypatch, at_each_write):
+def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tmp_path, monkeypatch, errors_at):
     monkeypatch.setattr(heartbeat, "EVERY_S", float("inf"))  # a slow cell writes no more often than a fast one
-    start = time.perf_counter()
-    whole = copied(begun, tmp_path / "whole")
-    with failing(Disk(whole)) as disk:
-        run_cell(whole, cell_id, 1, quiet)
-    expected, writes = ending(RunFolder(whole), cell_id, "outcome.json"), len(disk.done)
-    assert 20 < writes <= MOST_WRITES, disk.done
-    assert sum(NOTE in operation for operation in disk.done) >= 9  # three notes of three operations
-    told = tried = 0
-    for n in range(1, writes + 1):
-        for error in at_each_write(n):
-            tried += 1
-            root = copied(begun, tmp_path / "run")
-            with failing(Disk(root, n, error)) as disk:
-                try:
-                    run_cell(root, cell_id, 1, quiet)
-                    was_told = False
-                except OSError:
-                    was_told = True
-            assert was_told or is_harmless(disk.done[n - 1])
-            told += was_told
-            assert_nothing_torn(root)
-            assert resumed(root, cell_id) == expected, disk.done[n - 1]
-    seconds = time.perf_counter() - start
-    print(f"{tried} errors at {writes} writes of a cell: {told} told, all resumed to the same bits; {seconds:.0f} s")
+
+    def work(root):
+        run_cell(root, cell_id, 1, quiet)
+
+    def end(root):
+        return ending(RunFolder(root), cell_id, "outcome.json")
+
+    writes = fail_at_each_write(begun, tmp_path, work, OSError, end, errors_at)
+    assert 20 < len(writes) <= MOST_WRITES, writes
+    assert sum(NOTE in operation for operation in writes) >= 9  # three notes of three operations
 
 
 @pytest.mark.slow
@@ -167,31 +184,15 @@ def test_a_limit_of_file_size_ends_a_run_which_resumes_without_it(tmp_path):
 
 @pytest.mark.slow
 def test_a_runner_survives_a_failure_of_the_disk_at_every_write(begun, plan, cell_id, tmp_path):
-    start = time.perf_counter()
     trained = copied(begun, tmp_path / "trained")
     run_cell(trained, cell_id, 1, quiet)
     (trained / "plan.json").unlink()
 
-    def go(root):
+    def work(root):
         run(plan, SUITE, root, Options(), Lines(quiet))
+
+    def end(root):
         return ending(RunFolder(root), cell_id, "record.json")
 
-    whole = copied(trained, tmp_path / "whole")
-    with failing(Disk(whole)) as disk:
-        expected = go(whole)
-    writes, told = len(disk.done), 0
-    assert 10 < writes <= MOST_WRITES, disk.done
-    for n in range(1, writes + 1):
-        root = copied(trained, tmp_path / "run")
-        with failing(Disk(root, n, ERRORS[n % len(ERRORS)])) as disk:
-            was_told = False
-            try:
-                run(plan, SUITE, root, Options(), Lines(quiet))
-            except UserError:
-                was_told = True
-        assert was_told or is_harmless(disk.done[n - 1])
-        told += was_told
-        assert_nothing_torn(root)
-        assert go(root) == expected, disk.done[n - 1]
-    seconds = time.perf_counter() - start
-    print(f"{writes} writes of a runner: {told} told, all resumed to the same record; {seconds:.0f} s")
+    writes = fail_at_each_write(trained, tmp_path, work, UserError, end, lambda n: [ERRORS[n % len(ERRORS)]])
+    assert 10 < len(writes) <= MOST_WRITES, writes
