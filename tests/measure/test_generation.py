@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import check_classes, check_sample_counts, see
+from tread_bench.measure.quality.generation import check_counts, see
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
@@ -109,7 +110,6 @@ class DoubleDigits(Digits):
 @pytest.fixture(autouse=True)
 def no_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(reference_module, "_IN_THIS_PROCESS", {})
 
 
 @pytest.fixture(scope="module")
@@ -294,42 +294,28 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "told"),
     [
         (
             {"num_samples": 50},
-            "metrics.num_samples 50: too few for metric kid, which needs 100 or more "
-            "(as set by metrics.kid_subset_size, metrics.kid_subsets)",
+            "metric kid: 50 samples: it needs 100 or more (as set by metrics.kid_subset_size, metrics.kid_subsets)",
         ),
-        (
-            {"num_samples": 200, "kid_subset_size": 150},
-            "120 real images: too few for metric kid, which needs 150 or more "
-            "(as set by metrics.kid_subset_size, metrics.kid_subsets)",
-        ),
-        (
-            {"num_samples": 10, "kid_subset_size": 5, "neighbours": 10},
-            "metrics.num_samples 10: too few for metric precision_recall, which needs 11 or more "
-            "(as set by metrics.neighbours)",
-        ),
+        ({"kid_subset_size": 1500, "num_samples": 2000}, "metric kid: 1,438 reference images: it needs 1,500 or more"),
+        ({"num_samples": 19}, "metric per_class_fid: class 9 has 1 samples: it needs 2 or more of each class"),
     ],
 )
-def test_too_few_images_are_an_error(settings: dict[str, Any], message: str) -> None:
-    metrics = Metrics(**settings)
-    with pytest.raises(UserError) as raised:
-        check_sample_counts(metrics.of_samples, metrics.num_samples, 120)
-    assert str(raised.value) == message
+def test_too_few_images_are_an_error(
+    settings: dict[str, Any], told: str, extractor: Extractor, digits: DataSource
+) -> None:
+    metrics = Metrics(**settings, also="per_class_fid")
+    chosen = metrics.also if metrics.num_samples < 20 else metrics.of_samples
+    with pytest.raises(UserError, match=re.escape(told)) as raised:
+        check_counts(chosen, metrics.num_samples, 10, reference_of(digits, extractor))
+    assert str(raised.value).endswith("; leave it out, or change metrics.num_samples or the reference")
 
 
-def test_too_few_images_of_a_class_are_an_error(extractor: Extractor, digits: DataSource) -> None:
-    chosen = Metrics(also="per_class_fid").also
-    reference = reference_of(digits, extractor)
-    check_classes(chosen, 20, 10, reference)
-    with pytest.raises(UserError) as raised:
-        check_classes(chosen, 19, 10, reference)
-    assert str(raised.value) == (
-        "metric per_class_fid: class 9 has 1 samples: it needs 2 or more of each class; leave it out, or raise "
-        "metrics.num_samples"
-    )
+def test_enough_images_of_each_class_are_no_error(extractor: Extractor, digits: DataSource) -> None:
+    check_counts(Metrics(also="per_class_fid").also, 20, 10, reference_of(digits, extractor))
 
 
 def test_features_that_are_not_finite_are_no_figure() -> None:
@@ -365,9 +351,6 @@ def test_a_large_reference_keeps_evenly_spaced_features(
 class TestReferenceCache:
     """Reference statistics between processes."""
 
-    def forget(self) -> None:
-        reference_module._IN_THIS_PROCESS.clear()
-
     def spoil(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Computing afresh would be seen."""
 
@@ -378,21 +361,12 @@ class TestReferenceCache:
 
     def test_is_found_again(self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch) -> None:
         first = reference_of(digits, extractor)
-        self.forget()
         self.spoil(monkeypatch)
         second = reference_of(digits, extractor)
         assert second.sha256 == digits.train.sha256
         assert second.statistics.count == first.statistics.count == 1438
         for name in ("total", "outer", "features"):
             assert torch.equal(getattr(second.statistics, name), getattr(first.statistics, name))
-
-    def test_is_kept_in_the_process(
-        self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        first = reference_of(digits, extractor)
-        next(cache_folder("reference").iterdir()).unlink()
-        self.spoil(monkeypatch)
-        assert reference_of(digits, extractor) is first
 
     @pytest.mark.parametrize("place", [-1, 20])  # in the features, in the header
     def test_a_changed_file_is_not_believed(self, extractor: Extractor, digits: DataSource, place: int) -> None:
@@ -402,7 +376,6 @@ class TestReferenceCache:
         changed = bytearray(whole)
         changed[place] ^= 1
         path.write_bytes(changed)
-        self.forget()
         again = reference_of(digits, extractor)
         assert torch.equal(again.statistics.outer, first.statistics.outer)
         assert torch.equal(again.statistics.features, first.statistics.features)
@@ -418,12 +391,6 @@ class TestReferenceCache:
     def test_cells_that_need_it_at_the_same_time_compute_it_once(
         self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        class Process(dict[str, Any]):
-            """As of another process: it holds nothing that was not put there in its own thread."""
-
-            def __contains__(self, key: object) -> bool:
-                return False
-
         computed: list[int] = []
 
         def slowly(*of: Any) -> Any:
@@ -431,7 +398,6 @@ class TestReferenceCache:
             time.sleep(0.2)
             return statistics_of(*of)
 
-        monkeypatch.setattr(reference_module, "_IN_THIS_PROCESS", Process())
         monkeypatch.setattr(reference_module, "statistics_of", slowly)
         with ThreadPoolExecutor(8) as cells:
             found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
@@ -456,7 +422,7 @@ def test_statistics_of_two_kinds_of_gpu_are_kept_apart(monkeypatch: pytest.Monke
     keys = set()
     for name in ("NVIDIA A100", "NVIDIA H200"):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
-        keys.add(reference_module._key(digits.train, extractor))
+        keys.add(reference_module._key(digits.train, extractor, ""))
     assert len(keys) == 2
 
 
@@ -554,7 +520,6 @@ def test_spatial_fid_is_measured_where_the_network_has_such_features(
     assert found["sfid"] == pytest.approx(expected, rel=1e-9)
     without = evaluate_images(noisy.split(64), extractor, reference_of(digits, extractor), opened(), 10)
     assert found["fid"] == without["fid"] and "sfid" not in without
-    reference_module._IN_THIS_PROCESS.clear()
     again = evaluate_images(noisy.split(64), network, reference_of(digits, network), metrics, 10)
     assert again == found  # read back from the cache
 

@@ -32,14 +32,7 @@ from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, choose_extractor, device_effect
 from tread_bench.measure.quality.fingerprint import protocol
-from tread_bench.measure.quality.generation import (
-    Seen,
-    check_classes,
-    check_sample_counts,
-    evaluate_images,
-    reads,
-    see,
-)
+from tread_bench.measure.quality.generation import Seen, check_counts, evaluate_images, reads, see
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
@@ -115,8 +108,7 @@ class Evaluator:
         if metrics.generate:
             _ = self.decoder
             measured = [metric.options for metric in self.metrics]
-            check_sample_counts(measured, metrics.num_samples, self.reference.num_kept)
-            check_classes(measured, metrics.num_samples, self.data.num_classes, self.reference)
+            check_counts(measured, metrics.num_samples, self.data.num_classes, self.reference)
 
     def __call__(
         self,

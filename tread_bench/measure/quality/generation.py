@@ -12,7 +12,7 @@ from torch import Tensor
 from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few_of_a_class
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few, too_few_of_a_class
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
@@ -20,30 +20,16 @@ if TYPE_CHECKING:
     from tread_bench.measure.quality.reference import Reference
 
 
-def check_sample_counts(chosen: Iterable[MetricOptions], num_samples: int, reference_count: int) -> None:
-    """Raises UserError where there are too few images for a metric: subsets are never made smaller silently.
-
-    Args:
-        reference_count: real images whose features can be read one by one; statistics alone are of enough.
-    """
-    for options in chosen:
-        family = options.family
-        least = family.min_samples(options)
-        sets = [(num_samples, f"metrics.num_samples {num_samples}")]
-        if Needs.FEATURES in family.needs_of_real:
-            sets.append((reference_count, f"{reference_count} real images"))
-        for count, whose in sets:
-            if count < least:
-                rule = f"too few for metric {options.name}, which needs {least} or more{settings_in_words(options)}"
-                raise UserError(f"{whose}: {rule}")
-
-
-def check_classes(chosen: Iterable[MetricOptions], num_samples: int, num_classes: int, reference: Reference) -> None:
-    """Raises UserError where a class has too few images for a metric."""
-    for options in chosen:
-        least = options.family.min_per_class(options)
-        if problem := too_few_of_a_class(least, _labels(num_samples, num_classes), reference.labels):
-            raise UserError(f"metric {options.name}: {problem}; leave it out, or raise metrics.num_samples")
+def check_counts(chosen: Iterable[MetricOptions], num_samples: int, num_classes: int, reference: Reference) -> None:
+    """Raise UserError where there are too few images for a metric: subsets are never made smaller silently."""
+    labels = _labels(num_samples, num_classes)
+    for metric in chosen:
+        least = metric.family.min_per_class(metric)
+        in_all = too_few(metric, num_samples, {Needs.FEATURES: reference.num_kept})
+        if problem := in_all or too_few_of_a_class(least, labels, reference.labels):
+            setting = settings_in_words(metric)
+            way_out = "leave it out, or change metrics.num_samples or the reference"
+            raise UserError(f"metric {metric.name}: {problem}{setting}; {way_out}")
 
 
 def _labels(count: int, num_classes: int) -> Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords, lacking
-from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
 from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
 DRAWN_BY = 2020  # seed, as of KID's subsets
 _BATCH = 250
-_IN_THIS_PROCESS: dict[str, Reference] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,55 +65,67 @@ class Reference(ImageRecords):
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     """Statistics of all real images, computed once per cache folder: other processes wait for them meanwhile."""
     images = data.reference
-    key = _key(images, extractor)
-    if key not in _IN_THIS_PROCESS:
-        kept = _evenly(len(images))
-        found = _cached(images, extractor, key, kept)
-        labels = images.classes if data.num_classes and isinstance(images, Pixels) else None
-        of_kept = None if labels is None else torch.from_numpy(labels[kept])
-        batches = partial(images.batches, _BATCH)
-        _IN_THIS_PROCESS[key] = Reference(found.pooled, batches, of_kept, found.spatial, sha256=images.sha256)
-    return _IN_THIS_PROCESS[key]
+    labels = images.classes if data.num_classes and isinstance(images, Pixels) else None
+    return _of_images(images, labels, _evenly(len(images)), extractor)
 
 
 def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     """Statistics as a file states them, and those of its images for what it does not state.
 
     Raises:
-        UserError: the file's statistics are of another feature network, and it has no images.
+        UserError: the file's statistics are of another feature network, or it has no images and none of this network.
     """
     # What the file states.
-    published = chosen.gaussian(extractor.name, extractor.dims, extractor.settings)
-    spatial: Moments | None = None
-    if extractor.spatial_dims is not None:
-        spatial = chosen.gaussian(spatial_name(extractor.name), extractor.spatial_dims, extractor.settings)
-    stated = stated_needs(published, spatial)
-    if chosen.images is None:
+    stored, wrong = stored_statistics(chosen, extractor.name, extractor)
+    if wrong:
+        raise UserError("\n".join(wrong.values()))
+    published = stored.get(Needs.STATISTICS)
+    stated = frozenset(stored)
+    images = chosen.images
+    if images is None:
         if published is None:
-            stored = " and ".join(chosen.stored)
+            names = " and ".join(chosen.stored)
             raise UserError(
-                f"{chosen.name}: has statistics of {stored}, none of feature network {extractor.name}, and no images; "
+                f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
+        spatial = stored.get(Needs.SPATIAL)
         return Reference(None, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
-    images = chosen.images
     kept = drawn(len(images), REFERENCE_FEATURES)
     compared = Reference.compared
     if len(kept) < len(images):
         compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
-    found = _cached(images, extractor, _key(images, extractor, compared), kept)
-    of_kept = None if images.labels is None else torch.from_numpy(images.labels[kept])
-    batches = partial(images.batches, _BATCH)
-    own = found.pooled, batches, of_kept, spatial or found.spatial
-    return Reference(*own, published, sha256=chosen.sha256, compared=compared, stated=stated)
+    found = _of_images(images, images.labels, kept, extractor, compared)
+    spatial = stored.get(Needs.SPATIAL, found.spatial)
+    return replace(found, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
 
-def stated_needs(published: Moments | None, spatial: Moments | None) -> frozenset[Needs]:
-    """Return what metrics read of statistics that a file states, of features and of spatial ones."""
-    stated = {Needs.STATISTICS: published, Needs.SPATIAL: spatial}
-    return frozenset(need for need, moments in stated.items() if moments is not None)
+def stored_statistics(
+    chosen: ReferenceSet, network: str, extractor: Extractor
+) -> tuple[dict[Needs, Gaussian], dict[Needs, str]]:
+    """Return the statistics that came with a reference, by what metrics read of them, and why others are not used.
+
+    Args:
+        network: name that its features are stored under.
+    """
+    stored: dict[Needs, Gaussian] = {}
+    wrong: dict[Needs, str] = {}
+    for need, features, dims in (
+        (Needs.STATISTICS, network, extractor.dims),
+        (Needs.SPATIAL, spatial_name(network), extractor.spatial_dims),
+    ):
+        if dims is None:
+            continue
+        try:
+            found = chosen.gaussian(features, dims, extractor.settings)
+        except UserError as error:
+            wrong[need] = str(error)
+        else:
+            if found is not None:
+                stored[need] = found
+    return stored, wrong
 
 
 def reference_problems(path: str) -> Iterator[str]:
@@ -123,17 +134,27 @@ def reference_problems(path: str) -> Iterator[str]:
         yield from message.splitlines()
 
 
-def _cached(images: RealImages, extractor: Extractor, key: str, kept: NDArray[np.int64]) -> Statistics:
+def _of_images(
+    images: RealImages,
+    labels: NDArray[np.int64] | None,
+    kept: NDArray[np.int64],
+    extractor: Extractor,
+    compared: str = Reference.compared,
+) -> Reference:
+    """Statistics of all images, from the cache folder if they are there; features and labels of those in `kept`."""
+    key = _key(images, extractor, compared)
     path = cache_folder("reference") / f"{key}.safetensors"
     with one_at_a_time(key):
-        statistics = load_statistics(path, key)
-        if statistics is None:
-            statistics = statistics_of(images, extractor, kept)
-            save_statistics(statistics, path, key)
-    return statistics
+        found = load_statistics(path, key)
+        if found is None:
+            found = statistics_of(images, extractor, kept)
+            save_statistics(found, path, key)
+    of_kept = None if labels is None else torch.from_numpy(labels[kept])
+    batches = partial(images.batches, _BATCH)
+    return Reference(found.pooled, batches, of_kept, found.spatial, sha256=images.sha256, compared=compared)
 
 
-def _key(images: RealImages, extractor: Extractor, compared: str = Reference.compared) -> str:
+def _key(images: RealImages, extractor: Extractor, compared: str) -> str:
     """Contents, preprocessing, and what changes last bits: a cell has the same result whether it finds or makes one."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     outputs = compared, extractor.spatial_dims
