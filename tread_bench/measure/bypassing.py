@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from tread_bench.core.errors import UserError
 
@@ -34,7 +35,7 @@ def record(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str,
         calls.append((number, Call((args, kwargs), returned)))
 
     handles = [block.register_forward_hook(partial(note, n), with_kwargs=True) for n, block in enumerate(blocks)]
-    with _removed(handles):
+    with removed(handles):
         network(**inputs)
     if [number for number, _ in calls] != list(range(len(blocks))):
         raise UserError(f"{type(network).__name__} does not call its blocks once each and in order: leave --route out")
@@ -77,7 +78,7 @@ def bypassing(
         if bypassed[n]:
             handles.append(block.register_forward_pre_hook(partial(leave, n), with_kwargs=True))
             handles.append(block.register_forward_hook(partial(come_back, n)))
-    with _removed(handles):
+    with removed(handles):
         yield
 
 
@@ -110,7 +111,7 @@ def _over(function: Callable[..., Any], *values: Any) -> Any:
 
 
 @contextmanager
-def _removed(handles: Sequence[Any]) -> Iterator[None]:
+def removed(handles: Sequence[RemovableHandle]) -> Iterator[None]:
     """Remove the hooks at the end."""
     try:
         yield

@@ -11,20 +11,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.hooks import RemovableHandle
 
 from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes, tokens_per_block
 from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
 from tread_bench.data.encode.vae import quiet
-from tread_bench.measure.bypassing import bypassing, record
-from tread_bench.measure.macs import macs_by_kind, macs_counter, minus
+from tread_bench.measure.bypassing import bypassing, record, removed
+from tread_bench.measure.macs import count_passes, macs_by_kind, macs_counter, minus
 
 _TWO_STREAMS_THEN_ONE = ("transformer_blocks", "single_transformer_blocks")
 
@@ -212,30 +212,18 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
 def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str, Any]) -> Cost:
     """The cost of a forward and a backward pass."""
     counter = macs_counter()
-    counts: list[Macs] = []  # before and after each block
+    before: list[Macs] = []
+    passed: list[Macs] = []
 
-    def note(*_: Any) -> None:
-        counts.append(macs_by_kind(counter))
+    def enter(*_: Any) -> None:
+        before.append(macs_by_kind(counter))
 
-    handles = [
-        handle
-        for block in blocks
-        for handle in (block.register_forward_pre_hook(note), block.register_forward_hook(note))
-    ]
-    try:
-        with counter:
-            output = network(**inputs, return_dict=False)[0]
-            forward = macs_by_kind(counter)
-            output.sum().backward()
-    finally:
-        for handle in handles:
-            handle.remove()
-    passed = tuple(minus(after, before) for before, after in list(pairwise(counts))[::2])
-    parameters = list(network.parameters())
-    return Cost(
-        params=sum(p.numel() for p in parameters),
-        trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
-        blocks=passed,
-        outside=minus(forward, sum(passed, Macs())),
-        inputs=3 * forward.total - macs_by_kind(counter).total,
-    )
+    def leave(*_: Any) -> None:
+        passed.append(minus(macs_by_kind(counter), before[-1]))
+
+    handles: list[RemovableHandle] = []
+    for block in blocks:
+        handles.append(block.register_forward_pre_hook(enter))
+        handles.append(block.register_forward_hook(leave))
+    with removed(handles):
+        return count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed)

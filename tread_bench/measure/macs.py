@@ -43,22 +43,24 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
         blocks.append(minus(macs_by_kind(counter), before))
         return state
 
-    # Count a forward and a backward pass.
     model.run_block = run_and_count  # type: ignore[method-assign]
-    with counter:
-        output = model(x, t, y, routes=routes, selector=selector)
-        forward = macs_by_kind(counter)
-        output.sum().backward()
-    total = macs_by_kind(counter).total
+    return count_passes(model, counter, lambda: model(x, t, y, routes=routes, selector=selector), blocks)
 
-    # The cost of each block, and of the rest.
-    outside = minus(forward, sum(blocks, Macs()))
+
+def count_passes(
+    network: nn.Module, counter: FlopCounterMode, forward: Callable[[], Tensor], blocks: Sequence[Macs]
+) -> Cost:
+    """Count a forward and a backward pass of a network, while somebody notes the cost of each of its blocks."""
+    with counter:
+        output = forward()
+        one_pass = macs_by_kind(counter)
+        output.sum().backward()
     return Cost(
-        params=_num_parameters(model),
-        trainable_params=sum(p.numel() for p in model.parameters() if p.requires_grad),
+        params=_num_parameters(network),
+        trainable_params=sum(p.numel() for p in network.parameters() if p.requires_grad),
         blocks=tuple(blocks),
-        outside=outside,
-        inputs=3 * forward.total - total,
+        outside=minus(one_pass, sum(blocks, Macs())),
+        inputs=3 * one_pass.total - macs_by_kind(counter).total,
     )
 
 
