@@ -383,7 +383,8 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
-    assert asked(odd, real).classes[2:] == (["bat", "dog"], ["cat", "dog", "owl"])  # numbers are then each set's own
+    named = [one.classes for one in asked(odd, real).matched]
+    assert named == [("bat", "dog"), ("cat", "dog", "owl")]  # numbers are then each set's own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
 

@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs
@@ -29,14 +27,14 @@ from tread_bench.measure.quality.fingerprint import (
     protocol_fingerprint,
     stated_by,
 )
-from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stated_needs
+from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stored_statistics
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few, too_few_of_a_class
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics
 from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.labels import array_sha256
 from tread_bench.measure.sets.reference import ReferenceSet
-from tread_bench.measure.sets.samples import SampleSet, matched_labels
+from tread_bench.measure.sets.samples import SampleSet, matched
 
 _OPENED = "tread_bench.measure.quality.features:extractor_problems"
 _READ = 250  # images at a time, for metrics that read them
@@ -70,26 +68,6 @@ class NetworkChoice:
         return self.family.distance_on(self.opened or self.family.name)
 
 
-class Classes(NamedTuple):
-    """Labels (n,) of the images of both sets, None where there are none, and the names that these stand for."""
-
-    labels: NDArray[np.int64] | None
-    reference_labels: NDArray[np.int64] | None
-    names: Sequence[str]
-    reference_names: Sequence[str]
-
-    def in_protocol(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
-        """Return what the protocol says of classes that the metrics read: how many samples have which, and those of
-        the reference.
-        """
-        found = {}
-        if self.labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
-            found["classes_sha256"] = array_sha256(np.sort(self.labels))
-        if self.reference_labels is not None and any(Needs.LABELS in metric.family.needs_of_real for metric in metrics):
-            found["reference_labels_sha256"] = array_sha256(self.reference_labels)
-        return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class SetRequest:
     """What is to be measured.
@@ -111,22 +89,13 @@ class SetRequest:
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def classes(self) -> Classes:
-        """Of both sets, under one numbering and the same names where they have the same classes."""
-        samples, images = self.samples, self.reference.images
-        own_names = _names(samples)
-        if images is None:
-            return Classes(samples.labels, None, own_names, ())
-        with suppress(UserError):  # metrics that compare classes are refused
-            labels, reference_labels = matched_labels(samples, images)
-            names = _names(images) or own_names
-            return Classes(labels, reference_labels, names, names)
-        return Classes(samples.labels, images.labels, own_names, _names(images))
-
-
-def _names(images: SampleSet) -> list[str]:
-    """Of a set's classes, by label, for people; empty: they have numbers alone."""
-    return [printable(name) for name in images.classes or ()]
+    def matched(self) -> tuple[SampleSet, SampleSet | None]:
+        """Samples and reference images, under one numbering and the same names where they have the same classes."""
+        images = self.reference.images
+        if images is not None:
+            with suppress(UserError):  # metrics that compare classes are refused
+                return matched(self.samples, images)
+        return self.samples, images
 
 
 def can_measure(metric: MetricFamily, network: ExtractorFamily) -> bool:
@@ -175,7 +144,7 @@ def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetR
         if one in family.needs_of_real - of_reference:
             return lacking(one, is_real=True)
     if Needs.LABELS in family.needs & family.needs_of_real and reference.images is not None:
-        for message in message_of(matched_labels, samples, reference.images):
+        for message in message_of(matched, samples, reference.images):
             return message
 
     # How many images it reads, in all and of each class.
@@ -184,11 +153,19 @@ def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetR
     for need, name in stored.items():
         if name in reference.stored:
             behind[need] = reference.stored[name].count
-    classes = request.classes
-    labels = _tensor(classes.labels), _tensor(classes.reference_labels)
+    generated, real = map(_records, request.matched)
     return too_few(metric, samples.count, behind) or too_few_of_a_class(
-        family.min_per_class(metric), *labels, classes.names
+        family.min_per_class(metric), generated.labels, real.labels, generated.class_names
     )
+
+
+def _records(images: SampleSet | None) -> ImageRecords:
+    """What metrics read of a set without any network; None: of statistics alone."""
+    if images is None:
+        return ImageRecords(None)
+    labels = None if images.labels is None else torch.from_numpy(images.labels)
+    names = [printable(name) for name in images.classes or ()]
+    return ImageRecords(None, partial(images.batches, _READ), labels, class_names=names)
 
 
 def _needs_met(images: SampleSet) -> set[Needs]:
@@ -227,19 +204,10 @@ def evaluate_sets(request: SetRequest, report: ReportProgress) -> tuple[list[Eva
 
 def _on_images(metric: MetricOptions, request: SetRequest, report: ReportProgress) -> list[EvaluatedFigure]:
     """The rows of a metric that reads images and labels alone."""
-    # Both sets.
-    samples, images, classes = request.samples, request.reference.images, request.classes
-    batches, labels = partial(samples.batches, _READ), _tensor(classes.labels)
-    generated = ImageRecords(None, batches, labels, class_names=classes.names)
-    real = ImageRecords(None)
-    if images is not None:
-        batches, labels = partial(images.batches, _READ), _tensor(classes.reference_labels)
-        real = ImageRecords(None, batches, labels, class_names=classes.reference_names)
-
-    # The figures.
     report(f"metric {metric.name}", 0, 1)
     fingerprint = protocol_fingerprint(**images_protocol(request, [metric]))
-    fewer = below_protocol([metric.family], samples.count)
+    fewer = below_protocol([metric.family], request.samples.count)
+    generated, real = map(_records, request.matched)
     rows = _rows(OpenMetric.of(metric), None, generated, real, fingerprint, [fewer])
     report(f"metric {metric.name}", 1, 1)
     return rows
@@ -256,9 +224,20 @@ def images_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> di
         "reference_images": None if reference.images is None else reference.images.count,
         "num_samples": samples.count,
         **request.sampling,
-        **request.classes.in_protocol(alone),
+        **_classes_in_protocol(request, alone),
         **stated_by(alone),
     }
+
+
+def _classes_in_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> dict[str, str]:
+    """What the protocol says of classes that metrics read: how many samples have which, and those of the reference."""
+    samples, images = request.matched
+    found = {}
+    if samples.labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
+        found["classes_sha256"] = array_sha256(np.sort(samples.labels))
+    if images is not None and any(Needs.LABELS in metric.family.needs_of_real for metric in metrics):
+        found["reference_labels_sha256"] = images.labels_sha256
+    return {name: sha256 for name, sha256 in found.items() if sha256}
 
 
 def refused_rows(metric: MetricFamily, network: NetworkChoice | None, reason: str) -> list[EvaluatedFigure]:
@@ -275,29 +254,34 @@ def _on_network(
     channels, height, _ = samples.shape
     extractor = open_extractor(network.options, (channels, height)).to(request.device)
     network = replace(network, opened=extractor.name)
-    seen = _Seen(extractor, network.name, request, report)
-    refusals = {metric.name: seen.wrong_statistics(metric.family) for metric in metrics}
-    opened = [OpenMetric.of(metric) for metric in metrics if not refusals[metric.name]]
-    rows = {one.name: refused_rows(one.family, network, refusals[one.name]) for one in metrics if refusals[one.name]}
+    stored, wrong = stored_statistics(request.reference, network.name, extractor)
+    opened = []
+    rows = {}
+    for metric in metrics:
+        if reasons := [reason for need, reason in wrong.items() if need in metric.family.needs_of_real]:
+            rows[metric.name] = refused_rows(metric.family, network, reasons[0])
+        else:
+            opened.append(OpenMetric.of(metric))
     if not opened:
         return None, rows
 
     # The features of both sets.
-    reference = seen.reference(frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
+    seen = _Seen(extractor, network.name, request, report)
+    reference = seen.reference(stored, frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
     generated = seen.samples(frozenset[Needs]().union(*(metric.family.needs for metric in opened)))
     of_some = _limited(reference)
 
     # The figures.
     def details(*of: MetricOptions) -> dict[str, Any]:
-        made = {**request.sampling, **request.classes.in_protocol(of)}
+        made = {**request.sampling, **_classes_in_protocol(request, of)}
         return protocol_details(extractor, reference, of, samples.count, made, _compared(request.reference))
 
-    for done, metric in enumerate(opened):
+    for done, one in enumerate(opened):
         report(f"metrics ({network.name})", done, len(opened))
-        fingerprint = protocol_fingerprint(**details(metric.options))
-        real = reference if Needs.LABELS in metric.family.needs_of_real else of_some
-        warnings = [*_warnings(metric.family, network, request, reference)]
-        rows[metric.family.name] = _rows(metric, network, generated, real, fingerprint, warnings, extractor.sha256)
+        fingerprint = protocol_fingerprint(**details(one.options))
+        real = reference if Needs.LABELS in one.family.needs_of_real else of_some
+        warnings = [*_warnings(one.family, network, request, reference)]
+        rows[one.family.name] = _rows(one, network, generated, real, fingerprint, warnings, extractor.sha256)
     report(f"metrics ({network.name})", len(opened), len(opened))
 
     # The network.
@@ -415,54 +399,32 @@ class _Seen:
 
     def samples(self, needs: frozenset[Needs]) -> ImageRecords:
         """Return the samples, with what is read of them."""
-        samples = self.request.samples
+        samples, _ = self.request.matched
         statistics, spatial = self._statistics(samples, "samples", needs)
-        batches, labels = partial(samples.batches, _READ), _tensor(self.request.classes.labels)
-        return ImageRecords(statistics, batches, labels, spatial, class_names=self.request.classes.names)
+        return replace(_records(samples), statistics=statistics, spatial=spatial)
 
-    def wrong_statistics(self, metric: MetricFamily) -> str:
-        """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
-        for need, features, dims in (
-            (Needs.STATISTICS, self.network, self.extractor.dims),
-            (Needs.SPATIAL, spatial_name(self.network), self.extractor.spatial_dims),
-        ):
-            if need in metric.needs_of_real and dims is not None:
-                for message in message_of(self.request.reference.gaussian, features, dims, self.extractor.settings):
-                    return message
-        return ""
-
-    def reference(self, needs: frozenset[Needs]) -> Reference:
+    def reference(self, stored: Mapping[Needs, Gaussian], needs: frozenset[Needs]) -> Reference:
         """Return the reference, with what is read of it; statistics that came with it go before those of its images."""
         # What came with it.
-        reference = self.request.reference
-        published = self._stored(self.network, self.extractor.dims)
-        spatial = self._stored(spatial_name(self.network), self.extractor.spatial_dims)
+        _, images = self.request.matched
+        there = {need: one.to(self.extractor.device) for need, one in stored.items()}
+        stated = frozenset(there)
 
         # What is read of its images.
-        stated = stated_needs(published, spatial)
-        images = reference.images
-        if images is None or not needs - stated:
-            return Reference(None, spatial=spatial, published=published, sha256=reference.sha256, stated=stated)
-        statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
-        classes = self.request.classes
+        statistics = own_spatial = None
+        if images is not None and needs - stated:
+            statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
+        of_images = _records(images)
         return Reference(
             statistics,
-            partial(images.batches, _READ),
-            _tensor(classes.reference_labels),
-            spatial or own_spatial,
-            published,
-            classes.reference_names,
-            sha256=reference.sha256,
+            of_images.batches,
+            of_images.labels,
+            there.get(Needs.SPATIAL, own_spatial),
+            there.get(Needs.STATISTICS),
+            of_images.class_names,
+            sha256=self.request.reference.sha256,
             stated=stated,
         )
-
-    def _stored(self, features: str, dims: int | None) -> Gaussian | None:
-        """Statistics that came with the reference, where they can be the network's."""
-        if dims is not None:
-            with suppress(UserError):  # metrics that read them are refused
-                found = self.request.reference.gaussian(features, dims, self.extractor.settings)
-                return None if found is None else found.to(self.extractor.device)
-        return None
 
     def _statistics(self, images: SampleSet, name: str, needs: Iterable[Needs], most: int | None = None) -> Statistics:
         """Statistics of pooled features, with these themselves where they are read one by one, and of spatial ones
@@ -486,7 +448,3 @@ class _Seen:
         # Their sums.
         sums = store.statistics(images, self.extractor, spatial=spatial, batch=batch, features=found)
         return Statistics(sums.pooled.keeping(kept, found.logits), sums.spatial)
-
-
-def _tensor(labels: NDArray[np.int64] | None) -> Tensor | None:
-    return None if labels is None else torch.from_numpy(labels)

@@ -129,33 +129,33 @@ def open_images(path: Path, suffixes: tuple[str, ...] = PNG) -> SampleSet:
     return SampleSet(path.stem, npz.labels, npz)
 
 
-def matched_labels(
-    samples: SampleSet, reference: SampleSet
-) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-    """Return the labels of both sets under one numbering, that of the reference: classes with names match by name.
+def matched(samples: SampleSet, reference: SampleSet) -> tuple[SampleSet, SampleSet]:
+    """Return both sets with labels under one numbering, that of the reference, and names where one set has them.
 
     Raises:
         UserError: the reference lacks a class that the samples have by name; or one set has names, the other numbers,
             and these are not the places of the names.
     """
     if samples.labels is None or reference.labels is None:
-        return samples.labels, reference.labels
+        return samples, reference
 
-    # Both have names.
+    # Both have names, by which their classes match.
     if samples.classes is not None and reference.classes is not None:
         places = {name: place for place, name in enumerate(reference.classes)}
         if lacking := [name for name in samples.classes if name not in places]:
             there = few(reference.classes, _SHOWN)
             raise UserError(f"the reference has no class {few(lacking, _SHOWN)}; it has {there}")
-        return np.array([places[name] for name in samples.classes])[samples.labels], reference.labels
+        labels = np.array([places[name] for name in samples.classes])[samples.labels]
+        return replace(samples, labels=labels, classes=reference.classes), reference
 
     # One has: the other's numbers must be the places of its names.
     names = samples.classes or reference.classes
-    if names is not None:
-        numbers = np.unique(reference.labels if reference.classes is None else samples.labels)
-        if not np.array_equal(numbers, np.arange(len(names))):
-            raise UserError(
-                f"one set has {len(names)} classes by name and the other {len(numbers)} by number, which cannot be "
-                "matched; name the class folders of both alike"
-            )
-    return samples.labels, reference.labels
+    if names is None:
+        return samples, reference
+    numbers = np.unique(reference.labels if reference.classes is None else samples.labels)
+    if not np.array_equal(numbers, np.arange(len(names))):
+        raise UserError(
+            f"one set has {len(names)} classes by name and the other {len(numbers)} by number, which cannot be "
+            "matched; name the class folders of both alike"
+        )
+    return replace(samples, classes=names), replace(reference, classes=names)
