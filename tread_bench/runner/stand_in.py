@@ -22,7 +22,7 @@ from tread_bench.suite.files import MIN_CLASSES
 from tread_bench.suite.plan import Plan
 
 COUNT = 64  # training samples
-_NETWORK = "tread_bench.measure.quality.stand_in:write_random_network"
+_NETWORK = "tread_bench.measure.quality.networks.classifier.network:write_random_network"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError, printable
+from tread_bench.core.names import few
 from tread_bench.data.latents.arrays import NpyHeader, npy_header
 
 PICKLED = (
@@ -56,9 +57,7 @@ class Npz:
 
     def in_words(self) -> str:
         """Return the names of the arrays, for a message."""
-        rest = len(self.names) - _NAMED
-        named = printable(", ".join(self.names[:_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
-        return named or "nothing"
+        return printable(few(self.names, _NAMED)) or "nothing"
 
     def header(self, name: str) -> NpyHeader:
         """Shape and type of an array, whose declared size is that of its member."""
@@ -68,14 +67,7 @@ class Npz:
     def array(self, name: str, most_bytes: int) -> NDArray[Any]:
         """Return a whole array, of at most that many bytes, with the machine's byte order."""
         with self._array(name) as (header, stream):
-            if header.array_bytes > most_bytes:
-                raise UserError(
-                    f"{self.path}: {name} of shape {header.shape} has {header.array_bytes:,} bytes, more than the "
-                    f"{most_bytes:,} that such an array can have"
-                )
-            content = _read(stream, header.array_bytes)
-            _check_end(stream)
-        return _array_of(content, header)
+            return _whole(stream, header, f"{self.path}: {name}", most_bytes)
 
     def rows(self, name: str, size: int, start: int = 0) -> Iterator[NDArray[Any]]:
         """An array from row `start` on, `size` rows at a time, in order; one part is in memory at a time.
@@ -98,9 +90,7 @@ class Npz:
         member = self._members[name]
         self._check_packing(name, member)
         with self._opened() as archive, self._reported(name), archive.open(member) as stream:
-            header = npy_header(stream)
-            if header.dtype.hasobject:
-                raise UserError(f"{self.path}: {name} {PICKLED}")
+            header = _header(stream, f"{self.path}: {name}")
             declared = header.length + header.array_bytes
             if member.file_size != declared:
                 raise UserError(
@@ -173,24 +163,34 @@ def check_plain_file(path: Path) -> None:
 def npy_file(path: Path, most_bytes: int) -> NDArray[Any]:
     """Return the array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
     check_plain_file(path)
-    with path.open("rb") as file:
-        try:
-            header = npy_header(file)
-        except ValueError as error:
-            raise UserError(f"{path}: {_reason(error)}; write it with numpy.save") from None
-        if header.dtype.hasobject:
-            raise UserError(f"{path}: {PICKLED}")
-        if header.array_bytes > most_bytes:
-            raise UserError(f"{path}: {header.array_bytes:,} bytes, more than the {most_bytes:,} that it can have")
-        content = file.read(header.array_bytes + 1)
-    if len(content) != header.array_bytes:
-        raise UserError(f"{path}: not the {header.array_bytes:,} bytes that its header declares; copy it again")
-    return _array_of(content, header)
+    try:
+        with path.open("rb") as file:
+            return _whole(file, _header(file, f"{path}:"), f"{path}: an array", most_bytes)
+    except UserError:
+        raise
+    except EOFError as error:
+        raise UserError(f"{path}: {error}, by what its header declares; copy it again") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {_reason(error)}; write it with numpy.save") from None
 
 
-def _array_of(content: bytes, header: NpyHeader) -> NDArray[Any]:
-    """With the machine's byte order."""
-    values: NDArray[Any] = np.frombuffer(content, header.dtype)
+def _header(stream: IO[bytes], where: str) -> NpyHeader:
+    """That of an array without Python objects. Raises UserError or ValueError."""
+    header = npy_header(stream)
+    if header.dtype.hasobject:
+        raise UserError(f"{where} {PICKLED}")
+    return header
+
+
+def _whole(stream: IO[bytes], header: NpyHeader, where: str, most_bytes: int) -> NDArray[Any]:
+    """An array of at most that many bytes, with the machine's byte order. Raises UserError or EOFError."""
+    if header.array_bytes > most_bytes:
+        raise UserError(
+            f"{where} of shape {header.shape} has {header.array_bytes:,} bytes, more than the {most_bytes:,} that such "
+            "an array can have"
+        )
+    values: NDArray[Any] = np.frombuffer(_read(stream, header.array_bytes), header.dtype)
+    _check_end(stream)
     return values.reshape(header.shape, order="F" if header.is_fortran else "C").astype(
         header.dtype.newbyteorder("="), copy=False
     )

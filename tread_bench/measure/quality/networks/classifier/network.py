@@ -17,11 +17,13 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.files import write_atomically
 
 _WEIGHTS = Path(__file__).parent / "weights"
 DIGITS_WEIGHTS = _WEIGHTS / "digits_classifier.safetensors"
 GLYPHS_WEIGHTS = _WEIGHTS / "glyphs_classifier.safetensors"
 _SMALLEST_GRID = 4  # pixels: strides stop here, global pooling does the rest
+_RANDOM_WIDTHS = (8, 16, 16)
 
 
 class ClassifierSpec(BaseModel):
@@ -66,6 +68,19 @@ def classifier_file(classifier: Classifier, about: dict[str, Any]) -> bytes:
     one_entry = json.dumps({**about, "spec": classifier.spec.model_dump()})  # safetensors writes several in any order
     tensors = {name: tensor.contiguous() for name, tensor in classifier.state_dict().items()}
     return save(tensors, {"about": one_entry})
+
+
+def write_random_network(path: Path, shape: tuple[int, int, int]) -> None:
+    """Write a network of random weights, for smoke runs where the real one is missing.
+
+    Args:
+        shape: (channels, side, classes) of the images.
+    """
+    channels, side, num_classes = shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        spec = ClassifierSpec(image_size=side, channels=channels, num_classes=num_classes, widths=_RANDOM_WIDTHS)
+        write_atomically(path, classifier_file(Classifier(spec).eval(), {"name": "random-classifier"}))
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
