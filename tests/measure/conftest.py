@@ -14,6 +14,11 @@ from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture(scope="session")
 def digits() -> DataSource:
     return open_data(DigitsData())

@@ -42,11 +42,6 @@ COUNT = 12
 METRICS = ("fid", "sfid", "precision_recall", "inception_score")
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def write_images(path: Path, seed: int, count: int = COUNT) -> str:
     np.savez(path, arr_0=random_images(count, seed=seed).permute(0, 2, 3, 1).numpy())
     return str(path)

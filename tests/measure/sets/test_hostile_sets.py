@@ -23,11 +23,6 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import open_samples
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def head(shape: tuple[int, ...], dtype: str = "|u1") -> bytes:
     """Header of an .npy file."""
     text = repr({"descr": dtype, "fortran_order": False, "shape": shape}).encode()

@@ -16,11 +16,6 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.write import write_samples_npz
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def statistics(dims: int, seed: int = 0, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
     features = np.random.default_rng(seed).normal(size=(count, dims))
     return features.mean(0), np.cov(features, rowvar=False)

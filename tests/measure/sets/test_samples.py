@@ -15,11 +15,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def images(count: int = 11, side: tuple[int, int] = (6, 5), channels: int = 3, seed: int = 0) -> np.ndarray:
     """(n, H, W, C)."""
     return np.random.default_rng(seed).integers(0, 256, (count, *side, channels), dtype=np.uint8)

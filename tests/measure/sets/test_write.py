@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +16,6 @@ from tread_bench.core.stored.outputs import OutputError
 from tread_bench.measure.sets import write
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def pixels(channels: int = 3) -> torch.Tensor:
