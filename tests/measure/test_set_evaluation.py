@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from sklearn.datasets import load_digits
-from torch import nn
+from torch import Tensor, nn
 
 from tests.measure.random_images import random_images
 from tread_bench import evaluate
@@ -141,17 +142,12 @@ def test_a_network_without_parameters_computes_features_where_its_buffers_are() 
 
 
 def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
-    np.savez(tmp_path / "mine.npz", arr_0=pixels)
-    seen = open_extractor(find_extractor("digits-classifier").options(), (1, 8)).features(
-        torch.from_numpy(pixels).permute(0, 3, 1, 2)
-    )
+    mine = write_grey(tmp_path / "mine.npz")
+    asked = request(mine, mine, METRICS, "digits-classifier")
+    seen = open_extractor(asked.networks[0].options, (1, 8)).features(asked.samples.picture(COUNT))
     own = features_to_statistics(seen.pooled)
     stored = {"digits-classifier": Gaussian(own.mean, own.covariance, COUNT)}
-    asked = replace(
-        request(str(tmp_path / "mine.npz"), str(tmp_path / "mine.npz"), METRICS, "digits-classifier"),
-        reference=ReferenceSet("statistics", "0" * 64, None, stored),
-    )
+    asked = replace(asked, reference=ReferenceSet("statistics", "0" * 64, None, stored))
     reasons = {metric.name: reason for metric, _, reason in foreseen_refusals(asked)}
     assert reasons.pop("precision_recall") == "there are no images of the reference, only statistics"
     assert reasons == {"fid": "", "inception_score": ""}  # sFID is not measured on this network at all
@@ -160,46 +156,40 @@ def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Pa
     assert abs(rows["fid"].value or 0) < 1e-6 and rows["recall"].refused and rows["inception_score"].value is not None
 
 
-@pytest.mark.slow
-def test_stored_statistics_go_before_those_of_images_and_spare_them(tmp_path: Path, inception_weights: Path) -> None:
-    samples = write_images(tmp_path / "samples.npz", seed=0)
-    extractor = open_extractor(find_extractor("inception").options(weights=str(inception_weights)), (3, 40))
-    seen = extractor.features(random_images(COUNT, seed=0), spatial=True)
+def inception_statistics(weights: Path, images: Tensor) -> dict[str, NDArray[np.float64]]:
+    """As ADM's files store them."""
+    seen = open_extractor(find_extractor("inception").options(weights=str(weights)), (3, 40)).features(images, True)
     assert seen.spatial is not None
     own, spatial = features_to_statistics(seen.pooled), features_to_statistics(seen.spatial)
     stored = {"mu": own.mean, "sigma": own.covariance, "mu_s": spatial.mean, "sigma_s": spatial.covariance}
-    arrays = {name: tensor.numpy() for name, tensor in stored.items()}
-    settings = {"weights": str(inception_weights)}
+    return {name: tensor.numpy() for name, tensor in stored.items()}
 
-    # Statistics alone: distances to itself are 0, and what reads images is refused before any work.
-    np.savez(tmp_path / "statistics.npz", **arrays)
-    asked = request(samples, str(tmp_path / "statistics.npz"), METRICS, "inception", **settings)
-    reasons = {metric.name: reason for metric, _, reason in foreseen_refusals(asked)}
-    assert {name for name, reason in reasons.items() if reason} == {"precision_recall"}
-    network, rows, works = measured(asked)
-    assert works == ["features of samples (inception on cpu)", "metrics (inception)"]
-    scale = float(own.covariance.trace() + spatial.covariance.trace())
-    assert all(abs(rows[name].value or 0) < 1e-6 * scale for name in ("fid", "sfid"))
-    assert rows["precision"].refused and rows["precision"].value is None
-    assert network.dims == 2048 and network.device_effect == 0
 
-    # Images of other content beside them: these are read for precision and recall alone.
+@pytest.mark.slow
+def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest(
+    tmp_path: Path, inception_weights: Path
+) -> None:
+    samples = write_images(tmp_path / "samples.npz", seed=0)
+    arrays = inception_statistics(inception_weights, random_images(COUNT, seed=0))
     images = random_images(COUNT, seed=1).permute(0, 2, 3, 1).numpy()
     np.savez(tmp_path / "both.npz", arr_0=images, **arrays)
-    _, both, works = measured(request(samples, str(tmp_path / "both.npz"), METRICS, "inception", **settings))
+    asked = request(samples, str(tmp_path / "both.npz"), METRICS, "inception", weights=str(inception_weights))
+    network, rows, works = measured(asked)
     assert works[0] == "features of reference (inception on cpu)"
-    assert both["fid"].value == rows["fid"].value and both["sfid"].value == rows["sfid"].value
-    assert both["precision"].value is not None and both["inception_score"].value == rows["inception_score"].value
+    scale = float(arrays["sigma"].trace() + arrays["sigma_s"].trace())
+    assert all(abs(rows[name].value or 0) < 1e-6 * scale for name in ("fid", "sfid"))
+    assert rows["precision"].value is not None and rows["inception_score"].value is not None
+    assert network.dims == 2048 and network.device_effect == 0
 
 
 def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path: Path) -> None:
-    grey = {name: tmp_path / f"{name}.npz" for name in ("mine", "others", "real", "fewer")}
-    for seed, (name, path) in enumerate(grey.items()):
-        pixels = np.random.default_rng(seed).integers(0, 256, (10 if name == "fewer" else COUNT, 8, 8, 1), np.uint8)
-        np.savez(path, arr_0=pixels)
+    counts = {"mine": COUNT, "others": COUNT, "real": COUNT, "fewer": 10}
+    grey = {
+        name: write_grey(tmp_path / f"{name}.npz", seed, count) for seed, (name, count) in enumerate(counts.items())
+    }
 
     def fingerprint(samples: str, reference: str, metrics: Sequence[str] = ("fid",)) -> str:
-        asked = request(str(grey[samples]), str(grey[reference]), metrics, "digits-classifier")
+        asked = request(grey[samples], grey[reference], metrics, "digits-classifier")
         return measured(asked)[1]["fid"].fingerprint
 
     first = fingerprint("mine", "real")
@@ -226,30 +216,14 @@ def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol
 def test_features_that_are_not_finite_refuse_the_network_and_not_the_evaluation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    np.savez(tmp_path / "mine.npz", arr_0=np.zeros((COUNT, 8, 8, 1), np.uint8))
+    mine = write_grey(tmp_path / "mine.npz")
 
     def broken(*_: object, **__: object) -> None:
         raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
 
     monkeypatch.setattr("tread_bench.measure.set_evaluation.FeatureStore.features", broken)
-    asked = request(str(tmp_path / "mine.npz"), str(tmp_path / "mine.npz"), ("fid",), "digits-classifier")
-    networks, (row,) = evaluate_sets(asked, lambda *_: None)
+    networks, (row,) = evaluate_sets(request(mine, mine, ("fid",), "digits-classifier"), lambda *_: None)
     assert networks == [] and "NaN" in row.refused
-
-
-def test_a_metric_of_statistics_alone_opens_no_features_a_second_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sets = write_grey(tmp_path / "mine.npz", 0), write_grey(tmp_path / "real.npz", 1)
-    first = measured(request(*sets, ("fid",), "digits-classifier"))
-
-    def opened(*_: object, **__: object) -> None:
-        raise FloatingPointError("features were opened")
-
-    monkeypatch.setattr("tread_bench.measure.set_evaluation.FeatureStore.features", opened)
-    assert measured(request(*sets, ("fid",), "digits-classifier")) == first
-    _, (row,) = evaluate_sets(request(*sets, ("inception_score",), "digits-classifier"), lambda *_: None)
-    assert row.refused == "features were opened"
 
 
 def test_features_are_read_once_and_their_sums_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,10 +258,8 @@ def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path: Pat
 
 
 def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_work(tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
-    np.savez(tmp_path / "mine.npz", arr_0=pixels)
-    np.savez(tmp_path / "one.npz", arr_0=pixels[5:6])
-    asked = request(str(tmp_path / "mine.npz"), str(tmp_path / "one.npz"), ("fid", "sfid"), "digits-classifier")
+    sets = write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "one.npz", count=1)
+    asked = request(*sets, ("fid", "sfid"), "digits-classifier")
     ((_, _, reason),) = foreseen_refusals(asked)
     assert reason == "1 reference images: it needs 2 or more"
     networks, (row,) = evaluate_sets(asked, lambda *_: None)
@@ -337,7 +309,7 @@ def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_rea
 def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: Path) -> None:
     mine = digits_set(tmp_path / "mine.npz", range(200))
     real = digits_set(tmp_path / "real.npz", range(200, 600))
-    pixels, classes = load_digits().images[:200], load_digits().target[:200]
+    classes = load_digits().target[:200]
     labels = {"same": classes, "others": np.where(classes == 3, 5, classes)}
 
     def fingerprints(name: str) -> tuple[str, str]:
@@ -346,7 +318,6 @@ def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: P
         _, rows, _ = measured(replace(asked, samples=open_samples(mine, tmp_path / f"{name}.npy")))
         return rows["fid"].fingerprint, rows["per_class_fid"].fingerprint
 
-    assert len(pixels) == 200
     first, others = fingerprints("same"), fingerprints("others")
     assert first[0] == others[0] and first[1] != others[1]
     own, other = (open_samples(mine, tmp_path / f"{name}.npy").labels_sha256 for name in labels)
@@ -393,29 +364,31 @@ def test_a_class_of_too_few_images_refuses_its_metric_before_any_work(tmp_path: 
     assert reasons == {"fid": "", "per_class_fid": "class 0 has 1 reference images: it needs 2 or more of each class"}
 
 
-def test_statistics_of_another_network_refuse_its_metrics_that_read_them_and_no_others(tmp_path: Path) -> None:
+def with_statistics(asked: SetRequest, dims: int = 64, settings: dict[str, Any] | None = None) -> SetRequest:
+    """The same with statistics of the digits' network, of 64 features, beside the reference's images."""
+    stored = Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50, settings)
+    return replace(asked, reference=replace(asked.reference, stored={"digits-classifier": stored}))
+
+
+@pytest.mark.parametrize(
+    ("dims", "settings", "told"),
+    [
+        (7, None, "are of 7 features where this network has 64"),
+        (64, {"resize": "torch"}, "are of {name: digits-classifier, resize: torch}, and this network is {name: digits"),
+        (64, {}, ""),
+        (64, None, ""),
+    ],
+)
+def test_statistics_of_another_network_refuse_the_metrics_that_read_them_and_no_others(
+    dims: int, settings: dict[str, Any] | None, told: str, tmp_path: Path
+) -> None:
     mine = digits_set(tmp_path / "mine.npz", range(50))
-    stored = {"digits-classifier": Gaussian(torch.zeros(7).double(), torch.eye(7).double(), 50)}
-    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
-    asked = replace(asked, reference=replace(asked.reference, stored=stored))
+    asked = with_statistics(request(mine, mine, ("fid", "precision_recall"), "digits-classifier"), dims, settings)
     _, rows, _ = measured(asked)
-    assert "are of 7 features where this network has" in rows["fid"].refused
+    assert told in rows["fid"].refused and bool(told) == bool(rows["fid"].refused)
     assert rows["precision"].value == rows["recall"].value == 1
     networks, (row,) = evaluate_sets(replace(asked, metrics=asked.metrics[:1]), lambda *_: None)
-    assert networks == [] and row.refused == rows["fid"].refused
-
-
-def test_statistics_of_other_settings_refuse_the_metrics_that_read_them(tmp_path: Path) -> None:
-    mine = digits_set(tmp_path / "mine.npz", range(50))
-    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
-    dims = open_extractor(asked.networks[0].options, (1, 8)).dims
-    for settings, is_refused in (({"resize": "torch"}, True), ({}, False), (None, False)):
-        stored = Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50, settings)
-        reference = replace(asked.reference, stored={"digits-classifier": stored})
-        _, rows, _ = measured(replace(asked, reference=reference))
-        told = "are of {name: digits-classifier, resize: torch}, and this network is {name: digits-classifier};"
-        assert (told in rows["fid"].refused) == is_refused
-        assert rows["precision"].value == 1
+    assert row.refused == rows["fid"].refused and bool(networks) != bool(told)
 
 
 def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint() -> None:
@@ -436,13 +409,9 @@ def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that
 ) -> None:
     mine = digits_set(tmp_path / "mine.npz", range(50))
     asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
-    dims = open_extractor(asked.networks[0].options, (1, 8)).dims
-    stored = {"digits-classifier": Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50)}
-    with_statistics = replace(asked, reference=replace(asked.reference, stored=stored))
     for is_published, reference, is_doubted in (
-        (False, with_statistics, True),
-        (None, with_statistics, False),
-        (True, with_statistics, False),
+        (False, with_statistics(asked), True),
+        (None, with_statistics(asked), False),
         (False, asked, False),
     ):
         monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda options, it=is_published: it)
@@ -457,12 +426,8 @@ def test_a_gpu_gives_the_same_figures(tmp_path: Path, inception_weights: Path, h
     samples, reference = (write_images(tmp_path / f"{seed}.npz", seed, count=40) for seed in (0, 1))
     settings = {"weights": str(inception_weights)}
     if has_statistics:
-        options = find_extractor("inception").options(weights=str(inception_weights))
-        seen = open_extractor(options, (3, 40)).features(random_images(40, seed=1), spatial=True)
-        assert seen.spatial is not None
-        own, spatial = features_to_statistics(seen.pooled), features_to_statistics(seen.spatial)
-        stored = {"mu": own.mean, "sigma": own.covariance, "mu_s": spatial.mean, "sigma_s": spatial.covariance}
-        np.savez(reference, **np.load(reference), **{name: tensor.numpy() for name, tensor in stored.items()})
+        stored = inception_statistics(inception_weights, random_images(40, seed=1))
+        np.savez(reference, **np.load(reference), **stored)
     _, expected, _ = measured(request(samples, reference, METRICS, "inception", **settings))
     network, found, _ = measured(request(samples, reference, METRICS, "inception", "cuda", **settings))
     assert 0 < network.device_effect < 1e-3 and torch.cuda.is_available()
