@@ -23,7 +23,6 @@ from tread_bench.core.describe.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.source import to_uint8
-from tread_bench.measure.quality import decoder as decoder_module
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.fingerprint import _decoding
 
@@ -172,33 +171,6 @@ def test_the_files_of_an_autoencoder_are_those_that_a_run_watches(folder: tuple[
     assert decoding is not None and list(decoding.files) == read
 
 
-def test_images_of_an_autoencoder_of_other_pixels_come_to_the_range_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """EDM2 encodes pixels in [0, 1], and its autoencoder decodes to that range."""
-
-    class Vae:
-        sha256 = "0"
-
-        def __init__(self, path: str) -> None: ...
-
-        def decoded_shape(self, latent: tuple[int, ...]) -> tuple[int, ...]:
-            return (3, 4, 4)
-
-        def to(self, device: object) -> Vae:
-            return self
-
-        def decode(self, latents: torch.Tensor) -> torch.Tensor:
-            return latents[:, :3].sigmoid()
-
-    monkeypatch.setattr(decoder_module, "Vae", Vae)
-    sizes = {"channels": 4, "image_size": 4, "decoded_size": 4, "scale": 0.5}
-    latents = torch.randn(5, 4, 4, 4)
-    images = {span: Decoder(data(tmp_path, encoder_input=span, **sizes))(latents) for span in ((0.0, 1.0), (-1.0, 1.0))}
-    assert torch.allclose(images[0.0, 1.0], 2 * (latents / 0.5)[:, :3].sigmoid() - 1)
-    assert torch.equal(images[-1.0, 1.0], (latents / 0.5)[:, :3].sigmoid())
-
-
 # Scale and shift
 
 
@@ -335,36 +307,41 @@ def library(members: Members, trap: Trap) -> Members:
     return {**members, "d/data/aotinductor/model/a.so": b"\x7fELF"}
 
 
-DAMAGES = (pickled_weight, legacy_weights, opaque_constant, symbolic_size)
-FURTHER = (guard, injected_name, factory, other_operator, from_file, two_of_a_name, library)
+def members_of(path: Path) -> Members:
+    with zipfile.ZipFile(path) as archive:
+        return {f"d/{name.partition('/')[2]}": archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, *FURTHER])
+def write_members(path: Path, members: Members) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+WEIGHTS = (pickled_weight, legacy_weights, opaque_constant)
+TEXTS = (symbolic_size, guard, injected_name, factory, other_operator, from_file)
+
+
+@pytest.mark.parametrize("damage", [*WEIGHTS, *TEXTS, two_of_a_name, library])
 def test_a_file_that_would_run_something_is_refused_before_it_does(
     path: Path, tmp_path: Path, damage: Callable[[Members, Trap], Members]
 ) -> None:
     trap = Trap(tmp_path / "sprung")
-    with zipfile.ZipFile(path) as archive:
-        members = {f"d/{name.partition('/')[2]}": archive.read(name) for name in archive.namelist()}
-    changed = tmp_path / "changed.pt2"
-    for name, found in (("same", members), ("changed", damage(members, trap))):
-        with zipfile.ZipFile(tmp_path / f"{name}.pt2", "w") as archive:
-            for member, content in found.items():
-                archive.writestr(member, content)
-    assert Decoder(data(tmp_path / "same.pt2")).sha256
+    members = members_of(path)
+    assert Decoder(data(write_members(tmp_path / "same.pt2", members))).sha256
     with pytest.raises(UserError, match=r"changed\.pt2: not a torch\.export program, or not safe to load"):
-        Decoder(data(changed))
+        Decoder(data(write_members(tmp_path / "changed.pt2", damage(members, trap))))
     assert not trap.marker.exists()
 
 
 def test_inputs_of_examples_are_left_unread(path: Path, tmp_path: Path) -> None:
     """torch would unpickle them without restriction, where it fails to with one."""
-    trap, changed = Trap(tmp_path / "sprung"), tmp_path / "changed.pt2"
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(changed, "w") as other:
-        for name in archive.namelist():
-            other.writestr(name, pickled(trap) if "/sample_inputs/" in name else archive.read(name))
+    trap, members = Trap(tmp_path / "sprung"), members_of(path)
+    hostile = {name: pickled(trap) for name in members if "/sample_inputs/" in name}
+    changed = write_members(tmp_path / "changed.pt2", {**members, **hostile})
     latents = torch.randn(BATCH, 4, 4, 4)
-    assert torch.equal(Decoder(data(changed))(latents), Decoder(data(path))(latents))
+    assert hostile and torch.equal(Decoder(data(changed))(latents), Decoder(data(path))(latents))
     assert not trap.marker.exists()
 
 
@@ -372,23 +349,20 @@ def test_weights_in_one_file_are_read(path: Path, module: nn.Module, tmp_path: P
     """As torch 2.8 writes them."""
     weights = io.BytesIO()
     torch.save(dict(module.named_parameters()), weights)
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "a.pt2", "w") as other:
-        for name in archive.namelist():
-            if "/data/weights/" not in name:
-                other.writestr(name, archive.read(name))
-        other.writestr(f"{name.partition('/')[0]}/data/weights/model.pt", weights.getvalue())
+    others = {name: content for name, content in members_of(path).items() if "/data/weights/" not in name}
+    joined = write_members(tmp_path / "a.pt2", {**others, "d/data/weights/model.pt": weights.getvalue()})
     latents = torch.randn(BATCH, 4, 4, 4)
-    assert torch.equal(Decoder(data(tmp_path / "a.pt2"))(latents), Decoder(data(path))(latents))
+    assert torch.equal(Decoder(data(joined))(latents), Decoder(data(path))(latents))
 
 
 def test_a_program_that_torch_refuses_is_one_line_with_the_reason(
     path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "a.pt2", "w") as other:
-        for name in archive.namelist():
-            other.writestr(name, archive.read(name)[:-4] if name.endswith("/weight_0") else archive.read(name))
+    members = members_of(path)
+    name = next(name for name in members if name.endswith("/weight_0"))
+    cut = write_members(tmp_path / "a.pt2", {**members, name: members[name][:-4]})
     with pytest.raises(UserError, match=r"a\.pt2: not a torch\.export program, .* out of bounds for storage"):
-        Decoder(data(tmp_path / "a.pt2"))
+        Decoder(data(cut))
     assert not [record for record in caplog.records if record.exc_info]
 
 

