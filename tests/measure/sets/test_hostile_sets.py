@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import re
@@ -202,17 +201,6 @@ def test_flipped_bytes_are_a_message_or_make_no_difference(tmp_path, save):
 # Folders
 
 
-def png(**options) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(images(1)[0]).save(buffer, "PNG", **options)
-    return buffer.getvalue()
-
-
-def pixels_cut(content: bytes) -> bytes:
-    """A valid header and half of the pixels."""
-    return content[: len(content) // 2]
-
-
 def png_bomb() -> bytes:
     """100 bytes that declare ten billion pixels."""
 
@@ -269,7 +257,8 @@ def test_a_folder_with_something_wrong_in_it_is_one_message(tmp_path, kind):
 def test_pixels_that_were_cut_off_are_found_when_they_are_read(tmp_path):
     write_png(tmp_path / "set" / "0.png", images(1, (64, 64))[0])
     path = tmp_path / "set" / "0.png"
-    path.write_bytes(pixels_cut(path.read_bytes()))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])  # a valid header and half of the pixels
     with pytest.raises(UserError, match=r"0\.png: not a readable image"):
         [*open_samples(tmp_path / "set").batches(8)]
 
