@@ -84,7 +84,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
 
     from benchmarks.conditions import conditions, load_average
     from benchmarks.processes import measured_apart
-    from benchmarks.table import Document, Runner, check_page, terminal_table, write_page
+    from benchmarks.table import Document, check_page, results_of, terminal_table, write_page
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.show.console import stdout_console
@@ -103,9 +103,9 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     torch.set_num_threads(options.threads)
     threadpool_limits(options.threads, user_api="blas")
     about = conditions(options.threads)
-    runner = Runner(options.threads, lambda: fastest_products(Bench(options.threads).clock), measured_apart)
+    clock = Bench(options.threads).clock
     results = []
-    for result in runner(chosen):
+    for result in results_of(chosen, options.threads, lambda: fastest_products(clock), measured_apart):
         results.append(result)
         print(f"{len(results)}/{len(chosen)} {result.name}: {result.status}, {result.seconds:.0f} s", file=sys.stderr)
     about["load_average_after"] = load_average()

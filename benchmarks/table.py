@@ -6,7 +6,6 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any, Literal
@@ -64,22 +63,19 @@ class Document(BaseModel):
     results: list[Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """Measures rows, with the yardstick before and after each."""
-
-    threads: int
-    yardstick: Callable[[], dict[str, Product]]
-    measure: Callable[[Row, Bench], Result]
-
-    def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
-        before = self.yardstick()
-        for row in rows:
-            result = self.measure(row, Bench(self.threads, before))
-            after = self.yardstick()
-            rates = {"yardstick_before": rates_of(before), "yardstick_after": rates_of(after)}
-            yield result.model_copy(update=rates)
-            before = after
+def results_of(
+    rows: Sequence[Row],
+    threads: int,
+    yardstick: Callable[[], dict[str, Product]],
+    measure: Callable[[Row, Bench], Result],
+) -> Iterator[Result]:
+    """Measure rows, with the yardstick before and after each."""
+    before = yardstick()
+    for row in rows:
+        result = measure(row, Bench(threads, before))
+        after = yardstick()
+        yield result.model_copy(update={"yardstick_before": rates_of(before), "yardstick_after": rates_of(after)})
+        before = after
 
 
 def rates_of(products: dict[str, Product]) -> Yardstick:
@@ -133,24 +129,17 @@ def reason_of(error: Exception) -> str:
 
 def cells_of(result: Result) -> list[str]:
     """name, figure, interval, required, aim, of one row."""
-    if result.value is None or result.low is None or result.high is None:
-        return [
-            result.name,
-            f"{result.status}: {result.reason}",
-            "",
-            target(result, result.required),
-            target(result, result.aim),
-        ]
-    return [
-        result.name,
-        f"{number(result.value)} {result.unit}",
-        f"{number(result.low)} – {number(result.high)}",
-        target(result, result.required, result.verdict),
-        target(result, result.aim, result.aim_verdict),
-    ]
+    figure = f"{result.status}: {result.reason}"
+    interval = ""
+    if result.value is not None and result.low is not None and result.high is not None:
+        figure = f"{number(result.value)} {result.unit}"
+        interval = f"{number(result.low)} – {number(result.high)}"
+    required = target(result, result.required, result.verdict)
+    aim = target(result, result.aim, result.aim_verdict)
+    return [result.name, figure, interval, required, aim]
 
 
-def target(result: Result, value: float | None, verdict: Verdict | None = None) -> str:
+def target(result: Result, value: float | None, verdict: Verdict | None) -> str:
     """Such as "≥ 1.3: reached"; empty where the row has none."""
     if value is None:
         return ""

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.figure import Agreement, Figure
 from benchmarks.yardstick import Product
-from tread_bench.core.numbers.statistics import median_interval, paired_ratio
+from tread_bench.core.numbers.statistics import paired_ratio
 from tread_bench.measure.speed.throughput import PairedTimes, Ready, interleave
 
 SECONDS = 20.0  # of measuring that a row gets
@@ -68,17 +68,6 @@ def ratio(
     """Reference over subject, pair by pair."""
     samples = {"reference_ms": reference_ms, "subject_ms": subject_ms}
     return Figure(*paired_ratio(reference_ms, subject_ms), agreement, samples, facts or {})
-
-
-def seconds_of(call: Callable[[], object], times: int, clock: Clock = time.perf_counter) -> Figure:
-    """The median duration of a call in seconds; the first one is not counted."""
-    call()
-    samples = []
-    for _ in range(times):
-        start = clock()
-        call()
-        samples.append(clock() - start)
-    return Figure(*median_interval(samples), samples={"seconds": samples})
 
 
 def always(call: Callable[[], object], calls: int = 1) -> Ready:
