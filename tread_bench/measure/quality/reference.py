@@ -89,8 +89,8 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
                 f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
-        spatial = stored.get(Needs.SPATIAL)
-        return Reference(None, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
+        of_file = stored.get(Needs.SPATIAL)
+        return Reference(None, spatial=of_file, published=published, sha256=chosen.sha256, stated=stated)
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
     kept = drawn(len(images), REFERENCE_FEATURES)
@@ -98,7 +98,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     if len(kept) < len(images):
         compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
     found = _of_images(images, images.labels, kept, extractor, compared)
-    spatial = stored.get(Needs.SPATIAL, found.spatial)
+    spatial = stored.get(Needs.SPATIAL) or found.spatial
     return replace(found, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
 

@@ -137,19 +137,17 @@ def image_problems(root: str, *suffixes: str) -> Iterator[str]:
 
 def _common(root: str, names: Iterable[str]) -> tuple[str, Shape | None]:
     """The first image whose header can be read, and the shape of the set: its size, in colour if any image is."""
-    readable = _readable(root, names)
-    first, shape = next(readable, ("", None))
-    if shape is None or shape[0] > 1:
-        return first, shape
-    channels = next((found[0] for _, found in readable if found[0] > 1), shape[0])
-    return first, (channels, *shape[1:])
-
-
-def _readable(root: str, names: Iterable[str]) -> Iterator[tuple[str, Shape]]:
-    """Name and shape of each image whose header can be read."""
+    first = ""
+    shape: Shape | None = None
     for name in names:
         with suppress(ValueError):
-            yield name, _shape(root, name)
+            found = _shape(root, name)
+            if shape is None:
+                first = name
+                shape = found
+            if found[0] > 1:
+                return first, (found[0], *shape[1:])
+    return first, shape
 
 
 def _in_words(shape: Shape) -> str:
