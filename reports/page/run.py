@@ -38,7 +38,7 @@ _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_c
 # Pictures that answer further questions, each below its own heading.
 _SECTIONS = {
     "Speed": ("speedup", "step_parts"),
-    "Inside the network": ("similarity", "across_times", "gradients", "gap"),
+    "Inside the network": ("similarity", "across_times", "gradients"),
 }
 _NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
 
