@@ -516,6 +516,8 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
     with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):
         reference_of_set(file, extractor)
+    with pytest.raises(UserError, match="mu and sigma are of 64 features where this network has 9"):
+        reference_of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
 
 
 def test_statistics_of_a_file_are_doubted_beside_weights_that_are_not_published(

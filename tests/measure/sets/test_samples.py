@@ -127,6 +127,9 @@ def test_labels_of_a_file_replace_those_of_the_set(tmp_path):
     found = open_samples(tmp_path / "set.npz", labels=tmp_path / "labels.npy")
     assert found.labels.tolist() == list(range(11))
     assert found.sha256 == open_samples(tmp_path / "set.npz").sha256  # features stay known
+    (tmp_path / "labels.npy").write_bytes((tmp_path / "labels.npy").read_bytes()[:-1])
+    with pytest.raises(UserError, match=r"labels\.npy: cut short, by what its header declares; copy it again"):
+        open_samples(tmp_path / "set.npz", labels=tmp_path / "labels.npy")
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
