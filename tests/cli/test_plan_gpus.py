@@ -52,6 +52,11 @@ def test_where_all_gpus_are_busy_all_the_time_one_cell_at_a_time_takes_longer(pl
     assert found.a_cell_each == found.one_on_all == 2 and found.in_words().endswith("takes longer.")
 
 
+def test_a_suite_that_only_times_steps_has_no_hours(plan):
+    with pytest.raises(UserError, match="--gpus 8: no row of this suite trains or evaluates"):
+        on_gpus(plan, table(plan, dense=0.0, routed=0.0, wider=0.0, other=0.0, guided=0.0), 8)
+
+
 def test_a_row_comes_with_those_that_it_cannot_do_without(plan):
     rows = table(plan, dense=3.0, routed=3.0, wider=9.0, other=2.0, guided=1.0)
     found = within_budget(plan, rows, 9.0)

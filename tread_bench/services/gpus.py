@@ -48,7 +48,9 @@ class OnGpus:
 
 
 def on_gpus(plan: Plan, table: Sequence[Mapping[str, Any]], gpus: int) -> OnGpus:
-    """Return what `gpus` GPUs take for the `device_hours` of the rows of a plan."""
+    """Return what `gpus` GPUs take for the `device_hours` of the rows of a plan. Raises UserError: they take none."""
+    if not any(row["device_hours"] for row in table):
+        raise UserError(f"--gpus {gpus}: no row of this suite trains or evaluates, so there are no hours; leave it out")
     hours = {row["row"]: row["device_hours"] / row["cells"] for row in table}
     trained = [hours[cell.row] for cell in plan.cells if not cell.sources]
     evaluated = [hours[cell.row] for cell in plan.cells if cell.sources]  # after all that they may read
