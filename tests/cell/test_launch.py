@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from tread_bench.cell.launch import SILENCE_S, _Beat, _Failure, _Watch
+from tread_bench.cell.launch import SILENCE_S, Neighbours, _Beat, _Failure, _Watch
+from tread_bench.runner.executors.nodes import Nodes
+from tread_bench.runner.executors.tasks import LostError
 
 
 class Clock:
@@ -70,3 +74,22 @@ def test_a_failure_is_kept():
     watched, failure = Watched(), _Failure(1, RuntimeError("it"))
     watched.watch.note(failure)
     assert watched.watch.failures == [failure]
+
+
+def test_another_machine_is_lost_after_a_minute_without_a_beat_and_not_where_it_beats_again():
+    first = Neighbours(Nodes(0, 2, "localhost", free_port()))
+    second = Neighbours(Nodes(1, 2, "localhost", first.nodes.port))
+    assert first.beat(0.0) == "" and first.beat(1000.0) == ""  # it has not started yet
+    second.beat(0.0)
+    assert first.beat(1000.0) == "" and first.beat(1000.0 + SILENCE_S) == ""
+    second.beat(0.0)
+    assert first.beat(1200.0) == ""  # late, but there
+    assert first.beat(1201.0 + SILENCE_S) == f"machine 2 gave no sign of life for {SILENCE_S:.0f} s"
+    second.say(LostError("rank 1 was killed by SIGKILL"))
+    assert str(first.cause()) == "rank 1 was killed by SIGKILL"
+
+
+def free_port() -> int:
+    """The second of two ports of which nothing uses the first; the launchers' own is the one before it."""
+    with socket.create_server(("localhost", 0)) as found:
+        return found.getsockname()[1] - 1

@@ -180,8 +180,9 @@ class Neighbours:
         for number in range(1, self.nodes.count):
             beats = self.store.add(f"beats {number}", 0)
             before, heard = self._heard.get(number, (0, now))
-            self._heard[number] = (before, heard) if beats == before else (beats, now)
-            if before and now - heard > SILENCE_S:
+            if beats != before:
+                self._heard[number] = (beats, now)
+            elif before and now - heard > SILENCE_S:
                 return f"machine {number + 1} gave no sign of life for {SILENCE_S:.0f} s"
         return ""
 
