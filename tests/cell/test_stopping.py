@@ -13,6 +13,7 @@ from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell.checkpoint import checkpoints_in
 from tread_bench.cell.loop import train
 from tread_bench.cell.stopping import StoppedError, Stopping
+from tread_bench.core.stored.conditions import Conditions
 
 ITERATIONS = 12
 
@@ -37,6 +38,14 @@ def test_the_step_at_hand_ends_and_is_saved_and_the_rest_is_as_if_nothing_had_ha
 
     resumed, history = trained(tmp_path / "stopped")
     assert fingerprint(resumed) == fingerprint(undisturbed) and history.train_loss == expected.train_loss
+
+
+def test_a_training_that_goes_on_in_another_number_of_processes_keeps_both(tmp_path):
+    begun, ended = Conditions(processes=2), Conditions()
+    trainer = make_trainer(make_cell(training={"iterations": ITERATIONS, "checkpoint_every": 5}, **ROUTED))
+    for conditions in (begun, begun, ended):
+        history = train(trainer, tmp_path, OWNER, no_figures, conditions=conditions)
+    assert history.conditions == [begun, ended]
 
 
 def test_what_is_long_and_leaves_nothing_to_save_ends_at_once(monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.stored.conditions import Conditions, all_of, differences, spread
+from tread_bench.core.stored.conditions import Conditions, all_of, decisive_to_the_bit, differences, spread
 
 NUMERICS = {
     "device": "cpu", "device_count": 1, "device_name": "A", "cpu_capability": "AVX2", "threads": 1,
@@ -47,6 +47,12 @@ def test_what_can_change_a_bit_of_a_figure_is_told(part, key):
 )
 def test_what_changes_no_figure_is_no_difference(part, key):
     assert differences(NOW, changed(part, key, "new")) == []
+
+
+def test_the_number_of_processes_changes_last_digits_alone():
+    two = NOW.model_copy(update={"processes": 2})
+    assert differences(NOW, two) == []
+    assert decisive_to_the_bit(two) == decisive_to_the_bit(NOW) | {"processes": 2}
 
 
 def test_a_record_that_was_begun_or_timed_under_others_spreads_by_itself():

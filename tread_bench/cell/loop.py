@@ -16,7 +16,7 @@ from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_lates
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
-from tread_bench.core.stored.conditions import Conditions, differences
+from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
 from tread_bench.core.stored.data_files import DataFiles
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import DataFile, Evaluation
@@ -176,7 +176,7 @@ def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History | None:
 
 
 def _note_conditions(history: History, now: Conditions) -> None:
-    if not history.conditions or differences(history.conditions[-1], now):
+    if not history.conditions or decisive_to_the_bit(history.conditions[-1]) != decisive_to_the_bit(now):
         history.conditions.append(now)
 
 

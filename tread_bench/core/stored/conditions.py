@@ -103,6 +103,12 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     return chosen | versions | {f"code of {name}": code for name, code in conditions.plugins.items()}
 
 
+def decisive_to_the_bit(conditions: Conditions) -> dict[str, JsonValue]:
+    """Return what is decisive, with the number of processes, which changes the last digits of sums."""
+    several: dict[str, JsonValue] = {"processes": conditions.processes} if conditions.processes > 1 else {}
+    return decisive(conditions) | several
+
+
 def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
     """Return whether two values agree as under equal conditions: bit for bit, or within a tolerance for BLAS."""
     figure = known_figures().get(name)

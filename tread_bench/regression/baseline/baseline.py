@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, model_validator
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive
+from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive_to_the_bit
 from tread_bench.core.stored.files import read_document, write_json
 from tread_bench.core.stored.records import GpuConditions, Record
 
@@ -79,7 +79,7 @@ def _cell(record: Record) -> CellFigures:
             "initial_weights_sha256": record.initial_weights_sha256,
             "config": by_file_name(record.config),
         },
-        conditions=decisive(record.conditions) | ({BLAS_KERNELS: blas} if blas else {}),
+        conditions=decisive_to_the_bit(record.conditions) | ({BLAS_KERNELS: blas} if blas else {}),
         speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
         peak_memory_mib=timing and timing.peak_memory_mib,
         memory_kind=timing and timing.memory_kind,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from tread_bench.core.describe import metrics
-from tread_bench.core.stored.conditions import Conditions, decisive
+from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
 from tread_bench.core.stored.records import Record
 from tread_bench.regression.baseline.baseline import MARGIN, QUALITY
 from tread_bench.regression.baseline.compare import MEMORY_MIB, MEMORY_SHARE
@@ -152,4 +152,4 @@ def _can_be_drawn(name: str) -> bool:
 
 def _conditions(conditions: Conditions) -> dict[str, JsonValue]:
     """What changes figures, except the version of this program, which is the axis of a history."""
-    return {key: value for key, value in decisive(conditions).items() if key != "tread-bench"}
+    return {key: value for key, value in decisive_to_the_bit(conditions).items() if key != "tread-bench"}
