@@ -137,6 +137,17 @@ def test_in_a_matrix_the_row_of_the_same_combination_is_meant():
     assert cells["row depth=10"].training.iterations > cells["row depth=12"].training.iterations > 100
 
 
+def test_of_rows_with_equal_matrices_the_one_of_the_same_combination_is_meant():
+    sizes = {"matrix": {"backbone.depth": [10, 12]}}
+    rows = {"dense": sizes, "row": {**sizes, **TREAD, **OF_DENSE}, "evaluated": {**sizes, "evaluate": "row"}}
+    cells = cells_of(rows)
+    for depth in (10, 12):
+        assert cells[f"row depth={depth}"].training.budget.macs_of == f"dense depth={depth}"
+        assert cells[f"evaluated depth={depth}"].evaluate.row == f"row depth={depth}"
+    (problem,) = problems_of({**rows, "odd": {**sizes, **TREAD, "training": {"budget": {"macs_of": "dens"}}}})[:1]
+    assert problem[1].startswith("unknown trained row 'dens'; did you mean 'dense'? known: dense, ")
+
+
 def test_snapshots_as_shares_are_of_the_row_itself():
     rows = {"dense": None, "row": {**TREAD, **OF_DENSE}}
     cells = cells_of(rows, base={"training": {"iterations": 100, "snapshots": [0.5]}})

@@ -68,7 +68,7 @@ class Budgets:
     def named(self, budget: Budget, row: DraftRow) -> str:
         """Return the full name of the row that a row's budget names. Raises ValueError if it cannot be named."""
         name = budget.macs_of
-        found = next((full for full in (f"{name} {row.label}".rstrip(), name) if full in self.rows), None)
+        found = next((full for full in row.meant(name) if full in self.rows), None)
         if found is None:
             raise ValueError(unknown("trained row", name, self._nameable(row)))
         if found == row.name:
@@ -87,7 +87,8 @@ class Budgets:
         """The rows that this row's budget may name, as it would name them."""
         others = [other for other in self.rows.values() if other.name != row.name and other.label == row.label]
         able = [other for other in others if need(other) == NOTHING]
-        return [other.name.removesuffix(row.label).rstrip() for other in able]
+        combination = f"{row.own} {row.label}".strip()
+        return [other.name.removesuffix(combination).removesuffix(row.label).rstrip() for other in able]
 
 
 def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:

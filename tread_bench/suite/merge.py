@@ -107,12 +107,19 @@ def _copied(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class DraftRow(NamedTuple):
-    """A row before validation: its name, the location of its name, its merged values, and its matrix combination."""
+    """A row before validation: its name, the location of its name, its merged values, and its combinations of the
+    suite's matrix and of its own."""
 
     name: str
     loc: Loc
     draft: Draft
     label: str = ""
+    own: str = ""
+
+    def meant(self, name: str) -> Iterator[str]:
+        """Yield the full names of the rows that this one may mean by `name`, that of its own combination first."""
+        for labels in (self.own, self.label), (self.label,), ():
+            yield " ".join(filter(None, (name, *labels)))
 
 
 def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
@@ -130,7 +137,7 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
         for name, keys, combinations in rows:
             for own, chosen in combinations:
                 draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
-                yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label)
+                yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label, own)
 
 
 def _row_layer(name: str, row: Mapping[str, Any], problems: list[Problem]) -> tuple[str, dict[str, Any], Labelled]:

@@ -87,7 +87,7 @@ class Resolver:
         written = self.files.replace(written)
         if self.budgets.is_smoke:
             self._lengths[row.name] = written.training.iterations
-            written = smoke_cell(written, lambda name: self._length(name, row.label))
+            written = smoke_cell(written, lambda name: self._length(name, row))
         cell, reference = written, None
         found, problems = self._checked(cell, invalid, row.draft)
         if cell.training.budget is not None and cell.evaluate is None:
@@ -137,9 +137,9 @@ class Resolver:
                     problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
         return found, [*problems, *self._seed_problems(cell)]
 
-    def _length(self, name: str, label: str) -> int:
+    def _length(self, name: str, row: DraftRow) -> int:
         """Iterations of a row's training in the suite; of a row that there is not, which is reported later, any."""
-        return self._lengths.get(f"{name} {label}".rstrip()) or self._lengths.get(name, MAX_NUMBER)
+        return next((self._lengths[full] for full in row.meant(name) if full in self._lengths), MAX_NUMBER)
 
     def _seed_problems(self, cell: Cell) -> Iterator[Problem]:
         highest = max(self.sources.seeds)
@@ -189,7 +189,7 @@ class Resolver:
         rule = cell.sampling.guidance
         problems = []
         try:
-            weak = weak_weights(cell, evaluated_weights, self.sources, row.label)
+            weak = weak_weights(cell, evaluated_weights, self.sources, row)
         except ValueError as error:
             problems.append(Problem(str(error), (*GUIDANCE, "snapshot" if rule.weak_row is None else "row")))
         complete = with_blocks(Setting(guided_by(cell, weak) if weak else cell, family, spec))

@@ -65,13 +65,13 @@ class Sources:
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds, self.rows, self._others = seeds, dict[str, Cell](), dict[tuple[str, str], Source]()
 
-    def find(self, row: str, label: str, run: str | None) -> Source:
-        """Return the row; in a suite with a matrix, that of the same combination. Raises ValueError."""
+    def find(self, row: str, by: DraftRow, run: str | None) -> Source:
+        """Return the row that another one names; with a matrix, that of the same combination. Raises ValueError."""
         if run is not None:
             if (run, row) not in self._others:
                 self._others[run, row] = _in_other_run(run, row, self.seeds)
             return self._others[run, row]
-        for name in (f"{row} {label}".rstrip(), row):
+        for name in by.meant(row):
             if name in self.rows:
                 return Source(name, self.rows[name])
         raise ValueError(unknown("trained row", row, self.rows))
@@ -100,7 +100,7 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     requested = cell.evaluate
     assert requested is not None
     try:
-        source = sources.find(requested.row, row.label, requested.run)
+        source = sources.find(requested.row, row, requested.run)
     except ValueError as error:
         raise SuiteError([Problem(str(error), ("evaluate", "row"))]) from None
     problems = list(_contradictions(cell, row.draft, source))
@@ -129,7 +129,7 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
             yield Problem(message, (key,), at_key=True)
 
 
-def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, label: str) -> Weights | None:
+def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, by: DraftRow) -> Weights | None:
     """Return the weights of the weak branch, if guidance uses others than the evaluated ones. Raises ValueError."""
     rule = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
@@ -138,7 +138,7 @@ def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, label:
         message = f"sampling.guidance {rule.name} reads other weights, which do not exist while a row trains: "
         raise ValueError(f"{message}put it in a separate row with evaluate: ROW")
     row = rule.weak_row
-    return guiding(cell, evaluated, evaluated.source if row is None else sources.find(row, label, cell.evaluate.run))
+    return guiding(cell, evaluated, evaluated.source if row is None else sources.find(row, by, cell.evaluate.run))
 
 
 def guiding(cell: Cell, evaluated: Weights, weak: Source) -> Weights:
