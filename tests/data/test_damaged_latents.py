@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import shutil
@@ -18,6 +19,7 @@ import torch
 from tests.data.latent_layouts import SHAPE, add_members, npy, opened_lmdb, written, zipped
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
+from tread_bench.data.latents import file_stores
 from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.open import open_data
@@ -205,6 +207,19 @@ def test_a_zip_archive_of_edm2_is_read_as_its_folder(tmp_path: Path) -> None:
     zipped(tmp_path / "set", tmp_path / "set.zip", zipfile.ZIP_DEFLATED)
     (found,) = data_problems([(choice, False)])
     assert "is compressed; write the archive without compression" in found
+
+
+def test_labels_in_an_archive_of_fast_dit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, _ = written("fast-dit", tmp_path / "set")
+    archive = zipped(tmp_path / "set", tmp_path / "set.zip")
+    choice = LatentsData(name="latents", **{**settings, "train": [archive]})
+    folder, read = open_data(choice).held_out, []
+    read_label = file_stores._label
+    monkeypatch.setattr(file_stores, "_label", lambda *of: read.append(of) or read_label(*of))
+    for times, seconds in ((1, 1), (1, 1), (2, 2)):  # the archive is written anew
+        os.utime(archive, (seconds, seconds))
+        assert torch.equal(open_data(choice).train.labels(np.arange(11)), folder.labels(np.arange(11)))
+        assert len([tree for tree, _ in read if tree.path == archive]) == times * 11
 
 
 def test_globs_and_several_folders_are_read_in_their_order(tmp_path: Path) -> None:

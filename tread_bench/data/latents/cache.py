@@ -24,7 +24,7 @@ Arrays = dict[str, NDArray[Any]]
 def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> Arrays:
     """Return what `find` returns for these files below `root`, from the cache if they are as they were then.
 
-    Where there are no names, `root` is the one file.
+    A `root` that is a file, such as an archive, holds all of them.
 
     A cache that cannot be read or written costs time, not results.
     """
@@ -45,7 +45,7 @@ def _state(root: str, names: Sequence[str]) -> tuple[str, float]:
     """Hash of the files' names, sizes and times, and the latest time. Raises OSError."""
     digest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}"))
     latest = 0
-    for name in names or [""]:
+    for name in names if os.path.isdir(root) else [""]:
         about = os.stat(os.path.join(root, name) if name else root)
         digest.update(os.fsencode(f"\0{name}\0{about.st_size}\0{about.st_mtime_ns}"))
         latest = max(latest, about.st_mtime_ns)
