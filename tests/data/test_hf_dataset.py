@@ -87,7 +87,7 @@ HARMS: dict[str, tuple[Any, str]] = {
     "odd": (lambda folder: state(folder, {"_data_files": [{"filename": 5}]}), "files beside it"),
     "gone": (lambda folder: first_file(folder).unlink(), "no such file, and state.json beside it names it"),
     "cut off": (lambda folder: cut(first_file(folder), 3000), "not a readable Arrow stream"),
-    "places": (places_beyond_the_file, "rows from 0 on: cannot be read"),
+    "places": (places_beyond_the_file, ".arrow: cannot be read: "),
     "empty": (lambda folder: cut(first_file(folder), 0), "not a readable Arrow stream"),
 }
 
