@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from tests.command_line import figures, tread_bench, wait_for
+from tests.fake_executor import Executor
 from tests.run_folders import new_folder
 from tests.runner.test_runner import begin
 from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.files import StoreError, write_atomically, write_json
 from tread_bench.core.stored.records import Record
 from tread_bench.runner import runner
-from tread_bench.runner.executors.tasks import Ended, Started, Task, perform
+from tread_bench.runner.executors.tasks import Ended, Task, perform
 from tread_bench.runner.heartbeat import Heartbeat
 from tread_bench.runner.options import Options
 from tread_bench.services.display import Lines
@@ -29,7 +29,6 @@ CELL = "dense-s0-0123456789"
 STORED = Path(__file__).parent / "stored" / "record.json"
 RECORD = Record.model_validate_json(STORED.read_text()).model_copy(update={"cell": CELL})
 ABOUT = {"schema_version": 3, "cell": CELL, "suite": "toy", "row": "dense", "seed": 0, "reference": CELL}
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1, "device_count": 1}, versions={})
 
 
 def tell(*news: object, **style: object) -> None:
@@ -81,42 +80,22 @@ def test_nothing_that_a_run_writes_brings_its_folder_back(write, gone, tmp_path)
     assert not list((tmp_path / "moved").glob("cells/*/*"))
 
 
-class Moving:
-    """An executor under which the run folder is renamed, or removed, as soon as a cell has started."""
-
-    at_once = 1
-
-    def __init__(self, root: Path, to: Path | None) -> None:
-        self.root, self.to, self.ends = root, to, 0
-
-    def sized(self, numerics, processes):
-        return self
-
-    def __call__(self, tasks):
-        for task in tasks:
-            if task.key == "numerics":
-                task.log.touch()
-                yield Ended(task.key, value=CHOICES)
-                continue
-            yield Started(task.key)
-            if self.to is None:
-                shutil.rmtree(self.root)
-            else:
-                self.root.rename(self.to)
-            self.ends += 1
-            yield Ended(task.key, failure="FileNotFoundError")
-
-
 @pytest.mark.parametrize("is_moved", [True, False])
 def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_path, monkeypatch):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
-    out, to = tmp_path / "run", tmp_path / "moved" if is_moved else None
-    executor = Moving(out, to)
-    monkeypatch.setattr(runner, "executor_named", lambda *_: executor)
+    out, to = tmp_path / "run", tmp_path / "moved"
+    ends = []
+
+    def end(task):
+        ends.append(task.key)
+        out.rename(to) if is_moved else shutil.rmtree(out)
+        return Ended(task.key, failure="FileNotFoundError")
+
+    monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
     with pytest.raises(StoreError, match=r"run is gone: it was moved or removed during its run"):
         runner.run(load_plan(suite), suite.read_text(), out, Options(), Lines(tell))
-    assert executor.ends == 1 and not out.exists()
-    if to is not None:
+    assert len(ends) == 1 and not out.exists()
+    if is_moved:
         assert len(list(to.glob("cells/*/cell.json"))) == 2 and (to / "plan.json").exists()
 
 

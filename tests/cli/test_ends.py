@@ -13,9 +13,10 @@ from contextlib import ExitStack, nullcontext
 import pytest
 
 from tests.command_line import command, hear_signals, wait_for
+from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder
 from tread_bench.core.stored.conditions import Conditions
-from tread_bench.core.stored.documents import Choices, MeasuredMemory, MeasuredSpeed
+from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.files import StoreError, write_json
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import runner
@@ -24,32 +25,6 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
-
-NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
-
-
-class Executor:
-    """Settles the numerics and hands every other task to `end`."""
-
-    at_once = 1
-
-    def __init__(self, end, is_shared: bool = True) -> None:
-        self.end, self.is_shared = end, is_shared
-
-    def sized(self, numerics, processes):
-        return self
-
-    def may_have_gpus(self):
-        return False
-
-    def __call__(self, tasks):
-        for task in tasks:
-            if task.key == "numerics":
-                if self.is_shared:
-                    task.log.touch()
-                yield Ended(task.key, value=Choices(numerics=NUMERICS, versions={}))
-            else:
-                yield self.end(task)
 
 
 class Remembered:
@@ -202,7 +177,7 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
 def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_cannot_be_used(
     is_shared, tmp_path, monkeypatch
 ):
-    asked = Executor(lambda task: Ended(task.key, failure="crash"), is_shared)
+    asked = Executor(is_shared=is_shared)
     monkeypatch.setattr(runner, "executor_named", lambda *_: asked)
     plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
     with nullcontext() if is_shared else pytest.raises(StoreError, match="all machines share"):

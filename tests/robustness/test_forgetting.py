@@ -12,6 +12,7 @@ import pytest
 from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
+from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder, put
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cell.loop import DivergedError
@@ -22,7 +23,6 @@ from tread_bench.core.stored.identity import StrangerError
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
-from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
@@ -33,30 +33,13 @@ from tread_bench.suite.load import find_suite, load_plan
 
 SUITE = find_suite("smoke")
 PLAN = load_plan(SUITE, [])
-NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
 CHOICES = Choices(numerics=NUMERICS, versions={})
 EVERY_RUN_MAKES = {".lock", ".turn", ".numerics.log"}
 
 
-class Machine:
-    """An executor that settles the numerical choices, or refuses to; every cell fails."""
-
-    at_once = 1
-
-    def __init__(self, refusal: str = "", error: str = "", **numerics: object) -> None:
-        self.refusal, self.error, self.numerics = refusal, error, NUMERICS | numerics
-
-    def sized(self, numerics, processes):
-        return self
-
+class Absent(Executor):
     def __call__(self, tasks):
-        if self.error:
-            raise UserError(self.error)
-        for task in tasks:
-            task.log.touch()
-            settled = Choices(numerics=self.numerics, versions={})
-            failure = self.refusal if task.key == "numerics" else "not today"
-            yield Ended(task.key, value=settled, failure=failure)
+        raise UserError("--executor ray needs Ray")
 
 
 @pytest.fixture
@@ -93,9 +76,9 @@ def interrupt(*_: object):
 
 
 REFUSALS = {
-    "no CUDA": Machine(refusal="--device cuda: torch sees no CUDA device here"),
-    "no Ray": Machine(error="--executor ray needs Ray"),
-    "no space": Machine(),
+    "no CUDA": Executor(refusal="--device cuda: torch sees no CUDA device here"),
+    "no Ray": Absent(),
+    "no space": Executor(),
 }
 
 
@@ -122,7 +105,7 @@ def test_a_run_that_is_refused_has_forgotten_nothing(folder, there, monkeypatch,
 
 
 def test_other_numerics_refuse_before_failed_cells_are_forgotten(folder, there):
-    there(Machine(cpu_capability="NEON"))
+    there(Executor(cpu_capability="NEON"))
     before = tree(folder.root / "cells")
     with pytest.raises(UserError, match="NEON"):
         run(folder.root, retry_failed=True)
@@ -131,7 +114,7 @@ def test_other_numerics_refuse_before_failed_cells_are_forgotten(folder, there):
 
 @pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)
 def test_what_the_user_wants_again_is_forgotten_once_nothing_refuses(folder, there, asked):
-    there(Machine())
+    there(Executor())
     run(folder.root, **asked)
     reasons = {folder.record(cell.id).reason for cell in PLAN.cells}
     assert reasons == {"not today"}
@@ -146,7 +129,7 @@ DIVERGED = [
 
 @pytest.mark.parametrize(("reason", "resumes"), [("no luck", True), *((reason, False) for reason in DIVERGED)])
 def test_a_failed_cell_resumes_from_its_checkpoint_unless_it_diverged(folder, there, reason, resumes):
-    there(Machine())
+    there(Executor())
     for cell in PLAN.cells:
         request = folder.existing_request(cell.id)
         for name in ("outcome.json", "record.json"):
@@ -161,7 +144,7 @@ def test_a_failed_cell_resumes_from_its_checkpoint_unless_it_diverged(folder, th
 
 
 def test_a_failed_cell_does_not_resume_from_a_checkpoint_of_another(folder, there):
-    there(Machine())
+    there(Executor())
     save_checkpoint(folder.cell(PLAN.cells[0].id) / "checkpoints", 10, Checkpoint({}, {}), PLAN.cells[1].identity)
     before = tree(folder.root / "cells")
     with pytest.raises(StrangerError, match=f"belongs to cell {PLAN.cells[1].id}, not to {PLAN.cells[0].id}"):
@@ -196,7 +179,7 @@ def test_at_a_terminal_fresh_asks(monkeypatch, capsys, typed, is_agreed):
 
 
 def test_nothing_is_asked_where_nothing_was_begun(tmp_path, there):
-    there(Machine())
+    there(Executor())
     runner.run(PLAN, "", tmp_path, Options(fresh=True), Lines(lambda *n, **s: None), pytest.fail)
     assert RunFolder(tmp_path).record(PLAN.cells[0].id).reason == "not today"
 
@@ -216,7 +199,7 @@ FOREIGN = (
 
 @pytest.mark.parametrize("name", [*FOREIGN, "plan.json", "timings/a.json"])
 def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_path, there, name):
-    there(Machine())
+    there(Executor())
     (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / name).write_text(json.dumps({"format_version": "1.2", "planned_values": {}}))
     (tmp_path / ".lock").touch()
@@ -228,7 +211,7 @@ def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_
 
 
 def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
-    there(Machine())
+    there(Executor())
     (tmp_path / "index.html").symlink_to(tmp_path / "later")
     with pytest.raises(UserError, match=r"contains index\.html"):
         run(tmp_path)
@@ -236,7 +219,7 @@ def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
 
 @pytest.mark.parametrize("name", ["results.csv", "index.html", "suite.yaml", "records.jsonl"])
 def test_what_stays_of_a_run_whose_files_were_removed_makes_no_folder_ours(tmp_path, there, name):
-    there(Machine())
+    there(Executor())
     run(tmp_path)
     for path in tmp_path.glob("[!.]*"):  # as `rm -rf RUN/*` does
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -249,7 +232,7 @@ def test_what_stays_of_a_run_whose_files_were_removed_makes_no_folder_ours(tmp_p
 
 
 def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there, monkeypatch):
-    there(Machine())
+    there(Executor())
     with monkeypatch.context() as broken:
         broken.setattr(preparation, "write_document", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -259,7 +242,7 @@ def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there, monk
 
 
 def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
-    there(Machine())
+    there(Executor())
     folder.plan_path.write_text('{"suite": ')
     with pytest.raises(UserError, match=r"plan\.json cannot be read as JSON"):
         run(folder.root)
@@ -282,7 +265,7 @@ def test_a_refused_run_leaves_no_folder_behind(tmp_path, there, monkeypatch, ref
 
 
 def test_a_refused_shard_leaves_what_another_one_has_begun(tmp_path, there):
-    there(Machine(refusal="no CUDA"))
+    there(Executor(refusal="no CUDA"))
     root = tmp_path / "run"
 
     with RunFolder(root).lock("1/2"):
@@ -299,7 +282,7 @@ def test_a_refused_shard_leaves_what_another_one_has_begun(tmp_path, there):
     "place", ["cells", "figures", "timings", "cells/{}", "cells/{}/checkpoints", "cells/{}/samples"]
 )
 def test_a_run_writes_through_no_link(folder, there, place):
-    there(Machine())
+    there(Executor())
     mine = folder.root.parent / "mine"
     link = folder.root / place.format(PLAN.cells[0].id)
     if link.is_dir():
@@ -314,7 +297,7 @@ def test_a_run_writes_through_no_link(folder, there, place):
 
 @pytest.mark.parametrize("name", [".lock", ".turn", "suite.yaml", "plan.json"])
 def test_a_run_opens_and_replaces_no_link(folder, there, name):
-    there(Machine())
+    there(Executor())
     mine = folder.root.parent / "mine"
     (folder.root / name).unlink(missing_ok=True)
     (folder.root / name).symlink_to(mine / "notes.txt")

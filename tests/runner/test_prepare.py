@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fake_executor import Executor
 from tests.run_folders import new_folder
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
@@ -66,27 +67,8 @@ def test_the_commits_date_is_gits():
 # What is resolved before the first cell
 
 
-class There:
-    """An executor whose tasks run at once, on a machine that may be another one and may see the run folder or not."""
-
-    at_once = 1
-
-    def __init__(self, is_shared: bool = True, **machine: object) -> None:
-        self.is_shared = is_shared
-        self.numerics = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2", **machine}
-
-    def sized(self, numerics, processes):
-        return self
-
-    def __call__(self, tasks):
-        for task in tasks:
-            if self.is_shared:
-                task.log.touch()
-            yield Ended(task.key, value=Choices(numerics=self.numerics, versions={"timm": "1"}))
-
-
-class Computing(There):
-    """One that does what it is given, in this process."""
+class Computing(Executor):
+    """Does what it is given, in this process."""
 
     def __call__(self, tasks):
         for task in tasks:
@@ -106,29 +88,29 @@ def resolved(root, there, plan=SMOKE, **asked):
 
 
 def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
-    resolved(tmp_path, There())
+    resolved(tmp_path, Executor())
     with pytest.raises(StoreError, match="all machines share"):
-        resolved(tmp_path, There(is_shared=False))
+        resolved(tmp_path, Executor(is_shared=False))
     assert not list(tmp_path.glob(".seen-*"))
 
 
 def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_back(tmp_path):
     first, second = Shard(1, 2), Shard(2, 2)
-    resolved(tmp_path, There(), shard=first)
+    resolved(tmp_path, Executor(), shard=first)
     with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
-        resolved(tmp_path, There(cpu_capability="NEON"), shard=second)
-    other = resolved(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
+        resolved(tmp_path, Executor(cpu_capability="NEON"), shard=second)
+    other = resolved(tmp_path, Executor(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
     assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
-    assert resolved(tmp_path, There(), shard=first).accept_other_numerics
+    assert resolved(tmp_path, Executor(), shard=first).accept_other_numerics
     with pytest.raises(StoreError, match="give all shards the same --device"):
-        resolved(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
+        resolved(tmp_path, Executor(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
 @pytest.mark.parametrize("begun", ["cpu", "cuda"])
 def test_a_run_resumes_on_the_device_that_it_was_begun_on_unless_one_is_requested(tmp_path, begun):
     folder = RunFolder(tmp_path)
     assert device_of(folder, Options(device="auto")) == "auto"
-    resolved(tmp_path, There(device=begun), device=begun)
+    resolved(tmp_path, Executor(device=begun), device=begun)
     assert device_of(folder, Options(device="auto")) == begun
     assert device_of(folder, Options(device="auto", fresh=True)) == "auto"
     assert device_of(folder, Options(device="cpu")) == "cpu"
@@ -167,23 +149,23 @@ def test_the_machine_that_starts_a_run_reads_all_samples_only_if_cells_run_on_it
 def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
     (tmp_path / "plan.json").write_text('{"suite":')
     with pytest.raises(StoreError, match="cannot be read"):
-        resolved(tmp_path, There())
-    resolved(tmp_path, There(), fresh=True)
+        resolved(tmp_path, Executor())
+    resolved(tmp_path, Executor(), fresh=True)
     assert RunFolder(tmp_path).existing_plan().numerics.device == "cpu"
 
 
 def test_rows_that_are_run_afresh_leave_the_run_of_the_others_as_it_is(tmp_path):
-    resolved(tmp_path, There())
+    resolved(tmp_path, Executor())
     with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
-        resolved(tmp_path, There(cpu_capability="NEON"), fresh=True, rows=("dense",))
+        resolved(tmp_path, Executor(cpu_capability="NEON"), fresh=True, rows=("dense",))
     assert device_of(RunFolder(tmp_path), Options(device="auto", fresh=True, rows=("dense",))) == "cpu"
-    resolved(tmp_path, There(cpu_capability="NEON"), fresh=True)
+    resolved(tmp_path, Executor(cpu_capability="NEON"), fresh=True)
 
 
 def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
-    resolved(tmp_path, There(), shard=Shard(1, 2))
+    resolved(tmp_path, Executor(), shard=Shard(1, 2))
     more = load_plan(find_suite("smoke"), ["seeds=3"])
-    resolved(tmp_path, There(), plan=more, shard=Shard(2, 2))
+    resolved(tmp_path, Executor(), plan=more, shard=Shard(2, 2))
     with pytest.raises(StoreError, match="has 6 cells, 2 of which"):
-        resolved(tmp_path, There(), shard=Shard(1, 2))
-    resolved(tmp_path, There())  # a runner of the whole may
+        resolved(tmp_path, Executor(), shard=Shard(1, 2))
+    resolved(tmp_path, Executor())  # a runner of the whole may
