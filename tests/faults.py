@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 CHECKOUT = Path(__file__).parents[1]
-ROOMS = ("core", "suite", "runner", "model", "measure", "cell")
+ROOMS = ("core", "suite", "runner", "data", "model", "diffusion", "backbones", "measure", "cell")
 HANGS = 900  # seconds after which the tests count as failed
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
 SWAPPED |= {"is": "is not", "is not": "is", "+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "and": "or", "or": "and"}
