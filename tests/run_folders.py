@@ -7,10 +7,17 @@ from pathlib import Path
 
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.core.config.compute import Compute
+from tread_bench.core.stored.documents import Choices
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import Plan, PlannedCell
+
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
+COST = {
+    "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
+    "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
+}  # fmt: skip
 
 
 def new_folder(root: Path) -> RunFolder:

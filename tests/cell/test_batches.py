@@ -82,11 +82,17 @@ def range_of(batch, **changes):
     return replace(batch.range, **{"masks": {}, **changes})
 
 
-def test_the_order_of_an_epoch_is_made_once(monkeypatch):
+@pytest.fixture
+def made(monkeypatch):
+    """The epochs whose order is made, one after the other."""
+    epochs, order = [], draws._epoch_order.__wrapped__
+    monkeypatch.setattr(draws, "_epoch_order", draws.lru_cache(2)(lambda *of: (epochs.append(of[2]), order(*of))[1]))
+    return epochs
+
+
+def test_the_order_of_an_epoch_is_made_once(made):
     """Today's order, item by item; and what a step costs does not grow with the data set."""
-    size, made = 100_003, []
-    order = draws._epoch_order.__wrapped__
-    monkeypatch.setattr(draws, "_epoch_order", draws.lru_cache(2)(lambda *of: (made.append(of[2]), order(*of))[1]))
+    size = 100_003
     found = np.concatenate([draws.permuted(5, "order", step * 256, 256, size) for step in range(600)])
     assert made == [0, 1]
     for epoch in (0, 1):
@@ -95,10 +101,7 @@ def test_the_order_of_an_epoch_is_made_once(monkeypatch):
         assert np.array_equal(here, np.random.Generator(np.random.Philox(key=key)).permutation(size)[: len(here)])
 
 
-def test_threads_that_begin_an_epoch_together_make_its_order_once(monkeypatch):
-    made = []
-    order = draws._epoch_order.__wrapped__
-    monkeypatch.setattr(draws, "_epoch_order", draws.lru_cache(2)(lambda *of: (made.append(of[2]), order(*of))[1]))
+def test_threads_that_begin_an_epoch_together_make_its_order_once(made):
     threads = [threading.Thread(target=draws.permuted, args=(0, "order", k * 8, 8, 50_000)) for k in range(8)]
     for thread in threads:
         thread.start()

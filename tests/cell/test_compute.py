@@ -156,8 +156,9 @@ def test_a_step_that_overflows_is_left_out_and_counted():
     assert not trainer.scaler.collapsed
 
 
-def test_clipping_sees_gradients_without_their_scale(monkeypatch):
-    trainer = make_trainer(training={"gradient_clip": 1e-3}, autocast="float16")
+@pytest.mark.parametrize("autocast", ["none", "float16"])
+def test_clipping_bounds_the_norm_of_gradients_without_their_scale(autocast, monkeypatch):
+    trainer = make_trainer(training={"gradient_clip": 1e-3}, autocast=autocast)
     norms = []
     stepped = trainer.optimizer.step
     monkeypatch.setattr(
@@ -329,6 +330,13 @@ def test_exactly_the_block_after_a_route_runs_in_float32(backbone, autocast, che
     assert loss.item() == pytest.approx(plain.item(), rel=2**-7)
 
 
+def check_compiled(cell, backbone):
+    """Compiled blocks have the loss and the gradients of those that are not."""
+    (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
+    assert again.item() == pytest.approx(loss.item(), rel=1e-6)
+    assert error(found, exact) < 1e-5
+
+
 @pytest.mark.parametrize(
     "backbone",
     [
@@ -341,9 +349,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
     """Drop path included. Rounding differs where operations are fused or split: 1e-5 of the gradient's norm."""
     for routes in ("1:3@0.5", "2:3@0.5"):
         cell = {"method": "tread", "routes": routes}
-        (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
-        assert again.item() == pytest.approx(loss.item(), rel=1e-6)
-        assert error(found, exact) < 1e-5
+        check_compiled(cell, backbone)
         assert 0 < counter.frame_count <= COMPILATIONS[backbone]
 
 
@@ -363,10 +369,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
 )
 def test_compiled_blocks_serve_every_method(method, backbone, counter):
     """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
-    cell = NEIGHBOURS[method]
-    (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
-    assert again.item() == pytest.approx(loss.item(), rel=1e-6)
-    assert error(found, exact) < 1e-5
+    check_compiled(NEIGHBOURS[method], backbone)
     assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save
 
 from tests.data.crafted_archives import CRAFTED, Members, by_the_locator, entries
+from tests.traps import Trap
 from tread_bench.data.archives import archive_of, load_tensors, members_of
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.file_stores import _decode_pt
@@ -29,16 +28,6 @@ STATISTICS = {"mean": torch.zeros(1, 4, 1, 1), "std": torch.ones(1, 4, 1, 1)}
 MOMENTS = {"mean": torch.zeros(4, 2, 2), "logvar": torch.ones(4, 2, 2)}
 OPENED: set[str] = set()
 MOST_MIB = 256  # that a reader may add for a moment: half of the bomb, and more than a busy process moves by itself
-
-
-class Trap:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.marker),)
 
 
 def saved(content: object) -> bytes:

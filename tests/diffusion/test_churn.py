@@ -49,14 +49,6 @@ def test_none_is_the_deterministic_sampler_bit_for_bit(gaussian):
     assert torch.equal(sampled(gaussian, nowhere, MANY[:8]), plain)
 
 
-def test_noise_is_drawn_by_sample_index(gaussian):
-    churn = Churn(s_churn=30)
-    together = sampled(gaussian, churn, MANY[:8])
-    apart = [sampled(gaussian, churn, MANY[first : first + 2], first) for first in (0, 2, 4, 6)]
-    assert torch.equal(torch.cat(apart), together)
-    assert not torch.equal(sampled(gaussian, churn, MANY[:2], first=2), together[:2])
-
-
 def test_noise_of_one_step_is_not_that_of_another(gaussian):
     perturb = churned(Churn(s_churn=30), STEPS, 0, 0)
     first, second = (perturb(torch.zeros(2, 1, 4, 4), 1.0, step)[0] for step in (0, 1))

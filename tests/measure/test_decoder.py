@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
+from tests.traps import Trap
 from tread_bench.core.describe.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
@@ -205,16 +205,6 @@ def test_what_decoding_depends_on_is_in_the_protocol(
 
 
 # Files that somebody else wrote
-
-
-class Trap:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.marker),)
 
 
 Members = dict[str, bytes]

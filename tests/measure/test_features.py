@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -197,27 +196,6 @@ def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
     path.write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
     with pytest.raises(UserError, match="not a feature network"):
         open_classifier(path)
-
-
-class Hostile:
-    """Unpickling this creates a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
-
-
-@pytest.mark.parametrize("save", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing, protocol=2))])
-def test_a_hostile_weights_file_runs_nothing(tmp_path: Path, save: Any) -> None:
-    path, trace = tmp_path / "hostile.pth", tmp_path / "trace"
-    save({"fc.weight": Hostile(trace)}, path)
-    with pytest.raises(UserError, match="not safe to load"):
-        open_inception(path)
-    assert not trace.exists()
-    torch.load(path, weights_only=False) if save is torch.save else pickle.loads(path.read_bytes())
-    assert trace.exists()  # the file was hostile
 
 
 @pytest.mark.parametrize("content", [{}, [1, 2], {"fc.weight": 3}, {"fc.weight": torch.zeros(2)}])

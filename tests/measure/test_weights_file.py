@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from tests.traps import Trap
 from tread_bench.measure.weights_file import tensors_of
 
 TENSORS = {"a.weight": torch.arange(6.0).view(2, 3), "steps": torch.tensor(3)}
@@ -36,16 +37,6 @@ def test_tensors_are_read_from_safetensors_and_state_dicts(content: bytes) -> No
 def test_parameters_come_without_their_graph() -> None:
     found = tensors_of(saved({"a": torch.nn.Parameter(torch.ones(2))}))
     assert not found["a"].requires_grad
-
-
-class Hostile:
-    """Unpickling this creates a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
 
 
 def compressed(content: bytes) -> bytes:
@@ -90,7 +81,7 @@ def test_anything_else_is_one_line(content: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("write", [saved, pickle.dumps])
 def test_no_code_is_run(write: Any, tmp_path: Path) -> None:
-    content = write({"a": Hostile(tmp_path / "trace")})
+    content = write({"a": Trap(tmp_path / "trace")})
     with pytest.raises(ValueError, match="not safe to load"):
         tensors_of(content)
     assert not (tmp_path / "trace").exists()

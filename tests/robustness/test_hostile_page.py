@@ -209,23 +209,23 @@ def test_no_cell_of_the_table_is_a_formula(run_dir):
     assert [cell for cell in cells if FORMULA.match(cell) and not number.fullmatch(cell)] == []
 
 
+def lines_with(text, path):
+    """The lines of a table with a record of that reason."""
+    failed = record("dense", "", 0, None, status="failed", reason=text, **NOTHING_MEASURED)
+    write_csv(results_frame([failed]), path)
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1"])
 def test_a_text_that_a_spreadsheet_would_compute_is_kept_as_text(tmp_path, text):
-    write_csv(
-        results_frame([record("dense", "", 0, None, status="failed", reason=text, **NOTHING_MEASURED)]), tmp_path / "a"
-    )
-    with open(tmp_path / "a", encoding="utf-8", newline="") as file:
-        (line,) = csv.DictReader(file)
+    (line,) = lines_with(text, tmp_path / "a")
     assert line["reason"] == f"'{text}" and line["seed"] == "0"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\r\n=b", 'a","b', "\ud800", "\0"])
 def test_a_text_stays_in_its_cell_of_the_table(tmp_path, text):
-    write_csv(
-        results_frame([record("dense", "", 0, None, status="failed", reason=text, **NOTHING_MEASURED)]), tmp_path / "a"
-    )
-    with open(tmp_path / "a", encoding="utf-8", newline="") as file:
-        assert [line["seed"] for line in csv.DictReader(file)] == ["0"]
+    assert [line["seed"] for line in lines_with(text, tmp_path / "a")] == ["0"]
 
 
 def test_samples_come_from_the_run_folder_whatever_a_record_says(tmp_path):

@@ -22,6 +22,7 @@ import yaml
 from safetensors.torch import save
 
 from tests.toy_suite import OWNER
+from tests.traps import Trap
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.core.errors import UserError
 from tread_bench.data.parquet.family import ParquetData
@@ -36,16 +37,6 @@ from tread_bench.suite.load import load_suite
 
 CHECKOUT = Path(__file__).parents[2]
 PACKAGES = ("tread_bench", "backbones", "reports")
-
-
-class Trap:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self):
-        return os.mkdir, (str(self.marker),)
 
 
 def torch_zip(path, trap):

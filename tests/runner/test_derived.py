@@ -10,21 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_folders import new_folder
+from tests.run_folders import CHOICES, COST, new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import CostFigures, Evaluation
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
-
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
-COST = {
-    "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
-    "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

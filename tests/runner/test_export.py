@@ -18,13 +18,12 @@ from typer.testing import CliRunner
 
 from tests.command_line import tread_bench
 from tests.json_places import KINDS, UNFIT, changed, fields
-from tests.run_folders import new_folder, put
+from tests.run_folders import CHOICES, COST, new_folder, put
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation, Record
@@ -36,11 +35,6 @@ from tread_bench.services.report import render_report, write_report
 from tread_bench.suite.load import load_plan
 
 MARK = "Zzyzx"  # in the name of everything that must not leave the machine
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
-COST = {
-    "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
-    "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
-}  # fmt: skip
 SUITE = f"""\
 name: study
 description: Rows of https://arxiv.org/abs/2501.04765, from /data/{MARK}/notes.txt

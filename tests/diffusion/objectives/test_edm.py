@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from tests.model.methods.subjects import cell_of, trainer_of
-from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.measure.inside.validation import validation_losses
@@ -105,7 +104,3 @@ def test_trains_and_is_validated_at_its_eight_levels(method):
     found = validation_losses(trainer.network.eval(), trainer.objective, trainer.data.held_out, 16, 8)
     assert [float(sigma) for sigma in found] == pytest.approx(trainer.objective.validation_times, rel=1e-5)
     assert all(math.isfinite(loss) for loss in found.values())
-
-
-def test_is_found_by_the_name_that_a_suite_uses():
-    assert isinstance(build_objective(EdmOptions()), Edm)
