@@ -25,7 +25,7 @@ from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv
 BATCH, TOKENS, INNER, STATES = 8, 256, 768, 16  # of a DiS-S/2's mixer
 WIDTH = 384
 TOLERANCE = 1e-5  # float32 against float32, of outputs and every gradient
-LEAST_CALLS = 5  # of a short side that are timed together
+CALLS = 5  # of ours that are timed together
 
 Gradients = Callable[[], list[Tensor]]
 
@@ -95,13 +95,11 @@ def against_mamba_ssm(bench: Bench, kernel: str) -> Figure:
     return timed(bench, ours, theirs, agreement, fewest=2)
 
 
-def timed(
-    bench: Bench, ours: Gradients, theirs: Gradients, agreement: Agreement, calls: int = LEAST_CALLS, fewest: int = 4
-) -> Figure:
-    """`calls` of ours in turn with a call of theirs."""
+def timed(bench: Bench, ours: Gradients, theirs: Gradients, agreement: Agreement, fewest: int = 4) -> Figure:
+    """Some calls of ours in turn with a call of theirs."""
     ours()  # its memory is warm again
-    figure = bench.faster(always(theirs), always(ours, calls), agreement, fewest=fewest, facts={"subject_calls": calls})
-    return figure.times(calls)
+    figure = bench.faster(always(theirs), always(ours, CALLS), agreement, fewest=fewest, facts={"subject_calls": CALLS})
+    return figure.times(CALLS)
 
 
 @row("scan/torch", required=130)

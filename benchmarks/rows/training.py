@@ -128,11 +128,9 @@ def at_precision(precision: str, ready: Ready) -> Ready:
     return prepared
 
 
-def steps_of(trainer: Trainer, compute: Compute, first: int = 0) -> Ready:
+def steps_of(trainer: Trainer, compute: Compute) -> Ready:
     """Training steps, each with the batch of its turn, which is ready before the clock starts."""
-    steps = Steps(trainer)
-    steps.done = first
-    return at_precision(resolve_numerics(compute, "cpu").matmul_precision or "highest", steps)
+    return at_precision(resolve_numerics(compute, "cpu").matmul_precision or "highest", Steps(trainer))
 
 
 def plain_steps(plain: PlainTraining, trainer: Trainer) -> Ready:

@@ -276,15 +276,13 @@ class RunFolder:
         earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
         self._write_attempts(cell_id, [*earlier, how])
 
-    def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
+    def records(self, references: Mapping[str, str]) -> list[Record]:
         """Return the existing records of a plan's cells, each with the reference that the plan gives it.
-
-        With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
 
         Raises:
             StoreError: some cannot be read; it names all of them.
         """
-        found, unreadable = self.readable_records(references, or_outcomes)
+        found, unreadable = self.readable_records(references, or_outcomes=False)
         if unreadable:
             raise StoreError("\n".join(unreadable.values()))
         return found
@@ -292,7 +290,10 @@ class RunFolder:
     def readable_records(
         self, references: Mapping[str, str], or_outcomes: bool = True
     ) -> tuple[list[Record], dict[str, str]]:
-        """Return the records that can be read, and why the others cannot, by cell."""
+        """Return the records that can be read, and why the others cannot, by cell.
+
+        With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
+        """
         found: list[Record] = []
         unreadable = {}
         with collector_at_rest():

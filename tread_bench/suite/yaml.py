@@ -57,12 +57,11 @@ def _levels(loc: Loc) -> int:
     return sum(part.count(".") + 1 if isinstance(part, str) else 1 for part in loc)
 
 
-def read_yaml(text: str, source: str, at: Loc = (), whole: Place | None = None) -> tuple[Any, Places, list[Problem]]:
+def read_yaml(text: str, source: str, whole: Place | None = None) -> tuple[Any, Places, list[Problem]]:
     """Read one YAML document.
 
     Args:
         source: name of the document in messages.
-        at: location of the document's root in the suite.
         whole: the place of everything in it, if lines and columns mean nothing to the reader.
 
     Returns:
@@ -72,7 +71,7 @@ def read_yaml(text: str, source: str, at: Loc = (), whole: Place | None = None) 
         SuiteError: the text is not a YAML document, or it could exhaust the machine.
     """
     reader = _Reader(text, source, whole)
-    return reader.value(reader.compose(), at, ()), reader.places, reader.problems
+    return reader.value(reader.compose(), (), ()), reader.places, reader.problems
 
 
 class _Reader:

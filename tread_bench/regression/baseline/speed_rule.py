@@ -42,19 +42,19 @@ class SpeedJudgement:
     pairs: int
 
 
-def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
+def judge_speed(log_ratios: Mapping[str, ArrayLike]) -> dict[str, SpeedJudgement]:
     """Return a judgement from each cell's paired log ratios log(old / new). Raises ValueError with fewer than two
     pairs.
     """
-    return _judge({cell: [values] for cell, values in log_ratios.items()}, limit)
+    return _judge({cell: [values] for cell, values in log_ratios.items()})
 
 
-def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
+def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, SpeedJudgement]:
     """Judge by the same rule where the two sides are not paired: log speed-ups of an accepted run and of a new one."""
-    return _judge(samples, limit)
+    return _judge(samples)
 
 
-def _judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str, SpeedJudgement]:
+def _judge(samples: Mapping[str, Sequence[ArrayLike]]) -> dict[str, SpeedJudgement]:
     """Of each cell's log ratios, or of how far those of its new side, the last, are from those of its old one."""
     # The shift of each cell, and of its resamples.
     resamples = max(_RESAMPLES, _RESAMPLES_PER_CELL * len(samples))
@@ -66,14 +66,14 @@ def _judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str
         boots[cell] = new_boots - sum(old_boots)
 
     # The verdict on each.
-    raw = [float((1 + np.count_nonzero(boot >= math.log(limit))) / (1 + len(boot))) for boot in boots.values()]
+    raw = [float((1 + np.count_nonzero(boot >= math.log(LIMIT))) / (1 + len(boot))) for boot in boots.values()]
     judged = {}
     for (cell, boot), p_value in zip(boots.items(), holm(raw), strict=True):
         low, high = np.exp(np.quantile(boot, [_TAIL, 1 - _TAIL]))
         verdict = Verdict.INCONCLUSIVE
         if p_value <= _TAIL:
             verdict = Verdict.FAIL
-        elif low > limit:
+        elif low > LIMIT:
             verdict = Verdict.PASS
         pairs = len(np.asarray(samples[cell][-1]))
         judged[cell] = SpeedJudgement(verdict, math.exp(shifts[cell]), float(low), float(high), p_value, pairs)
