@@ -71,21 +71,6 @@ def test_the_page_s_way_from_300_latents_to_a_report_is_planned_without_a_mistak
 
 
 @pytest.mark.parametrize("layout", PEERS)
-def test_what_is_drawn_depends_on_seed_and_sample_alone(layout: str, tmp_path: Path) -> None:
-    settings, _ = written(layout, tmp_path / "set")
-    options = LatentsData(name="latents", **settings)
-    train = open_data(options).train
-    index = np.arange(8)
-    whole = train.drawn(index, SEED, FIRST)
-    parts = [train.drawn(index[i : i + 3], SEED, FIRST + i) for i in (6, 3, 0)]
-    assert torch.equal(torch.cat(parts[::-1]), whole)
-    is_drawn = options.has_moments or options.flips == "pair"
-    assert torch.equal(train.drawn(index, SEED, FIRST + 8), whole) != is_drawn
-    assert torch.equal(train.drawn(index, SEED + 1, FIRST), whole) != is_drawn
-    assert torch.equal(train.images(index), train.images(index))
-
-
-@pytest.mark.parametrize("layout", PEERS)
 def test_every_layout_keeps_the_contract_of_data_sources(layout: str, tmp_path: Path) -> None:
     options = []
     for seed in (0, 1):

@@ -163,11 +163,6 @@ def test_a_corrupt_page_is_named_with_its_file_and_rows(tmp_path: Path) -> None:
         read(str(path))
 
 
-def test_a_missing_label_column_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"no column 'label'; it has image: set data\.label_column"):
-        read(write(tmp_path / "a.parquet", [png(COLOUR[0])], None))
-
-
 def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.parquet: no such file"):
         read(str(tmp_path / "none.parquet"))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +31,7 @@ from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource, DataSplit
+from tread_bench.data.source import DataSource, DataSplit, tensors_sha256
 
 MIB = 2**20
 _SHARD_BYTES = 256 * MIB
@@ -234,7 +232,7 @@ class _Split:
 
         # Write it, complete or not at all.
         with replacing(path) as temporary:
-            about = {**self._owner(path), "content": _content_sha256(tensors)}
+            about = {**self._owner(path), "content": tensors_sha256(tensors)}
             # In one entry: the library stores several in any order, and a shard has the same bytes each time.
             save_file(tensors, temporary, {GENERATOR: canonical_json(about)})
         return done
@@ -290,7 +288,7 @@ class _Split:
     def _is_whole(self, path: Path) -> bool:
         """Whether a shard has the content that was written."""
         try:
-            return _header_of(path).get("content") == _content_sha256(load_file(path))
+            return _header_of(path).get("content") == tensors_sha256(load_file(path))
         except (OSError, SafetensorError):
             return False
 
@@ -304,14 +302,6 @@ class _Split:
             write_json(path, content)
         elif there != content:
             raise OutputError(f"{path} is not what encode wrote; move it away, and run the same command again")
-
-
-def _content_sha256(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name} {tuple(tensors[name].shape)} ".encode())
-        digest.update(tensors[name].contiguous().numpy().data)
-    return digest.hexdigest()
 
 
 def _header_of(path: Path) -> dict[str, str]:

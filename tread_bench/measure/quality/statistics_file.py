@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
 
 from tread_bench.core.stored.cache import keep
+from tread_bench.data.source import tensors_sha256
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 _PREFIXES = ("", "spatial_")  # of the tensors in a file
@@ -41,7 +40,7 @@ def save_statistics(statistics: Statistics, path: Path, key: str) -> None:
             tensors[f"{prefix}total"] = part.total.cpu()
             tensors[f"{prefix}outer"] = part.outer.cpu()
     tensors["features"] = statistics.pooled.features.cpu()
-    keep(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
+    keep(path, save(tensors, {"key": key, "content": tensors_sha256(tensors)}))
 
 
 def load_statistics(path: Path, key: str) -> Statistics | None:
@@ -53,7 +52,7 @@ def load_statistics(path: Path, key: str) -> Statistics | None:
             tensors = {name: file.get_tensor(name) for name in names}
     except (OSError, SafetensorError):
         return None
-    if about.get("key") != key or about.get("content") != _content_hash(tensors):
+    if about.get("key") != key or about.get("content") != tensors_sha256(tensors):
         return None
     found = []
     for prefix, features in zip(_PREFIXES, (tensors["features"], torch.empty(0)), strict=True):
@@ -61,11 +60,3 @@ def load_statistics(path: Path, key: str) -> Statistics | None:
             count, total, outer = (tensors[f"{prefix}{name}"] for name in ("count", "total", "outer"))
             found.append(FeatureStatistics.restored(int(count), total, outer, features))
     return Statistics(*found)
-
-
-def _content_hash(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name} {tuple(tensors[name].shape)}".encode())
-        digest.update(tensors[name].contiguous().numpy().data)
-    return digest.hexdigest()
