@@ -61,6 +61,24 @@ def text_inputs(batch=3, dtype=torch.float32):
     return x, t, torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(4), dtype=dtype)
 
 
+def present(routes, ids, block, sample, prefix=0):
+    """Places of the tokens of a sample that a block sees: the prefix, and the patches that its route keeps."""
+    inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= block <= route.end]
+    kept = inside[0][sample] if inside else torch.arange(16)
+    return [*range(prefix), *(prefix + kept).tolist()]
+
+
+def assert_is_by_hand(by_hand, model, condition, routes):
+    """A network computes what a hand-written forward (model, x, t, y, routes, ids) does."""
+    model, given, ids = model.double(), condition(dtype=torch.float64), drawn(routes)
+    expected = by_hand(model, *given, routes, ids)
+    torch.testing.assert_close(model(*given, routes=routes, ids=ids), expected, rtol=1e-11, atol=1e-11)
+
+
+def rms_norm(x, weight):
+    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+
+
 def drawn(routes, batch=3, seed=3):
     """Ascending ids (B, K) of each route over the 16 patches."""
     generator = torch.Generator().manual_seed(seed)

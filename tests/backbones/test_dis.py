@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.backbones import networks
-from tests.backbones.networks import drawn, inputs
+from tests.backbones.networks import assert_is_by_hand, inputs, present, rms_norm
 from tread_bench import create_backbone
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.costs import cost_of
@@ -30,13 +30,12 @@ def by_hand(model, x, t, y, routes, ids):
         state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
         hidden, residual, skips = state.streams["hidden"], torch.zeros_like(state.streams["hidden"]), []
         for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
-            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
-            present = [0, 1, *(2 + inside[0][sample]).tolist()] if inside else list(range(18))
-            h, hidden, residual = hidden[:, present], hidden.clone(), residual.clone()
+            seen = present(routes, ids, number, sample, prefix=2)
+            h, hidden, residual = hidden[:, seen], hidden.clone(), residual.clone()
             if number > len(model.in_blocks):
-                h = block.skip_linear(torch.cat([h, skips.pop()[:, present]], dim=-1))
-            residual[:, present] += h
-            hidden[:, present] = block.mixer(rms_norm(residual[:, present], block.norm.weight))
+                h = block.skip_linear(torch.cat([h, skips.pop()[:, seen]], dim=-1))
+            residual[:, seen] += h
+            hidden[:, seen] = block.mixer(rms_norm(residual[:, seen], block.norm.weight))
             if number < len(model.in_blocks):
                 skips.append(hidden)
         normed = F.layer_norm(rms_norm(hidden + residual, model.norm_f.weight), (16,), eps=1e-6)
@@ -45,17 +44,9 @@ def by_hand(model, x, t, y, routes, ids):
     return torch.cat(outputs)
 
 
-def rms_norm(x, weight):
-    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
-
-
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_a_hand_written_forward_with_expanded_skips(routes):
-    model = small().double()
-    x, t, y = inputs(dtype=torch.float64)
-    ids = drawn(routes)
-    computed = model(x, t, y, routes=routes, ids=ids)
-    torch.testing.assert_close(computed, by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11)
+    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_the_residual_stream_is_the_sum_of_both_and_stays_in_float32():

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.backbones import networks
-from tests.backbones.networks import drawn, inputs
+from tests.backbones.networks import assert_is_by_hand, drawn, inputs, present
 from tests.model.ops.wkv_reference import bi_wkv_reference
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import make_spec
@@ -28,17 +28,16 @@ def by_hand(model, x, t, y, routes, ids):
         state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
         stream, skips = state.streams["x"], []
         for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
-            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
-            present = inside[0][sample].tolist() if inside else list(range(16))
+            seen = present(routes, ids, number, sample)
 
-            def shift(tokens, present=present):
+            def shift(tokens, seen=seen):
                 grid = torch.zeros(1, 16, 32, dtype=x.dtype)
-                grid[:, present] = tokens
-                return q_shift(grid, (4, 4))[:, present]
+                grid[:, seen] = tokens
+                return q_shift(grid, (4, 4))[:, seen]
 
-            skip = (skips.pop()[:, present],) if number > len(model.in_blocks) else ()
+            skip = (skips.pop()[:, seen],) if number > len(model.in_blocks) else ()
             stream = stream.clone()
-            stream[:, present] = block(stream[:, present], state.c, shift, (None, None), *skip)
+            stream[:, seen] = block(stream[:, seen], state.c, shift, (None, None), *skip)
             if number < len(model.in_blocks):
                 skips.append(stream)
         outputs.append(model.finish(state.with_streams(x=stream)))
@@ -47,12 +46,7 @@ def by_hand(model, x, t, y, routes, ids):
 
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_shift_and_skips_under_a_route_equal_a_hand_written_walk(routes):
-    model = small().double()
-    x, t, y = inputs(dtype=torch.float64)
-    ids = drawn(routes)
-    torch.testing.assert_close(
-        model(x, t, y, routes=routes, ids=ids), by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11
-    )
+    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_choices_differ_where_neighbours_are_missing():

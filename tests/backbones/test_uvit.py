@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.backbones import networks
-from tests.backbones.networks import drawn, inputs, text_inputs
+from tests.backbones.networks import assert_is_by_hand, inputs, present, text_inputs
 from tread_bench import Route
 from tread_bench.model.ops.patching import unpatchify
 
@@ -23,12 +23,10 @@ def by_hand(model, x, t, y, routes, ids):
         stream = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1]).streams["x"]
         skips = []
         for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
-            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
-            kept = inside[0][sample] if inside else torch.arange(16)
-            present = [*range(prefix), *(prefix + kept).tolist()]
-            skip = (skips.pop()[:, present],) if number > len(model.in_blocks) else ()
+            seen = present(routes, ids, number, sample, prefix)
+            skip = (skips.pop()[:, seen],) if number > len(model.in_blocks) else ()
             stream = stream.clone()
-            stream[:, present] = block(stream[:, present], *skip)
+            stream[:, seen] = block(stream[:, seen], *skip)
             if number < len(model.in_blocks):
                 skips.append(stream)
         patches = model.decoder_pred(model.norm(stream))[:, prefix:]
@@ -39,12 +37,7 @@ def by_hand(model, x, t, y, routes, ids):
 @pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes, sizes, condition):
-    model = small(**sizes).double()
-    x, t, y = condition(dtype=torch.float64)
-    ids = drawn(routes)
-    torch.testing.assert_close(
-        model(x, t, y, routes=routes, ids=ids), by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11
-    )
+    assert_is_by_hand(by_hand, small(**sizes), condition, routes)
 
 
 def test_conditioning_reaches_the_output_through_the_prefix_alone():

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.backbones import networks
-from tests.backbones.networks import drawn, inputs, text_inputs
+from tests.backbones.networks import assert_is_by_hand, inputs, present, rms_norm, text_inputs
 from tread_bench import create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.describe.families import make_spec
@@ -50,9 +50,8 @@ def by_hand(model, x, t, y, routes, ids):
         state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
         stream, residual = state.streams["x"], torch.zeros_like(state.streams["x"])
         for number, block in enumerate(model.blocks):
-            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
-            present = set(inside[0][sample].tolist()) if inside else set(range(16))
-            path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in present]
+            seen = present(routes, ids, number, sample)
+            path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in seen]
             shift, scale, gate, *of_text = block.adaLN_modulation(state.c).unflatten(1, (-1, 16)).unbind(1)
             stream, residual = stream.clone(), residual.clone()
             residual[:, path] += stream[:, path]
@@ -65,10 +64,6 @@ def by_hand(model, x, t, y, routes, ids):
         normed = F.layer_norm(rms_norm(stream + residual, model.norm_f.weight), (16,), eps=1e-6)
         outputs.append(unpatchify(model.final_layer.linear(normed), (4, 4), 2))
     return torch.cat(outputs)
-
-
-def rms_norm(x, weight):
-    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
 def layer_norm(x):
@@ -91,11 +86,7 @@ def attend(attention, x_BTD, text_BMD):
 @pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_a_hand_written_forward(routes, sizes, condition):
-    model = small(**sizes).double()
-    x, t, y = condition(dtype=torch.float64)
-    ids = drawn(routes)
-    computed = model(x, t, y, routes=routes, ids=ids)
-    torch.testing.assert_close(computed, by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11)
+    assert_is_by_hand(by_hand, small(**sizes), condition, routes)
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "math"])
