@@ -8,6 +8,7 @@ import pytest
 
 from tests.cell.test_schedule import shares
 from tests.command_line import tread_bench
+from tests.small_backbones import BACKBONES
 from tests.toy_suite import write_suite
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.config.training import RoutingSchedule
@@ -27,14 +28,6 @@ BASE = {
 }
 TREAD = {"method": "tread", "routes": "2:8@0.5"}
 OF_DENSE = {"training": {"budget": {"macs_of": "dense"}}}
-FAMILIES = {
-    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
-    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
-    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2},
-    "DiS": {"name": "DiS", "depth": 4, "hidden": 16, "patch": 2},
-    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2},
-    "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2},
-}
 SCHEDULES = ({}, {"warmup": 0.37}, {"until": 0.55}, {"warmup": 0.2, "until": 0.7})
 
 
@@ -69,10 +62,10 @@ def macs_by_hand(cell, iterations):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", BACKBONES)
 def test_no_other_number_of_iterations_costs_nearer_to_the_budget(family, schedule):
     rows = {"dense": None, "row": {"method": "tread", "routes": "1:3@0.5", "schedule": schedule, **OF_DENSE}}
-    cells = cells_of(rows, base={"backbone": FAMILIES[family]})
+    cells = cells_of(rows, base={"backbone": BACKBONES[family]})
     found, budget = cells["row"].training.iterations, macs_by_hand(cells["dense"], 100)
     off = [abs(macs_by_hand(cells["row"], iterations) - budget) for iterations in range(found - 2, found + 3)]
     assert off.index(min(off)) == 2

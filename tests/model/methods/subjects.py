@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from tests.small_backbones import BACKBONES
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.data.open import open_data
@@ -13,14 +14,6 @@ from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import build_network
 from tread_bench.suite.plan import expand
 
-BACKBONES = {
-    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
-    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
-    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2},
-    "DiS": {"name": "DiS", "depth": 4, "hidden": 16, "patch": 2, "drop_path": 0.0},
-    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
-    "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
-}  # five blocks each
 ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}  # the others: the blocks between the first and the last
 OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
 METHODS = ("dense", "tread", "mask", "drop", "sprint", "mod", "layer_skip")
