@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_folders import new_folder
+from tests.run_folders import CHOICES, new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.numbers.power import seeds_to_find
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.runner.prepare import write_plan
@@ -28,7 +27,6 @@ FIDS = {"dense": [20.0, 22.0, 21.0, 19.0], "routed": [21.0, 24.5, 21.5, 20.0], "
 FIDS["longer"] = FIDS["routed"]
 AT_ITS_END = [19.0, 20.0, 22.5, 18.5]
 BUDGET = "  longer: {method: tread, routes: 1:2@0.5, training.budget: {macs_of: dense}}\n"
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
 @pytest.fixture

@@ -356,6 +356,12 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert "2 classes by name and the other 3 by number" in reason
 
 
+def test_names_of_class_folders_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    mine = digits_set(tmp_path / "mine.npz", range(10))
+    named = replace(open_samples(mine), classes=("\x1b[2Jcat", *"bcdefghij"))
+    assert list(set_evaluation._records(named).class_names) == ["\\x1b[2Jcat", *"bcdefghij"]
+
+
 def test_a_class_of_too_few_images_refuses_its_metric_before_any_work(tmp_path: Path) -> None:
     """Labels are read with the headers."""
     mine = digits_set(tmp_path / "mine.npz", range(100))

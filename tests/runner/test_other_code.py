@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run_folders import new_folder, put
-from tread_bench.core.stored.documents import Choices
+from tests.run_folders import CHOICES, new_folder, put
 from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import prepare
@@ -14,7 +13,6 @@ from tread_bench.runner.prepare import refuse_other_code, write_plan
 from tread_bench.suite.load import find_suite, load_plan
 
 SMOKE = load_plan(find_suite("smoke"), [])
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 ROUTED = next(cell for cell in SMOKE.cells if cell.row != "dense")
 OLD, NEW = ({"fill": f"fill 1 sha256:{digit}"} for digit in "ab")
 

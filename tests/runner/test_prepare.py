@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.fake_executor import Executor
-from tests.run_folders import new_folder
+from tests.run_folders import CHOICES, new_folder
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.files import StoreError, read_json, write_json
 from tread_bench.data.digits.family import DIGITS, DigitsData
 from tread_bench.runner.executors.site import Site
@@ -28,7 +27,6 @@ from tread_bench.suite.load import find_suite, load_plan
 
 SMOKE = load_plan(find_suite("smoke"), [])
 LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
 def write(root, fresh=False):

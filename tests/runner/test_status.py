@@ -19,11 +19,12 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.run_folders import CHOICES
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.show.status import headline
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
-from tread_bench.core.stored.documents import Choices, RowTiming, TimingRequest
+from tread_bench.core.stored.documents import RowTiming, TimingRequest
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.core.stored.records import TimingFigures
@@ -36,7 +37,6 @@ from tread_bench.runner.status import status_of
 from tread_bench.suite.load import load_plan
 
 TOY = toy_suite(iterations=400, checkpoint_every=20, at="200, ")
-CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
 @pytest.fixture(scope="module")
