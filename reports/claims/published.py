@@ -76,20 +76,12 @@ def placement_difference(row: Row) -> float | None:
 
 def placement_note() -> str:
     """Return where the figures come from and why they do not compare."""
-    return say(
-        "published",
-        "placement",
-        figure=_value("TREAD Figure 8", "DiT-B/2", "dense"),
-        dense_fid=_value("TREAD Table 2", "DiT-B/2", "dense"),
-        tread_fid=_value("TREAD Table 2", "DiT-B/2", "tread"),
-    )
+    return say("published", "placement", value=_value)
 
 
 def several_routes_note() -> str:
     """Return what was published of several routes, and why it does not compare."""
-    several = _value("TREAD v1 abstract", "DiT-XL/2", "tread + auxiliary")
-    single = _value("TREAD v2 abstract", "DiT-XL/2", "tread")
-    return say("published", "several_routes", several=several, single=single)
+    return say("published", "several_routes", value=_value)
 
 
 def published_fid(row: Row) -> PublishedFid | None:
@@ -222,9 +214,7 @@ def published_depths() -> dict[str, float]:
 
 def depths_note() -> str:
     """Return where the two rules' figures come from and why they do not compare."""
-    dense, absolute = (_value("TREAD Table 2", "DiT-XL/2", method) for method in ("dense", "tread"))
-    relative = _value("TREAD Table 6", "DiT-XL/2", "tread")
-    return say("published", "depths", dense_fid=dense, absolute=absolute, relative=relative)
+    return say("published", "depths", value=_value)
 
 
 _GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
@@ -274,11 +264,4 @@ def guidance_note() -> str:
 
 def finetune_note() -> str:
     """Return what was published of dense fine-tuning at the end of a training, and why it does not compare."""
-    fine_tuned = ("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned")
-    return say(
-        "published",
-        "finetune",
-        short=_value(*fine_tuned, metric="fid_cfg", iterations="220 epochs"),
-        long=_value(*fine_tuned, metric="fid_cfg", iterations="740 epochs"),
-        interval=_value(*fine_tuned, metric="fid_interval"),
-    )
+    return say("published", "finetune", value=_value)
