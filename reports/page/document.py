@@ -19,7 +19,7 @@ from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.tables.tables import FORMATS, Entry, Table, flat
-from tread_bench.reports.text.numbers import number, plural
+from tread_bench.reports.text.sentences import FILTERS
 
 
 def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
@@ -88,8 +88,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(flat=flat, number=number, plural=plural)
+    environment.filters.update(FILTERS, flat=flat, data_uri=data_uri)
     return environment
+
+
+def data_uri(png: bytes) -> str:
+    """Return a picture as the address of itself, so that it is inside the page."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:

@@ -26,6 +26,9 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+FILTERS = {one.__name__: one for one in (interval, millions, names, number, plural, ratio, sentence)}
+
+
 @cache
 def _templates() -> Environment:
     """The templates of this folder, with the filters that they use."""
@@ -35,6 +38,5 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = (interval, millions, names, number, plural, ratio, sentence)
-    environment.filters.update({one.__name__: one for one in filters})
+    environment.filters.update(FILTERS)
     return environment
