@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
-from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.page.document import write_export, write_page
-from tread_bench.reports.text.numbers import decimals, names, number, plural
+from tread_bench.reports.text.numbers import decimals, names, number
 from tread_bench.reports.text.sentences import say
 
 
@@ -57,27 +56,25 @@ def render(
     Raises:
         OutputError: what would be replaced is a link.
     """
-    # The pictures.
     drawn = pictures(series, runs, export is not None)
-    followed = metrics_of(series)
-
-    # What the page says.
     suites = list(dict.fromkeys(run.suite for run in runs))
+    conditions = [run.records[0].conditions for run in runs]
     context: dict[str, Any] = {
+        # What was found.
         "name": f"History of {names(suites)}",
-        "is_one_suite": len(suites) == 1,
         "decision": decision(series, runs),
         "headline": headline(series, runs),
         "notes": notes(series),
         "changes": change_lines(series, runs)[::-1],
-        "changed": [picture for picture in drawn if not picture.is_folded],
-        "steady": [picture for picture in drawn if picture.is_folded],
+        "pictures": drawn,
+        # The runs and the series that it was found in.
         "runs": runs,
-        "has_stars": any(run.is_changed for run in runs),
         "left_out": left_out,
-        "devices": sorted({_device(run) for run in runs} - {""}),
-        "series": [_series_line(one) for one in series],
-        "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in followed],
+        "devices": sorted({one.device_name or one.device or "" for one in conditions} - {""}),
+        "is_one_suite": len(suites) == 1,
+        "series": series,
+        "series_name": series_name,
+        "metrics": metrics_of(series),
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
     write_page(out, "history.html.j2", drawn, **context)
@@ -119,14 +116,13 @@ def _has_noisy(series: Sequence[Series]) -> bool:
 
 def notes(series: Sequence[Series]) -> list[str]:
     """Notes on the headline: series that are too short, and rows that are split into several series."""
-    found = []
     short = sum(not one.is_enough for one in series)
-    if short and _has_noisy(series):
-        found.append(f"{short:,} series have too few runs to detect a change: {MIN_RUNS} are needed")
     cut = len({(one.suite, one.row) for one in series if one.apart})
+    found = []
+    if short and _has_noisy(series):
+        found.append(say("history", "short", short=short, needed=MIN_RUNS))
     if cut:
-        rows = plural(cut, "row")
-        found.append(f"runs of {rows} with another configuration, conditions or seeds are separate series")
+        found.append(say("history", "cut", rows=cut))
     return found
 
 
@@ -135,24 +131,3 @@ def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLi
     found = [(one, change) for one in series for change in one.changes]
     found.sort(key=lambda pair: pair[1].first)
     return [ChangeLine(one, change, runs[change.last], runs[change.first]) for one, change in found]
-
-
-def _series_line(series: Series) -> tuple[str, str, str, int, str]:
-    """Suite, row, metric, runs, verdict."""
-    verdict = "no change" if series.is_enough else "too few runs to decide"
-    if series.changes:
-        verdict = plural(len(series.changes), "change")
-    return series.suite, series_name(series), series.metric.label, len(series.runs), verdict
-
-
-def _what_matters(metric: Metric) -> str:
-    """The smallest step that is reported."""
-    if metric.is_exact:
-        return "any"
-    absolute = f" + {metric.absolute:g} {metric.unit}" if metric.absolute else ""
-    return f"{100 * metric.share:.3g} %{absolute}"
-
-
-def _device(run: Run) -> str:
-    conditions = run.records[0].conditions
-    return conditions.device_name or conditions.device or ""
