@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import PurePath
 from typing import Literal, NamedTuple
 
@@ -71,6 +71,11 @@ class Run:
     def seeds(self) -> list[int]:
         """Of its finished cells."""
         return sorted({record.seed for row in self.rows for record in row.done})
+
+    @property
+    def cells(self) -> int:
+        """How many have finished."""
+        return sum(len(row.done) for row in self.rows)
 
 
 class Member(NamedTuple):
@@ -365,16 +370,14 @@ def _varied(run: Run) -> Iterator[str]:
 
 def _ranking(group: Sequence[Member], differing: Differing) -> Ranking:
     compared = against_best({str(place): member.fids for place, member in enumerate(group)})
-    order = [int(name) for name in compared.names]
-    best = {int(name) for name in compared.best()}
+    best = compared.best()
     seeds: dict[str, set[int]] = {}
     for member in group:
         seeds.setdefault(member.run.name, set()).update(member.fids)
-    pairs = [(a, b) for place, a in enumerate(seeds) for b in list(seeds)[place + 1 :]]
     return Ranking(
-        members=[group[place] for place in order],
-        best=[rank for rank, place in enumerate(order) if place in best],
-        apart=[(a, b) for a, b in pairs if not seeds[a] & seeds[b]],
+        members=[group[int(place)] for place in compared.names],
+        best=[rank for rank, place in enumerate(compared.names) if place in best],
+        apart=[(a, b) for a, b in combinations(seeds, 2) if not seeds[a] & seeds[b]],
         differing=differing,
     )
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from tread_bench.core.stored.documents import GitState
 from tread_bench.reports.claims.compare import (
     Change,
     Conclusion,
@@ -34,9 +33,6 @@ from tread_bench.reports.tables.tables import Entry, Table, estimate_entry, rati
 from tread_bench.reports.text.decision import scope
 from tread_bench.reports.text.numbers import DASH, decimals, names, number, plural
 from tread_bench.reports.text.sentences import say
-
-_IN_WORDS = 4  # rows or settings that a sentence lists
-_TESTS = {True: "paired over seeds", False: "Welch’s t-test of independent seeds"}  # whether they are paired -> which
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,24 +80,13 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
         OutputError: what would be replaced is a link.
     """
     context: dict[str, Any] = {
-        # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",
-        "decisions": [*made.decisions],
-        "sentences": made.sentences,
+        "made": made,
         "scope": scope(runs[0].rows[0]),
         "notes": notes,
-        "differences": made.differences,
-        "pictures": made.drawn,
-        # The runs, and how they differ.
-        "facts": [_facts(run) for run in runs],
-        "has_stars": any(_git(run).changed for run in runs),
-        "runs": [run.name for run in runs],
+        "runs": runs,
         "conditions": conditions_that_differ(runs),
-        # Their rows.
-        "rankings": made.rankings,
-        "rows": made.rows,
-        "only": [f"{member.row.name} ({member.run.name})" for member in rows_of_one(runs)],
-        "speed": made.speed,
+        "alone": rows_of_one(runs),
     }
     write_page(out, "compare.html.j2", made.drawn, **context)
 
@@ -118,41 +103,16 @@ def sentences(found: Sequence[Difference]) -> list[str]:
 
 def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
     by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in get_args(Change)}
-    tested = [*by_outcome["lower"], *by_outcome["higher"], *by_outcome["no difference found"]]
-    ways = {one.is_paired for one in tested}
-    return say(
-        "compare",
-        "pair",
-        of=of,
-        to=to,
-        lower=_listed(by_outcome["lower"]),
-        higher=_listed(by_outcome["higher"]),
-        alike=len(by_outcome["no difference found"]),
-        identical=len(by_outcome["identical"]),
-        few=len(by_outcome["too few seeds"]),
-        other=len(by_outcome["not compared"]),
-        why=_why(by_outcome["not compared"]),
-        tests=[name for is_paired, name in _TESTS.items() if is_paired in ways],
-    )
+    return say("compare", "pair", of=of, to=to, found=by_outcome, reasons=_reasons(by_outcome["not compared"]))
 
 
-def _listed(members: Sequence[Difference]) -> str:
-    """The first rows with their differences, and how many more there are; "" of none."""
-    if not members:
-        return ""
-    places = decimals(one.fid.mean for one in members if one.fid)
-    rows = [(one.of.row.name, one.fid) for one in members[:_IN_WORDS]]
-    return say("compare", "listed", rows=rows, more=len(members) - len(rows), places=places)
-
-
-def _why(found: Sequence[Difference]) -> str:
-    """What makes FIDs different quantities."""
+def _reasons(found: Sequence[Difference]) -> list[str]:
+    """What makes FIDs different quantities, each once."""
     reasons: dict[str, None] = {}
     for one in found:
         shown = in_words(of_another_quantity(one.differing), one.of.run.name, one.to.run.name)
         reasons.update(dict.fromkeys(shown or ["one of them has no FID"]))
-    listed = list(reasons)
-    return say("compare", "why", reasons=listed[:_IN_WORDS], more=len(listed[_IN_WORDS:]))
+    return list(reasons)
 
 
 def in_words(differing: Differing, of: str, to: str) -> list[str]:
@@ -253,32 +213,9 @@ def _notes(ranking: Ranking) -> list[str]:
 def _speed(found: Sequence[Speed]) -> Table | None:
     if not found:
         return None
-    lines = [
-        [
-            Entry(one.of.row.name),
-            Entry(one.of.run.name),
-            Entry(one.machine),
-            ratio_entry(one.of.row.speedup),
-            ratio_entry(one.ratio),
-        ]
-        for one in found
-    ]
+    lines = []
+    for one in found:
+        speedup, ratio = ratio_entry(one.of.row.speedup), ratio_entry(one.ratio)
+        lines.append([Entry(one.of.row.name), Entry(one.of.run.name), Entry(one.machine), speedup, ratio])
     headers = ("Row", "Run", "Machine", "Speed-up over dense", "Over that in the first run")
     return Table("speed", "Speed-up over dense, each paired in its own run", headers, lines)
-
-
-def _facts(run: Run) -> list[str]:
-    """A line of the table of runs."""
-    plan = run.plan
-    git = _git(run)
-    commit = f"{git.commit[:7]}{'*' * git.changed}" or DASH
-    cells = sum(len(row.done) for row in run.rows)
-    device = plan.numerics.device_name or plan.numerics.device
-    seeds = ", ".join(map(str, run.seeds))
-    version = str(plan.versions.get("tread-bench", DASH))
-    return [run.name, plan.suite.name, version, commit, device, plan.started[:10] or DASH, seeds, f"{cells:,}"]
-
-
-def _git(run: Run) -> GitState:
-    """Of the program that ran it."""
-    return run.plan.git or GitState(commit="", changed=False)

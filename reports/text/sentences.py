@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tread_bench.reports.text.numbers import interval, millions, names, number, plural, ratio
+from tread_bench.reports.text.numbers import decimals, interval, millions, names, number, plural, ratio
 
 
 def text_of(template: str, **context: Any) -> str:
@@ -26,7 +26,7 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-FILTERS = {one.__name__: one for one in (interval, millions, names, number, plural, ratio, sentence)}
+FILTERS = {one.__name__: one for one in (decimals, interval, millions, names, number, plural, ratio, sentence)}
 
 
 @cache
