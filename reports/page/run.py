@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -24,7 +25,7 @@ from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
-from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.rows.row import Group, Row, by_key
 from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
 from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view, published
@@ -35,10 +36,13 @@ _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "pr
 # Pictures that come before tables that are folded.
 _LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
-# Pictures that answer further questions, each below its own heading.
+# Pictures that answer further questions, below a heading of their own.
 _SECTIONS = {
-    "Speed": ("speedup", "step_parts"),
-    "Inside the network": ("similarity", "across_times", "gradients"),
+    "speedup": "Speed",
+    "step_parts": "Speed",
+    "similarity": "Inside the network",
+    "across_times": "Inside the network",
+    "gradients": "Inside the network",
 }
 _NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
 
@@ -111,13 +115,14 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
     parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)]
+    sections = _sections(chain.from_iterable(drawn))
     return {
         # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "description": plan.suite.description,
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
-        "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
+        "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
         "facts": _facts(records, list(chain.from_iterable(sets)), plan),
@@ -131,11 +136,13 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "data_notes": sorted({found.note for r in records if (found := requested.data_family(r)) and found.note}),
         # Tables, figures and samples.
         "parts": parts,
-        "figures_in_order": [lead, *_in_order(parts)] if lead else [],
+        "figures_in_order": [lead, *_in_order(parts, sections)] if lead else [],
         "filters": _filters(rows),
         "keys": {row.label: row_key(row.label) for row in rows},
+        "method_of": requested.method,
+        "are_several": len(sets) > 1,
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
-        "sections": {name: [*chain.from_iterable(part["sections"][name] for part in parts)] for name in _SECTIONS},
+        "sections": sections,
         "samples": sample_grids(rows, run_dir) if run_dir else [],
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
@@ -191,34 +198,26 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
 
 def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_over: bool) -> dict[str, Any]:
     """The answer and its price, on one architecture; a lead and a statement for each of several."""
-    is_one = len(by_architecture(rows)) == 1
-    group = rows[0].group
-    families: list[tuple[str, str, str]] = []
     further: list[str] = []
     controls: Sequence[str] = ()
+    families: list[tuple[str, str, str]] = []
     power = detectable(_ranked_sets(rows))
 
-    # Of speed alone, of rules of guidance, of one architecture, or of several.
+    # Of speed alone, of rules of guidance, of several architectures, or of one.
+    is_one = len(by_architecture(rows)) == 1
     if break_even.is_about_speed(rows):
-        quality = break_even.summary(rows)
-        cost = break_even.scope()
+        quality, cost, families = break_even.summary(rows), break_even.scope(), break_even.statements(rows)
         power = break_even.rule(rows)
-        families = break_even.statements(rows)
     elif guidance.is_swept(rows):
-        quality = guidance.summary(rows)
-        cost = guidance.scope(rows)
-        families = guidance.statements(rows)
-    elif is_one:
+        quality, cost, families = guidance.summary(rows), guidance.scope(rows), guidance.statements(rows)
+    elif not is_one:
+        quality, cost, families = depths.summary(rows) or summary(rows), scope(rows), statements(rows)
+    else:
         answer = answers(rows, is_over)[0]
-        group = answer.group
         said = [contrasts.summary(rows), answer.at_cost, answer.at_iterations, answer.disagreement]
         quality, *further = filter(None, said)
         cost = " ".join(filter(None, (answer.cost, answer.to_target)))
         controls = answer.controls
-    else:
-        quality = depths.summary(rows) or summary(rows)
-        cost = scope(rows)
-        families = statements(rows)
 
     # A decision has the price of its own route; all else is what it rests on.
     decided = [_decision(members, found, is_over) for members, found in made]
@@ -231,9 +230,9 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         named = {one["architecture"]: found for one, (_, found) in zip(decided, made, strict=True)}
         power = decision_view.certainties(named, decimals(row.fid.mean for row in rows if row.fid))
 
-    title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
+    left_out = () if is_one else ("backbone", "objective")
     return {
-        "title": title,
+        "title": _title(rows[0].group, left_out) if several else "",
         "quality": quality,
         "further": [*filter(None, further)],
         "controls": controls,
@@ -296,15 +295,25 @@ def _others(drawn: Iterable[Picture]) -> dict[str, Picture]:
 
 def _lead(drawn: Sequence[Sequence[Picture]]) -> Picture | None:
     """The picture that answers the question of the run, of the first rows that stand side by side."""
-    found = {picture.name.partition("-")[0]: picture for picture in (drawn[0] if drawn else ())}
+    found = {_stem(picture): picture for picture in (drawn[0] if drawn else ())}
     return next((found[name] for name in _ANSWERS if name in found), None)
 
 
-def _in_order(parts: Sequence[Mapping[str, Any]]) -> list[Picture]:
+def _stem(picture: Picture) -> str:
+    """Its name without the number of its rows."""
+    return picture.name.partition("-")[0]
+
+
+def _sections(drawn: Iterable[Picture]) -> dict[str, list[Picture]]:
+    """The pictures that answer further questions, by heading."""
+    found = [picture for picture in drawn if _stem(picture) in _SECTIONS]
+    return by_key(found, lambda picture: _SECTIONS[_stem(picture)])
+
+
+def _in_order(parts: Sequence[Mapping[str, Any]], sections: Mapping[str, list[Picture]]) -> list[Picture]:
     """The pictures of the comparison."""
     found = [picture for part in parts for picture in (*part["first"], *part["pictures"])]
-    sections = chain.from_iterable(part["sections"].values() for part in parts)
-    return [*found, *chain.from_iterable(sections)]
+    return [*found, *chain.from_iterable(sections.values())]
 
 
 def _filters(rows: Sequence[Row]) -> dict[str, list[str]]:
@@ -328,64 +337,42 @@ def _part(rows: Sequence[Row], drawn: Sequence[Picture], lead: Picture | None, s
     heading = "All rows" if is_folded else ""
     if are_several:
         heading = f"Rows of each {what_differs(rows)}"
-    shown = [picture for picture in drawn if picture is not lead]
-    first = []
-    if is_folded:
-        first = [picture for picture in shown if picture.name.partition("-")[0] in _LEADING]
-
-    # What answers further questions comes after all tables.
-    sections = {}
-    for name, members in _SECTIONS.items():
-        sections[name] = [picture for picture in shown if picture.name.partition("-")[0] in members]
-    elsewhere = [*first, *chain.from_iterable(sections.values())]
+    shown = [picture for picture in drawn if picture is not lead and _stem(picture) not in _SECTIONS]
+    first = [picture for picture in shown if is_folded and _stem(picture) in _LEADING]
     return {
-        "first": first,
-        "sections": sections,
-        "tables": [_table(members, several, are_several) for members in architectures],
         "heading": heading,
-        "pictures": [picture for picture in shown if picture not in elsewhere],
+        "first": first,
+        "tables": [_table(members, several, are_several) for members in architectures],
+        "pictures": [picture for picture in shown if picture not in first],
     }
 
 
 def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[str, Any]:
-    several = with_params or with_protocol
-    title = _title(rows[0].group, with_backbone=True, with_objective=several, with_protocol=with_protocol)
+    left_out = [] if with_protocol else ["protocol"]
+    if not with_protocol and not with_params:
+        left_out.append("objective")
     params = f", {millions(rows[0].cost('params'))} parameters" if with_params else ""
-    return {
-        "title": f"{title}{params}",
-        "view": comparison_view(rows),
-        "anchors": [f"row-{row_key(row.label)}{_of_protocol(row) if with_protocol else ''}" for row in rows],
-        "methods": [requested.method(row.first) for row in rows],
-    }
+    return {"title": f"{_title(rows[0].group, left_out)}{params}", "view": comparison_view(rows)}
 
 
-def _of_protocol(row: Row) -> str:
-    """What distinguishes the row from one of the same name that was measured in another way, or at another moment."""
-    return f"-{row.group.protocol}-{row.group.iteration}"
+_IN_TITLE = {
+    "backbone": "{}",
+    "objective": "objective {}",
+    "iteration": "iteration {:,}",
+    "protocol": "protocol {}",
+}
 
 
-def _title(group: Group, with_backbone: bool, with_objective: bool, with_protocol: bool) -> str:
-    parts = []
-    if with_backbone and group.backbone:
-        parts.append(group.backbone)
-    if with_objective and group.objective:
-        parts.append(f"objective {group.objective}")
-    if group.iteration:
-        parts.append(f"iteration {group.iteration:,}")
-    if with_protocol and group.protocol:
-        parts.append(f"protocol {group.protocol}")
-    return ", ".join(parts)
+def _title(group: Group, left_out: Collection[str]) -> str:
+    """What a group has, but for parts of it that go without saying."""
+    found = {name: getattr(group, name) for name in _IN_TITLE if name not in left_out}
+    return ", ".join(_IN_TITLE[name].format(value) for name, value in found.items() if value)
 
 
-def _counts(records: Sequence[Record]) -> dict[str, int]:
-    return {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
-
-
-def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str]]:
+def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """Planned cells without a result yet, each with its row and seed."""
     there = {record.cell for record in records} | unreadable.keys()
-    labels = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
-    return [(cell, labels[cell]) for cell in plan.cells if cell not in there]
+    return [(cell, *plan.rows[cell]) for cell in plan.cells if cell not in there]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
@@ -433,9 +420,6 @@ def _training(records: Sequence[Record]) -> dict[str, str]:
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     """Fingerprint -> its details."""
-    found = {}
-    for record in records:
-        for evaluation in record.evaluations:
-            if evaluation.protocol:
-                found[evaluation.protocol] = evaluation.protocol_details
+    evaluations = chain.from_iterable(record.evaluations for record in records)
+    found = {one.protocol: one.protocol_details for one in evaluations if one.protocol}
     return dict(sorted(found.items()))
