@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
 from tread_bench.reports.claims.verdict import kind
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.comparison import tested
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import decimals
 from tread_bench.reports.text.sentences import say
 
@@ -21,15 +21,6 @@ class Contrast(NamedTuple):
     row: Row
     change: str
     difference: MeanInterval  # of FID
-
-
-class _Settings(NamedTuple):
-    method: str
-    routes: tuple[tuple[int, int], ...]
-    rates: frozenset[str]
-    selector: str
-    auxiliary: str
-    schedule: str
 
 
 def contrasts(rows: Sequence[Row]) -> list[Contrast]:
@@ -52,28 +43,27 @@ def contrasts(rows: Sequence[Row]) -> list[Contrast]:
     return found
 
 
-def _settings(row: Row) -> _Settings:
+def _settings(row: Row) -> dict[str, Any]:
+    """In which rows may differ."""
     first = row.first
-    return _Settings(
-        method=first.method,
-        routes=tuple(row.spans),
-        rates=frozenset(first.rate.split(",")),
-        selector=first.selector if row.spans else "",
-        auxiliary=requested.auxiliary(first),
-        schedule=requested.scheduled(first),
-    )
+    return {
+        "method": first.method,
+        "routes": row.spans,
+        "rates": set(first.rate.split(",")),
+        "selector": first.selector if row.spans else "",
+        "auxiliary": requested.auxiliary(first),
+        "schedule": requested.scheduled(first),
+    }
 
 
 def _change(base_row: Row, row: Row) -> str:
     """What the row has and the base does not, where they differ in nothing else."""
-    base = _settings(base_row)
-    this = _settings(row)
-    if this.schedule and this._replace(schedule="") == base:
-        return this.schedule
-    if this.auxiliary and this._replace(auxiliary="") == base:
-        return this.auxiliary
-    is_split = len(this.routes) > 1 == len(base.routes)
-    if is_split and this._replace(routes=base.routes) == base:
+    base, this = _settings(base_row), _settings(row)
+    for added in ("schedule", "auxiliary"):
+        if this[added] and {**this, added: ""} == base:
+            return str(this[added])
+    is_split = len(row.spans) > 1 == len(base_row.spans)
+    if is_split and {**this, "routes": base_row.spans} == base:
         return f"routes {row.first.routes}"
     return ""
 
@@ -84,12 +74,6 @@ def summary(rows: Sequence[Row]) -> str:
     if not found:
         return ""
 
-    # Test each change.
-    adjusted = paired_p_values((one.row.scores["fid"], one.base.scores["fid"]) for one in found)
-
-    # What each base was changed by.
-    places = decimals(row.fid.mean for row in rows if row.fid)
-    bases = []
-    for base, pairs in groupby(zip(found, adjusted, strict=True), lambda pair: pair[0].base.short_label):
-        bases.append((base, [(one.change, one.difference, p_value <= LEVEL) for one, p_value in pairs]))
-    return say("contrasts", "summary", bases=bases, places=places)
+    tests = tested((one.row.scores["fid"], one.base.scores["fid"]) for one in found)
+    bases = by_key(zip(found, tests, strict=True), lambda pair: pair[0].base.short_label)
+    return say("contrasts", "summary", bases=bases, places=decimals(row.fid.mean for row in rows if row.fid))

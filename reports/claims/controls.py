@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import LEVEL, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import LEVEL
 from tread_bench.reports.claims.equal_cost import AtEqualCost
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.comparison import concluded
+from tread_bench.reports.rows.comparison import Tested, tested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.sentences import say
 
@@ -41,12 +41,13 @@ def rules_out(at_cost: Sequence[AtEqualCost], routes: Sequence[AtEqualCost], pla
         for route in beside(control, routes) if instead and control.at_macs else ():
             found.append(_Beside(route, control, instead))
 
-    # The test of each, and the sentence on the best route beside each control.
-    adjusted = paired_p_values((one.route.fids_at_macs, one.control.fids_at_macs) for one in found)
-    sentences: dict[int, str] = {}
-    for one, p_value in zip(found, adjusted, strict=True):
-        sentences.setdefault(id(one.control), _sentence(one, p_value, places))
-    return (*chance, *filter(None, sentences.values()))
+    # The sentence on the best route beside each control.
+    tests = tested((one.route.fids_at_macs, one.control.fids_at_macs) for one in found)
+    of_best: dict[int, tuple[_Beside, Tested]] = {}
+    for one, test in zip(found, tests, strict=True):
+        of_best.setdefault(id(one.control), (one, test))
+    compared = [(one, test) for one, test in of_best.values() if test.difference]
+    return (*chance, *(say("controls", "beside", one=one, test=test, places=places) for one, test in compared))
 
 
 def _repeats_reference(one: AtEqualCost) -> bool:
@@ -96,12 +97,3 @@ def _share(row: Row) -> float:
     """Expected share of tokens and blocks that are skipped."""
     skipped = sum(route.rate * (int(route.end) - int(route.start) + 1) for route in parse_routes(row.first.routes))
     return skipped / row.blocks if row.blocks else 0.0
-
-
-def _sentence(one: _Beside, p_value: float, places: int) -> str:
-    """Such as "2:8@0.5 is not better than simply a smaller network (6 instead of 12 blocks) at equal training MACs"."""
-    difference = paired_difference(one.route.fids_at_macs, one.control.fids_at_macs)
-    if difference is None:
-        return ""
-    claim = concluded(difference, p_value)
-    return say("controls", "beside", one=one, difference=difference, claim=claim, places=places)

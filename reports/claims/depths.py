@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.comparison import tested
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals
 from tread_bench.reports.text.sentences import say
 
 
@@ -67,24 +67,12 @@ def summary(rows: Sequence[Row]) -> str:
 
     # Test where they give different routes.
     different = [blocks for blocks in shared if a[blocks] is not b[blocks]]
-    p_values = paired_p_values((a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different)
-    adjusted = dict(zip(different, p_values, strict=True))
+    tests = tested((a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different)
+    by_depth = dict(zip(different, tests, strict=True))
 
     # A clause for each depth.
     names = (lines[0].rule, lines[1].rule)
-    clauses = [_at_depth(names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
+    clauses = []
+    for blocks in shared:
+        clauses.append(say("depths", "at_depth", names=names, a=a[blocks], b=b[blocks], test=by_depth.get(blocks)))
     return say("depths", "summary", clauses=clauses) if clauses else ""
-
-
-def _at_depth(names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
-    """Two routes at one depth compared; without a p-value they are the same."""
-    return say(
-        "depths",
-        "at_depth",
-        row=a,
-        names=names,
-        difference=paired_difference(a.scores["fid"], b.scores["fid"]),
-        is_same=p_value is None,
-        is_significant=p_value is not None and p_value <= LEVEL,
-        places=decimals(row.fid.mean for row in (a, b) if row.fid),
-    )

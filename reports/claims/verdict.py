@@ -9,11 +9,11 @@ from typing import Literal
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, paired_difference, paired_p_values
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.controls import rules_out
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.comparison import Standing, concluded, fids_against_best, lowest_fids
+from tread_bench.reports.rows.comparison import Standing, concluded, fids_against_best, lowest_fids, tested
 from tread_bench.reports.rows.row import Group, Row
 from tread_bench.reports.text.numbers import decimals, number, plural
 from tread_bench.reports.text.sentences import say
@@ -267,23 +267,18 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
 
     # Those of the other methods that differ from it, by paired tests.
     others = [row for row in routed if row is not own and row is not best]
-    adjusted = paired_p_values((row.scores["fid"], own.scores["fid"]) for row in others)
-    different = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
+    tests = tested((row.scores["fid"], own.scores["fid"]) for row in others)
+    standings = [(row.short_label, test.standing) for row, test in zip(others, tests, strict=True)]
     return " " + say(
         "verdict",
         "of_tread",
         own=own,
         against=against_reference(own, rows, places),
         others=[row.short_label for row in others],
-        higher=[row.short_label for row in different if _way(row, own) == "higher"],
-        lower=[row.short_label for row in different if _way(row, own) == "lower"],
+        higher=[label for label, standing in standings if standing == "worse"],
+        lower=[label for label, standing in standings if standing == "better"],
         speed=say("verdict", "speed", row=own, has_dense_part=_has_dense_part(own)),
     )
-
-
-def _way(row: Row, own: Row) -> str:
-    difference = paired_difference(row.scores["fid"], own.scores["fid"])
-    return "lower" if difference and difference.mean < 0 else "higher"
 
 
 def price_of(row: Row) -> str:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
@@ -19,9 +19,12 @@ from tread_bench.core.numbers.statistics import (
     LEVEL,
     AgainstBest,
     MeanInterval,
+    Seeds,
     against_best,
     holm,
+    paired_difference,
     paired_p_value,
+    paired_p_values,
 )
 from tread_bench.core.stored.records import Evaluation, Record, paired_seed
 from tread_bench.reports.rows import requested
@@ -261,3 +264,25 @@ def concluded(difference: MeanInterval | None, p_value: float | None) -> Standin
     if p_value is not None and p_value <= LEVEL:
         return "worse" if difference.mean > 0 else "better"
     return "not beyond chance" if difference.excludes(0) else "open"
+
+
+class Tested(NamedTuple):
+    """A paired difference in FID, and what can be concluded from it."""
+
+    difference: MeanInterval | None
+    standing: Standing
+
+    @property
+    def is_significant(self) -> bool:
+        return self.standing in ("better", "worse")
+
+
+def tested(pairs: Iterable[tuple[Seeds, Seeds]]) -> list[Tested]:
+    """Return the difference of each pair of FIDs by seed; their paired t-tests are Holm-adjusted over all pairs."""
+    compared = list(pairs)
+    adjusted = paired_p_values(compared)
+    found = []
+    for (own, other), p_value in zip(compared, adjusted, strict=True):
+        difference = paired_difference(own, other)
+        found.append(Tested(difference, concluded(difference, p_value)))
+    return found
