@@ -21,68 +21,57 @@ def of_smoke_run(stand_ins: Sequence[str]) -> str:
     return say("cautions", "smoke_run", stand_ins=stand_ins)
 
 
-def unfinished(records: Sequence[Record], planned: int, missing: int, are_timed: bool) -> list[str]:
-    """Return a caution where cells of the run, or their speed, have no result yet."""
+def unfinished(records: Sequence[Record], planned: int, missing: int, are_timed: bool) -> str:
+    """Return a caution where cells of the run, or their speed, have no result yet; "" as all of these where not."""
     trained = [record for record in records if record.status == "done" and not requested.is_evaluated_only(record)]
     untimed = sum(record.timing is None for record in trained) if are_timed else 0
-    if not missing and not untimed:
-        return []
-    return [say("cautions", "unfinished", missing=missing, planned=planned, untimed=untimed, has_some=bool(records))]
+    return say("cautions", "unfinished", missing=missing, planned=planned, untimed=untimed, has_some=bool(records))
 
 
-def mixed_conditions(records: Sequence[Record]) -> list[str]:
+def mixed_conditions(records: Sequence[Record]) -> str:
     """Return a caution that rows may not be comparable, where their cells were not made under the same conditions."""
     conditions: list[Conditions] = []
     for record in records:
         if record.conditions.stated():
             conditions.extend(all_of(record.conditions))
-    mixed = spread(conditions)
-    return [say("cautions", "mixed_conditions", mixed=mixed)] if mixed else []
+    return say("cautions", "mixed_conditions", mixed=spread(conditions))
 
 
-def mixed_data(records: Sequence[Record]) -> list[str]:
+def mixed_data(records: Sequence[Record]) -> str:
     """Return a caution that rows may not be comparable, where cells read different contents of a file."""
     contents: dict[str, set[str]] = {}
     for record in records:
         for path, file in record.data_files.items():
             contents.setdefault(path, set()).update({file.sha256} - {""})
-    mixed = sorted(path for path, found in contents.items() if len(found) > 1)
-    return [say("cautions", "mixed_data", paths=mixed)] if mixed else []
+    return say("cautions", "mixed_data", paths=sorted(path for path, found in contents.items() if len(found) > 1))
 
 
-def disturbed_timing(rows: Sequence[Row]) -> list[str]:
+def disturbed_timing(rows: Sequence[Row]) -> str:
     """Return a caution where a dense step, timed against itself, was not shown to be equally fast."""
     controls = []
     for row in rows:
         if not row.is_dense or row.is_smoke or row.speedup is None:
             continue
-        ratio, low, high = row.speedup
+        _, low, high = row.speedup
         if low < 1 - TOLERANCE or high > 1 + TOLERANCE:
-            controls.append((row.label, ratio, low, high))
-    return [say("cautions", "disturbed_timing", controls=controls, tolerance=TOLERANCE)] if controls else []
+            controls.append(row)
+    return say("cautions", "disturbed_timing", controls=controls, tolerance=TOLERANCE)
 
 
-def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
-    """FIDs that cannot be averaged, and those that have no logarithm."""
-    # FIDs that are infinite or NaN.
-    not_finite = []
+def not_finite(records: Sequence[Record]) -> str:
+    """Return a caution on FIDs that are infinite or NaN."""
+    found = []
     for record in records:
         for evaluation in record.evaluations:
             if evaluation.fid is not None and not math.isfinite(evaluation.fid):
-                not_finite.append(f"{record.row} seed {record.seed} at {evaluation.iteration:,} ({evaluation.fid})")
+                found.append(f"{record.row} seed {record.seed} at {evaluation.iteration:,} ({evaluation.fid})")
+    return say("cautions", "not_finite", fids=found)
 
-    # Rows with an FID of 0 or less.
-    without_logarithm = []
-    for row in rows:
-        if any(fid <= 0 for fid in row.scores.get("fid", {}).values()):
-            without_logarithm.append(row.label)
 
-    messages = []
-    if not_finite:
-        messages.append(say("cautions", "not_finite", fids=not_finite))
-    if without_logarithm:
-        messages.append(say("cautions", "without_logarithm", rows=without_logarithm))
-    return messages
+def without_logarithm(rows: Sequence[Row]) -> str:
+    """Return a caution on rows with an FID of 0 or less."""
+    found = [row.label for row in rows if any(fid <= 0 for fid in row.scores.get("fid", {}).values())]
+    return say("cautions", "without_logarithm", rows=found)
 
 
 def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
@@ -104,14 +93,12 @@ def _mean_fid(row: Row) -> float:
     return row.fid.mean if row.fid and not row.is_evaluated_by_teacher else math.inf
 
 
-def starved(rows: Sequence[Row]) -> list[str]:
+def starved(rows: Sequence[Row]) -> str:
     """Return a caution where training waits for its data, which no figure of speed includes."""
     shares = {row.label: row.timing("data_wait_share") or 0.0 for row in rows}
-    shares = {label: share for label, share in shares.items() if share > DATA_WAIT}
-    return [say("cautions", "starved", rows=list(shares), largest=max(shares.values()))] if shares else []
+    return say("cautions", "starved", shares={label: share for label, share in shares.items() if share > DATA_WAIT})
 
 
-def evaluated_by_teacher(rows: Sequence[Row]) -> list[str]:
+def evaluated_by_teacher(rows: Sequence[Row]) -> str:
     """Return a caution where the network that measures a row's FID was also its teacher."""
-    taught = [row.label for row in rows if row.is_evaluated_by_teacher]
-    return [say("cautions", "evaluated_by_teacher", rows=taught)] if taught else []
+    return say("cautions", "evaluated_by_teacher", rows=[row.label for row in rows if row.is_evaluated_by_teacher])

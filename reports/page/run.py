@@ -175,18 +175,20 @@ def _cautions(report: _Report, missing: int) -> list[str]:
     """What a reader must know before comparing figures, the most serious first."""
     records, rows = report.records, report.rows
     of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
-    return [
+    found = [
         *(f"a cell is left out of this page: {reason}." for reason in report.unreadable.values()),
-        *cautions.unfinished(records, len(report.plan.cells), missing, are_timed=bool(report.plan.timing.pairs)),
-        *cautions.mixed_conditions(records),
-        *cautions.mixed_data(records),
-        *cautions.evaluated_by_teacher(rows),
-        *cautions.unusable_fids(records, rows),
+        cautions.unfinished(records, len(report.plan.cells), missing, are_timed=bool(report.plan.timing.pairs)),
+        cautions.mixed_conditions(records),
+        cautions.mixed_data(records),
+        cautions.evaluated_by_teacher(rows),
+        cautions.not_finite(records),
+        cautions.without_logarithm(rows),
         *cautions.lower_over_other_seeds(rows),
-        *cautions.disturbed_timing(rows),
-        *cautions.starved(rows),
+        cautions.disturbed_timing(rows),
+        cautions.starved(rows),
         *sorted(map(str, of_protocols)),
     ]
+    return [caution for caution in found if caution]
 
 
 def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:

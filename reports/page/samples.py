@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,45 +13,40 @@ SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that 
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
-    """Decoded training latents, each set once, and one grid per row: first seed, highest iteration.
+class Grid(NamedTuple):
+    """A grid of images: its row, if it is one's, what it is, its path below the cells, and its hash.
 
-    They are data URIs while the budget lasts.
+    Of one that is shown the page has its PNG, of any other why it is not.
     """
-    found = []
-    left = SAMPLE_BUDGET_BYTES
-    for row, about, path, sha256 in (*_of_data(rows), *_of_rows(rows)):
-        picture = _grid(run_dir / "cells", path, sha256)
-
-        # Embed it while the budget lasts.
-        why = ""
-        if not picture:
-            why = "not found, or changed since its cell wrote it"
-        elif len(picture) > left:
-            why = "left out to keep this page small"
-        else:
-            left -= len(picture)
-        found.append(
-            {
-                "row": row,
-                "about": about,
-                "uri": "" if why else f"data:image/png;base64,{base64.b64encode(picture).decode()}",
-                "why": f"cells/{path}: {why}",
-            }
-        )
-    return found
-
-
-class Shown(NamedTuple):
-    """A grid: its row, if it is one's, what it is, its path below the cells, and its hash."""
 
     row: str
     about: str
     path: str
     sha256: str
+    png: bytes = b""
+    why: str = ""
 
 
-def _of_data(rows: Sequence[Row]) -> Iterator[Shown]:
+def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[Grid]:
+    """Decoded training latents, each set once, and one grid per row: first seed, highest iteration.
+
+    They are shown while the budget lasts.
+    """
+    found = []
+    left = SAMPLE_BUDGET_BYTES
+    for grid in (*_of_data(rows), *_of_rows(rows)):
+        png = _png(run_dir / "cells", grid.path, grid.sha256)
+        if not png:
+            found.append(grid._replace(why="not found, or changed since its cell wrote it"))
+        elif len(png) > left:
+            found.append(grid._replace(why="left out to keep this page small"))
+        else:
+            left -= len(png)
+            found.append(grid._replace(png=png))
+    return found
+
+
+def _of_data(rows: Sequence[Row]) -> Iterator[Grid]:
     """Decoded training latents; cells that wrote the same picture share one."""
     seen = set()
     for record in (record for row in rows for record in row.done):
@@ -60,20 +54,20 @@ def _of_data(rows: Sequence[Row]) -> Iterator[Shown]:
         if last is not None and last.real_samples and last.real_samples_sha256 not in seen:
             seen.add(last.real_samples_sha256)
             path = f"{record.cell}/{last.real_samples}"
-            yield Shown("", "training latents, decoded", path, last.real_samples_sha256)
+            yield Grid("", "training latents, decoded", path, last.real_samples_sha256)
 
 
-def _of_rows(rows: Sequence[Row]) -> Iterator[Shown]:
+def _of_rows(rows: Sequence[Row]) -> Iterator[Grid]:
     """Of every row the samples of its first seed that has some."""
     for row in rows:
         record = next((r for r in row.done if r.last and r.last.samples), None)
         if record is not None and record.last is not None:
             about = f"seed {record.seed}, iteration {record.last.iteration:,}"
-            yield Shown(row.label, about, f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
+            yield Grid(row.label, about, f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
 
 
-def _grid(cells: Path, name: str, sha256: str) -> bytes:
-    """The grid of samples; None if it is missing, outside the cells' folder, not a PNG, or not the recorded one.
+def _png(cells: Path, name: str, sha256: str) -> bytes:
+    """The grid of samples; empty if it is missing, outside the cells' folder, not a PNG, or not the recorded one.
 
     Of a file that is too large for the page, only enough is read to see that.
     """
