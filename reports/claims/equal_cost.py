@@ -140,7 +140,7 @@ def step_seconds(row: Row, slower: float = 1.0) -> float | None:
     Args:
         slower: by this factor than measured, without the wait.
     """
-    if row.step_ms is None or (row.spans and requested.scheduled(row.first)):
+    if row.step_ms is None or row.has_dense_part:
         return None
     waits = [_wait_ms(timing) for timing in row.timings]
     return (row.step_ms * slower + sum(waits) / len(waits)) / 1e3

@@ -27,8 +27,8 @@ def summary(rows: Sequence[Row]) -> str:
     architectures = by_architecture(rows)
     at_iterations: dict[str, Standing] = {}
     for members in architectures:
-        best = _best(members)
-        at_iterations[members[0].architecture] = outcome(best) if best else "unknown"
+        lowest = _lowest(members)
+        at_iterations[members[0].architecture] = outcome(lowest[0]) if lowest else "unknown"
     at_cost: dict[str, Standing] = {}
     for members, compared in _at_cost(rows):
         if compared:
@@ -92,13 +92,14 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     return found
 
 
-def _best(rows: Sequence[Row]) -> Row | None:
-    return next(iter(lowest_fids(rows, [row for row, _ in ranked(rows)])), None)
+def _lowest(rows: Sequence[Row]) -> list[Row]:
+    """The row of lowest FID that is neither reference nor control, and those not distinguishable from it."""
+    return lowest_fids(rows, [row for row, _ in ranked(rows)])
 
 
 def _statement(rows: list[Row]) -> str:
-    best = _best(rows)
-    if best is None:
+    lowest = _lowest(rows)
+    if not lowest:
         return say(
             "families",
             "without_best",
@@ -111,8 +112,8 @@ def _statement(rows: list[Row]) -> str:
     return say(
         "families",
         "statement",
-        best=best,
+        best=lowest[0],
         many=several if len(routed) > 1 else "",
-        runners_up=runners_up(rows, routed),
-        quality=against_reference(best, rows, decimals(row.fid.mean for row in rows if row.fid)),
+        runners_up=runners_up(lowest, routed),
+        quality=against_reference(lowest[0], rows, decimals(row.fid.mean for row in rows if row.fid)),
     )

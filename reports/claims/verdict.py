@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
@@ -54,12 +53,13 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     compared = comparable(at_cost, rows)
     pays = compared[0] if compared else None
     routed = [row for row, _ in ranked(rows)]
-    best = lowest_fids(rows, routed)[0] if routed else None
+    lowest = lowest_fids(rows, routed)
+    best = lowest[0] if lowest else None
     places = decimals(row.fid.mean for row in rows if row.fid)
 
     # The answer at equal iterations.
     if best is not None:
-        at_iterations = _at_iterations(best, routed, rows, places, is_alone=pays is None)
+        at_iterations = _at_iterations(lowest, routed, rows, places, is_alone=pays is None)
     elif pays is not None:
         at_iterations = "At equal iterations nothing can be compared: no row has an FID there."
     else:
@@ -82,16 +82,17 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     )
 
 
-def _at_iterations(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int, is_alone: bool) -> str:
+def _at_iterations(
+    lowest: Sequence[Row], routed: Sequence[Row], rows: Sequence[Row], places: int, is_alone: bool
+) -> str:
     """The sentence on the row of lowest FID at equal iterations, alone or beside an answer at equal cost."""
     return say(
         "verdict",
         "lowest_at_iterations",
-        best=best,
-        many=plural(len(routed), kind(routed)) if len(routed) > 1 else "",
+        lowest=lowest,
+        count=len(routed),
         noun=kind(routed),
-        alike=_alike(rows, routed),
-        against=against_reference(best, rows, places, with_power=not is_alone),
+        against=against_reference(lowest[0], rows, places, with_power=not is_alone),
         when="" if is_alone else "At equal iterations, ",
         places=places,
     )
@@ -196,17 +197,13 @@ def _cheapest(rows: list[Row], is_over: bool) -> str:
     return price_of(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
-def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
-    """Return the rows other than dense that are not distinguishable from the best of them, as the end of a sentence."""
-    if len(routed) == 1:
-        return ""
-    return say("verdict", "runners_up", noun=kind(routed), alike=_alike(rows, routed))
+def runners_up(lowest: Sequence[Row], routed: Sequence[Row]) -> str:
+    """Return the rows other than dense that are not distinguishable from the best of them, as the end of a sentence.
 
-
-def _alike(rows: Sequence[Row], routed: Sequence[Row]) -> list[str] | Literal["all"]:
-    """The rows that are not distinguishable from the best of them; "all", if these are several."""
-    alike = [row.short_label for row in lowest_fids(rows, routed)[1:]]
-    return "all" if len(alike) == len(routed) - 1 > 1 else alike
+    Args:
+        lowest: the row of lowest FID, and those that are not distinguishable from it.
+    """
+    return say("verdict", "runners_up", lowest=lowest, count=len(routed), noun=kind(routed))
 
 
 def smallest_difference(rows: Sequence[Row]) -> str:
@@ -246,13 +243,11 @@ def against_reference(row: Row, rows: Sequence[Row], places: int, with_power: bo
         rows: of its group, or more.
         with_power: say what these seeds could find.
     """
-    name = row.reference_label
     return say(
         "verdict",
         "against_reference",
-        difference=row.difference("fid"),
-        name=name,
-        is_there=any(other.done and other.short_label == name for other in rows),
+        row=row,
+        is_there=any(other.done and other.short_label == row.reference_label for other in rows),
         claim=outcome(row),
         smallest=_smallest_at_iterations(row, rows) if with_power else None,
         places=places,
@@ -277,15 +272,9 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
         others=[row.short_label for row in others],
         higher=[label for label, standing in standings if standing == "worse"],
         lower=[label for label, standing in standings if standing == "better"],
-        speed=say("verdict", "speed", row=own, has_dense_part=_has_dense_part(own)),
     )
 
 
 def price_of(row: Row) -> str:
     """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step."""
-    forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
-    return say("verdict", "price", row=row, forward=forward, dense=dense, has_dense_part=_has_dense_part(row))
-
-
-def _has_dense_part(row: Row) -> bool:
-    return bool(row.spans and requested.scheduled(row.first))
+    return say("verdict", "price", row=row)

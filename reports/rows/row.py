@@ -97,6 +97,11 @@ class Row:
         return [(int(route.start), int(route.end)) for route in parse_routes(self.first.routes)]
 
     @property
+    def has_dense_part(self) -> bool:
+        """Whether a schedule makes steps of two kinds of its training, of which the routed one is timed."""
+        return bool(self.spans and requested.scheduled(self.first))
+
+    @property
     def label(self) -> str:
         """What the row is called in the suite, the plan and results.csv."""
         return self.name
