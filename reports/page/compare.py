@@ -29,7 +29,7 @@ from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.page.document import write_page
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.tables import Entry, Table, estimate_entry, ratio_entry
+from tread_bench.reports.tables.tables import Entry, Table, difference_entry, estimate_entry, ratio_entry
 from tread_bench.reports.text.decision import scope
 from tread_bench.reports.text.numbers import DASH, decimals, names, number, plural
 from tread_bench.reports.text.sentences import say
@@ -160,14 +160,12 @@ def _rows(runs: Sequence[Run]) -> Table:
     losses = decimals(loss.mean for _, row in members if (loss := row.metric("validation_loss")))
     lines = []
     for run, row in members:
-        estimate = row.difference("fid")
-        is_reference = estimate is None and row.is_reference
-        difference = Entry("reference") if is_reference else estimate_entry(estimate, fids, signed=True)
         lines.append(
             [
                 Entry(row.name), Entry(run.name), Entry(row.group.backbone), Entry(_seeds(row)),
-                Entry(f"{row.group.iteration:,}", "", row.group.iteration), estimate_entry(row.fid, fids), difference,
-                estimate_entry(row.metric("validation_loss"), losses), ratio_entry(row.speedup),
+                Entry(f"{row.group.iteration:,}", "", row.group.iteration), estimate_entry(row.fid, fids),
+                difference_entry(row, "fid", fids), estimate_entry(row.metric("validation_loss"), losses),
+                ratio_entry(row.speedup),
             ]
         )  # fmt: skip
     headers = (

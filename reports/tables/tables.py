@@ -20,6 +20,7 @@ from tread_bench.reports.claims.equal_cost import cost_columns
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import comparison, record_order
 from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
+from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.columns import COLUMNS, columns_of
 from tread_bench.reports.text.numbers import DASH, MINUS, interval, number
 
@@ -199,6 +200,13 @@ def estimate_entry(
         return Entry(DASH)
     below = "one seed" if estimate.bounds is None else interval(estimate, places, signed, can_be_negative)
     return Entry(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
+
+
+def difference_entry(row: Row, metric: str, places: int) -> Entry:
+    """Return the row's difference to its reference, or that it is one."""
+    estimate = row.difference(metric)
+    is_reference = estimate is None and row.is_reference
+    return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
 
 
 @dataclass(frozen=True, slots=True)

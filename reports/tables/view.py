@@ -15,7 +15,7 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import METRICS
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.columns import further_figures, title_of
-from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, estimate_entry, ratio_entry
+from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, difference_entry, estimate_entry, ratio_entry
 from tread_bench.reports.text.numbers import DASH, decimals, number, ratio
 
 Part = Literal["FID", "Other metrics", "Cost and speed"]
@@ -148,9 +148,7 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> Columns:
         return estimate_entry(row.metric(metric), places, can_be_negative=metric not in METRICS)
 
     def difference(row: Row) -> Entry:
-        estimate = row.difference(metric)
-        is_reference = estimate is None and row.is_reference
-        return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
+        return difference_entry(row, metric, places)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
@@ -160,23 +158,22 @@ def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) ->
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
     if not any(one.is_of_its_own or one.macs_to_target for one in compared):
         return []
-    found = {id(one.row): one for one in compared}
     places = decimals(row.fid.mean for row in rows if row.fid)
+    found = {id(one.row): one for one in compared}
+    nothing = AtEqualCost(row=rows[0], reference=rows[0])
 
     # What each column shows of a row.
     def at_macs(row: Row) -> Entry:
-        one = found.get(id(row))
-        return estimate_entry(one.at_macs if one else None, places, signed=True)
+        return estimate_entry(found.get(id(row), nothing).at_macs, places, signed=True)
 
     def at_time(row: Row) -> Entry:
-        one = found.get(id(row))
-        if one and one.at_time and not one.is_timed_in_pairs:
+        one = found.get(id(row), nothing)
+        if one.at_time and not one.is_timed_in_pairs:
             return Entry(number(one.at_time.mean, places, signed=True), _NOT_IN_PAIRS, one.at_time.mean)
-        return estimate_entry(one.at_time if one else None, places, signed=True)
+        return estimate_entry(one.at_time, places, signed=True)
 
     def to_target(row: Row) -> Entry:
-        one = found.get(id(row))
-        return _reached(one.macs_to_target if one else None)
+        return _reached(found.get(id(row), nothing).macs_to_target)
 
     # The columns, and how the rows were brought to equal MACs.
     ways = {one.is_trained for one in compared if one.at_macs}

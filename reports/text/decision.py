@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Group, Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
-from tread_bench.reports.text.numbers import DASH, decimals, interval, number, plural
-from tread_bench.reports.text.sentences import say, text_of
+from tread_bench.reports.text.numbers import DASH, decimals
+from tread_bench.reports.text.sentences import say
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
 
@@ -26,7 +25,7 @@ class Mark(NamedTuple):
     question: str  # such as "Is 2:8 better than dense at equal training MACs?"
     answer: str
     evidence: str
-    zero: float
+    zero: float | None
     mean: float | None
     low: float | None
     high: float | None
@@ -34,7 +33,7 @@ class Mark(NamedTuple):
 
 def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
-    return text_of("decision.txt.j2", decision=decision, is_over=is_over, most=MOST_SEEDS)
+    return say("decision", "sentence", decision=decision, is_over=is_over, most=MOST_SEEDS)
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:
@@ -42,7 +41,8 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     # The scale.
     ends = [0.0]
     for test in decision.tests:
-        ends += _ends(test.difference)
+        if test.difference:
+            ends += [test.difference.mean, *(test.difference.bounds or ())]
     start = min(ends)
     width = max(ends) - start or 1.0
 
@@ -53,16 +53,14 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     marks = []
     for test in decision.tests:
         found = test.difference
-        zero = place(0.0)
-        assert zero is not None
         marks.append(
             Mark(
                 sign=_SIGNS[test.outcome],
                 outcome=str(test.outcome),
                 question=say("strip", "question", question=test.question, route=decision.route, other=test.other),
                 answer=say("strip", "answer", outcome=str(test.outcome)),
-                evidence=_evidence(found, places),
-                zero=zero,
+                evidence=say("strip", "evidence", difference=found, places=places),
+                zero=place(0.0),
                 mean=place(found.mean if found else None),
                 low=place(found.low if found else None),
                 high=place(found.high if found else None),
@@ -81,38 +79,18 @@ def legend(decision: Decision, route: Row) -> str:
 
 def certainty(decision: Decision, places: int) -> str:
     """Return what the seeds of a decision could have found, in a sentence."""
-    return text_of("certainty.txt.j2", decision=decision, places=places)
+    return say("decision", "certainty", decision=decision, places=places)
 
 
 def certainties(decisions: Mapping[str, Decision], places: int) -> str:
     """Return what the seeds of several decisions could have found, in a sentence; by the architecture of each."""
-    found = {name: one.detectable for name, one in decisions.items() if one.detectable is not None}
-    return text_of("certainties.txt.j2", found=found, places=places)
+    return say("decision", "certainties", decisions=decisions, places=places)
 
 
 def scope(row: Row) -> str:
     """Return on what a comparison was made, and that it says nothing of anything else; `row` is any of its rows."""
-    last = row.first.last
-    return text_of(
-        "scope.txt.j2",
-        row=row,
-        data=requested.data(row.first),
-        batch=requested.training(row.first, "batch"),
-        protocol=last.protocol_details if last else {},
-    )
-
-
-def _ends(difference: MeanInterval | None) -> list[float]:
-    if difference is None:
-        return []
-    return [difference.mean, *(difference.bounds or ())]
-
-
-def _evidence(difference: MeanInterval | None, places: int) -> str:
-    if difference is None:
-        return ""
-    mean = number(difference.mean, places, signed=True)
-    return f"{mean} FID ({interval(difference, places, signed=True)}), {plural(difference.n, 'seed')}"
+    batch = requested.training(row.first, "batch")
+    return say("decision", "scope", row=row, data=requested.data(row.first), batch=batch)
 
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:

@@ -10,11 +10,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from tread_bench.reports.text.numbers import decimals, interval, millions, names, number, plural, ratio
 
 
-def text_of(template: str, **context: Any) -> str:
-    """Return one text from a template of this folder, whose name ends in .txt.j2."""
-    return _templates().get_template(template).render(**context).strip()
-
-
 def say(template: str, macro: str, **context: Any) -> str:
     """Return one sentence, or the end of one, which is a macro of a template of this folder; line breaks are spaces."""
     said: str = getattr(_templates().get_template(f"{template}.txt.j2").module, macro)(**context)
