@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import mean
 from typing import Any, Literal, NamedTuple
 
@@ -60,8 +61,6 @@ class AtEqualCost:
     at_macs: MeanInterval | None = None
     at_macs_p: float | None = None
     at_time: MeanInterval | None = None
-    at_iterations: MeanInterval | None = None  # at the reference's last iteration
-    at_iterations_p: float | None = None
     macs_to_target: Reached | None = None  # MACs to come down to the reference's end, over the reference's own
     time_to_target: Reached | None = None
     detectable: float | None = None  # smallest FID difference at equal MACs that these seeds find with 80 % power
@@ -259,6 +258,7 @@ class _Pair:
         tolerance = BUDGET_TOLERANCE if requested.macs_of(self.row.first) else SAME_COST
         return self.macs_ratio is not None and abs(self.macs_ratio - 1) <= tolerance
 
+    @cached_property
     def at_macs(self) -> _Compared | None:
         wholes = self._wholes("macs")
         if wholes and self.is_trained:
@@ -268,9 +268,7 @@ class _Pair:
     def at_equal(self, cost: Cost) -> _Compared | None:
         """At the end of the cheaper of the two; the other is interpolated there."""
         wholes = self._wholes(cost)
-        if wholes is None:
-            return None
-        return self._at_end_of_cheaper(*wholes)
+        return self._at_end_of_cheaper(*wholes) if wholes else None
 
     def at_times(self) -> list[_Compared]:
         """At equal measured time, if the speed-up is the measured one, and at either end of its interval.
@@ -359,43 +357,40 @@ class _Pair:
 
 def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
     """The rows that stand side by side, with their tests adjusted over all of them."""
-    # The tests at equal MACs.
-    at_macs = [pair.at_macs() for pair in pairs]
     p_values: dict[int, float] = {}
-    for place, (pair, fids) in enumerate(zip(pairs, at_macs, strict=True)):
-        p_value = paired_p_value(fids.row, fids.reference) if fids else None
+    for place, pair in enumerate(pairs):
+        p_value = paired_p_value(pair.at_macs.row, pair.at_macs.reference) if pair.at_macs else None
         if p_value is not None and not pair.row.is_smoke and not pair.row.is_evaluated_by_teacher:
             p_values[place] = p_value
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    return [_at_equal_cost(pair, adjusted.get(place), len(p_values)) for place, pair in enumerate(pairs)]
 
-    # Each row with all that is known of it.
-    found = []
-    for place, (pair, fids) in enumerate(zip(pairs, at_macs, strict=True)):
-        by_time = pair.at_times()
-        one = AtEqualCost(
-            row=pair.row,
-            reference=pair.reference.row,
-            at_macs_p=adjusted.get(place),
-            seconds=by_time[0].cost if by_time else None,
-            at_time=hull([found.difference for found in by_time]),
-            is_evaluated_at_time=bool(requested.macs_of(pair.row.first)),
-            at_iterations=pair.row.difference("fid"),
-            at_iterations_p=pair.row.fid_p_value,
-            macs_to_target=pair.to_target("macs"),
-            time_to_target=pair.to_target("seconds"),
-        )
-        if fids:
-            differences = [fids.row[seed] - fids.reference[seed] for seed in fids.row]
-            one = replace(
-                one,
-                macs_ratio=1.0 if fids.is_interpolated else pair.macs_ratio,
-                is_trained=not fids.is_interpolated,
-                macs=fids.cost,
-                at_macs=fids.difference,
-                detectable=detectable_difference(differences, len(p_values)) if place in p_values else None,
-                fids_at_macs=fids.row,
-                references_at_macs=fids.reference,
-                fids_at_times=tuple((found.row, found.reference) for found in by_time) if len(by_time) == 3 else (),
-            )
-        found.append(one)
-    return found
+
+def _at_equal_cost(pair: _Pair, p_value: float | None, tests: int) -> AtEqualCost:
+    """A row with all that is known of it; `p_value` is that of its test, one of so many."""
+    by_time = pair.at_times()
+    one = AtEqualCost(
+        row=pair.row,
+        reference=pair.reference.row,
+        at_macs_p=p_value,
+        seconds=by_time[0].cost if by_time else None,
+        at_time=hull([found.difference for found in by_time]),
+        is_evaluated_at_time=bool(requested.macs_of(pair.row.first)),
+        macs_to_target=pair.to_target("macs"),
+        time_to_target=pair.to_target("seconds"),
+    )
+    fids = pair.at_macs
+    if fids is None:
+        return one
+    differences = [fids.row[seed] - fids.reference[seed] for seed in fids.row]
+    return replace(
+        one,
+        macs_ratio=1.0 if fids.is_interpolated else pair.macs_ratio,
+        is_trained=not fids.is_interpolated,
+        macs=fids.cost,
+        at_macs=fids.difference,
+        detectable=None if p_value is None else detectable_difference(differences, tests),
+        fids_at_macs=fids.row,
+        references_at_macs=fids.reference,
+        fids_at_times=tuple((found.row, found.reference) for found in by_time) if len(by_time) == 3 else (),
+    )

@@ -27,6 +27,11 @@ class Sweep(NamedTuple):
         """Of the lowest mean FID. Every row of a sweep has one."""
         return min(self.rows, key=lambda row: fid_of(row).mean)
 
+    @property
+    def guided(self) -> str:
+        """The rule at that scale, in words."""
+        return requested.guided(self.best.first)
+
 
 class Checkpoint(NamedTuple):
     """The results of a checkpoint without guidance, and under each rule."""
@@ -119,7 +124,7 @@ def _best(made: Checkpoint) -> str:
     for sweep in made.judged:
         is_other = sweep.rule != requested.rule_in_words(best.first)
         if is_other and any(id(row) in undistinguished for row in sweep.rows):
-            alike.append(requested.guided(sweep.best.first))
+            alike.append(sweep.guided)
     rule = requested.guided(best.first)
     return say("guidance", "best", fid=fid, rule=rule, alike=alike, listed=_LISTED, places=places)
 
@@ -138,23 +143,9 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
 def _rules(made: Checkpoint) -> str:
     """Those of the lowest FID in full; a rule that ran at one scale comes last."""
     ordered = sorted(made.sweeps, key=lambda sweep: (len(sweep.rows) == 1, fid_of(sweep.best).mean))
-    said = [_rule(made, sweep) for sweep in ordered[:_LISTED]]
-    return say("guidance", "rules", said=said, others=len(ordered) - len(said))
+    return say("guidance", "rules", made=made, sweeps=ordered, listed=_LISTED)
 
 
 def _trained(made: Checkpoint) -> str:
     first = made.sweeps[0].best.first
     return " ".join(filter(None, (requested.method(first), first.routes, requested.scheduled(first))))
-
-
-def _rule(made: Checkpoint, sweep: Sweep) -> str:
-    best = sweep.best
-    return say(
-        "guidance",
-        "rule",
-        rule=requested.guided(best.first),
-        sweep=sweep,
-        is_at_edge=best in (sweep.rows[0], sweep.rows[-1]),
-        gain=made.gain(best),
-        places=made.places,
-    )

@@ -132,7 +132,7 @@ def _disagreement(compared: Sequence[AtEqualCost]) -> str:
     for one in compared:
         name = one.reference.short_label
         said = {"better": f"better than {name}", "worse": f"worse than {name}"}
-        outcomes = concluded(one.at_macs, one.at_macs_p), concluded(one.at_iterations, one.at_iterations_p)
+        outcomes = concluded(one.at_macs, one.at_macs_p), outcome(one.row)
         at_cost, at_iterations = (said.get(outcome, "not significantly different") for outcome in outcomes)
         if "unknown" not in outcomes and at_cost != at_iterations:
             by_claims.setdefault((at_cost, at_iterations), []).append(one.row.short_label)

@@ -80,8 +80,9 @@ def test_a_row_with_a_budget_is_compared_end_with_end_and_at_the_references_last
     assert found.macs == 64 * DENSE_STEP * DENSE_END
     expected = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
     assert found.at_macs.mean == pytest.approx(expected.mean) and found.at_macs.low == pytest.approx(expected.low)
-    assert found.at_iterations.mean == pytest.approx(3.0) and found.at_macs.n == found.at_iterations.n == 5
-    assert found.at_macs_p < 0.01 and found.at_iterations_p < 0.01 and 0 < found.detectable < 2
+    at_iterations = found.row.difference("fid")
+    assert at_iterations.mean == pytest.approx(3.0) and found.at_macs.n == at_iterations.n == 5
+    assert found.at_macs_p < 0.01 and found.row.fid_p_value < 0.01 and 0 < found.detectable < 2
     assert found.at_time is None and found.macs_to_target is None  # two points are not a curve
 
 
@@ -105,7 +106,7 @@ def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architec
     assert {one.reference.name for one in found.values()} == {"dense"}
     assert found["dense-b"].is_trained and found["dense-b"].macs_ratio == 1 and found["dense-b"].at_macs.n == 5
     assert found["smaller"].at_macs.mean == pytest.approx(-1.0)
-    assert found["smaller"].at_iterations.mean == pytest.approx(4.0)
+    assert found["smaller"].row.difference("fid").mean == pytest.approx(4.0)
 
 
 def test_without_a_budget_the_references_curve_is_interpolated_from_six_points_on():
@@ -117,7 +118,7 @@ def test_without_a_budget_the_references_curve_is_interpolated_from_six_points_o
     cheaper = DENSE_END * ROUTED_STEP / DENSE_STEP
     expected = {s: (law(DENSE_END) - law(cheaper)) * math.exp(SHIFTS[s]) for s in range(5)}
     assert found.at_macs.mean == pytest.approx(sum(expected.values()) / 5, rel=1e-9)
-    assert found.at_iterations.mean == pytest.approx(0.0)
+    assert found.row.difference("fid").mean == pytest.approx(0.0)
     few = [one.model_copy(update={"evaluations": one.evaluations[-5:]}) for one in cells]
     found = only([*few, *routed])
     assert found.at_macs is None and found.at_macs_p is None and found.detectable is None
@@ -140,7 +141,7 @@ def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond(
 
 def test_of_a_schedule_only_the_end_is_compared():
     found = only([*dense(), *budget_row(schedule=True)])
-    assert found.at_macs.mean == pytest.approx(-2.0) and found.at_iterations is None
+    assert found.at_macs.mean == pytest.approx(-2.0) and found.row.difference("fid") is None
     routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, schedule=True)
     assert only([*dense({i: law(i) for i in EIGHT}), *routed]).macs_to_target is None
 
