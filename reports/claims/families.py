@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.claims.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
+from tread_bench.reports.claims.verdict import against_reference, at_equal_cost, comparable, kind, outcome, ranked
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, what_differs
 from tread_bench.reports.rows.comparison import Standing, are_beside_dense, concluded, lowest_fids
@@ -108,12 +108,12 @@ def _statement(rows: list[Row]) -> str:
             not_finished=sum(len(row.not_done) for row in rows),
         )
     routed = [row for row, _ in ranked(rows)]
-    several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
     return say(
         "families",
         "statement",
-        best=lowest[0],
-        many=several if len(routed) > 1 else "",
-        runners_up=runners_up(lowest, routed),
+        lowest=lowest,
+        count=len(routed),
+        noun=_noun(rows),
+        kind=kind(routed),
         quality=against_reference(lowest[0], rows, decimals(row.fid.mean for row in rows if row.fid)),
     )

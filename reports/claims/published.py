@@ -94,7 +94,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     data = requested.data_family(first)
     if data is None or not data.has_published_fids or not row.blocks or row.is_smoke:
         return None
-    batch = int(first.config.get("training", {}).get("batch", 0))
+    batch = requested.training(first, "batch") or 0
     iterations = row.group.iteration
     is_over = iterations == requested.iterations(first)
     routed_iterations = routed_steps(iterations, requested.schedule(first)) if is_over else 0
@@ -141,10 +141,10 @@ def _has_default_options(record: Record) -> bool:
 
 
 def _listed_metric(record: Record) -> str:
-    guidance = record.config.get("sampling", {}).get("guidance", {})
+    guidance = requested.guidance(record)
     if not requested.is_guided(record):
         return "fid"
-    of_rule, with_interval = _GUIDED_METRICS.get(guidance.get("name"), ("", ""))
+    of_rule, with_interval = _GUIDED_METRICS.get(guidance["name"], ("", ""))
     return with_interval if guidance.get("interval") else of_rule
 
 

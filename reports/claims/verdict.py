@@ -197,15 +197,6 @@ def _cheapest(rows: list[Row], is_over: bool) -> str:
     return price_of(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
-def runners_up(lowest: Sequence[Row], routed: Sequence[Row]) -> str:
-    """Return the rows other than dense that are not distinguishable from the best of them, as the end of a sentence.
-
-    Args:
-        lowest: the row of lowest FID, and those that are not distinguishable from it.
-    """
-    return say("verdict", "runners_up", lowest=lowest, count=len(routed), noun=kind(routed))
-
-
 def smallest_difference(rows: Sequence[Row]) -> str:
     """Return how far above the lowest FID of its group a row must be to be detected with these seeds; "" if not
     compared.

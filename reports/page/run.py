@@ -118,8 +118,8 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     sections = _sections(chain.from_iterable(drawn))
     return {
         # The head: what ran, and what it says.
+        "plan": plan,
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
-        "description": plan.suite.description,
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
@@ -144,7 +144,6 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
         "sections": sections,
         "samples": sample_grids(rows, run_dir) if run_dir else [],
-        "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
         "cells": _cells(records),
         # How it was made.

@@ -35,7 +35,7 @@ def scheduled(record: Record) -> str:
 
 def iterations(record: Record) -> int:
     """Of the whole training; 0 where the record does not say."""
-    return int(record.config.get("training", {}).get("iterations") or 0)
+    return int(training(record, "iterations") or 0)
 
 
 def training(record: Record, name: str) -> Any:
@@ -54,7 +54,7 @@ def macs_of(record: Record) -> str:
     """
     if is_evaluated_only(record):
         return ""
-    budget = record.config.get("training", {}).get("budget") or {}
+    budget = training(record, "budget") or {}
     return str(budget.get("macs_of") or "")
 
 
@@ -151,18 +151,18 @@ def is_evaluated_only(record: Record) -> bool:
 
 def is_timed_only(record: Record) -> bool:
     """Return whether nothing was requested to be trained or evaluated, only timed."""
-    return not is_evaluated_only(record) and record.config.get("training", {}).get("iterations") == 0
+    return not is_evaluated_only(record) and training(record, "iterations") == 0
 
 
 def guidance(record: Record) -> dict[str, Any]:
     """Return the rule with its settings; `name` is "none" without one."""
-    config = record.config.get("sampling", {}).get("guidance") or UNGUIDED.name
+    config = sampling(record, "guidance") or UNGUIDED.name
     return {"name": config} if isinstance(config, str) else dict(config)
 
 
 def guidance_scale(record: Record) -> float:
     """1 is the strong branch alone."""
-    return float(record.config.get("sampling", {}).get("guidance_scale") or 1)
+    return float(sampling(record, "guidance_scale") or 1)
 
 
 def is_guided(record: Record) -> bool:
