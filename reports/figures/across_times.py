@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tread_bench.core.config.choices import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
     cosine_map,
@@ -23,7 +22,7 @@ from tread_bench.reports.figures.panels import (
     panels,
     style_map,
 )
-from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
@@ -40,17 +39,10 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     drawn, left_out = drawn_of(known, itemgetter(0))
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})
-    return Picture(
-        name=f"across_times{suffix}", title="Across timesteps", files=style.save(_figure(drawn)),
-        headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
-        description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
-        + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in drawn),
-        caption=f"Cosine similarity between the outputs of the same block at two neighbouring {_what(known[0][0])}, of "
-        "the trained network without routing: same image, same noise, averaged over tokens, images and "
-        "seeds. Colours follow the logarithm of 1 − cosine, on one scale for all maps. "
-        "The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
-        "next sampling step, so it loses least where this is near 1; sampling steps are closer together than these "
-        f"times, so their cosines are higher. {left_out}",
+    cosines = [(row, np.stack(list(adjacent.values()))) for row, adjacent in drawn]
+    return picture_of(
+        "across_times", _figure(drawn), _numbers(known, pairs), suffix, left_out=left_out, times=_what(known[0][0]),
+        drawn=[(row, float(each.min()), float(each.max())) for row, each in cosines],
     )  # fmt: skip
 
 
@@ -89,18 +81,17 @@ def _heat_map(axes: Axes, row: Row, adjacent: Adjacent) -> AxesImage:
     return image
 
 
-def _table(known: Sequence[tuple[Row, Adjacent]], pairs: Sequence[Pair]) -> list[tuple[str, ...]]:
+def _numbers(known: Sequence[tuple[Row, Adjacent]], pairs: Sequence[Pair]) -> list[dict[str, str]]:
     return [
-        (row.label, str(block), "yes" if any(a <= block <= b for a, b in row.spans) else DASH,
-         *(number(float(adjacent[pair][block]), 3) if pair in adjacent else DASH for pair in pairs))
+        {
+            "row": row.label,
+            "block": str(block),
+            "on a route": "yes" if any(a <= block <= b for a, b in row.spans) else DASH,
+            **{_named(pair): number(float(adjacent[pair][block]) if pair in adjacent else None, 3) for pair in pairs},
+        }
         for row, adjacent in known
         for block in range(len(next(iter(adjacent.values()))))
-    ]  # fmt: skip
-
-
-def _range(adjacent: Adjacent) -> str:
-    cosines = np.stack(list(adjacent.values()))
-    return f"{number(float(cosines.min()), 3)} to {number(float(cosines.max()), 3)}"
+    ]
 
 
 def _named(pair: Pair) -> str:

@@ -14,6 +14,7 @@ from tread_bench.reports.claims.verdict import outcome
 from tread_bench.reports.figures.drawing import tones
 from tread_bench.reports.figures.style import BETTER, DIVERGING, MUTED, WORSE
 from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.sentences import say
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,10 @@ def _at_cost(costs: Sequence[AtEqualCost], rows: Sequence[Row]) -> Basis:
     }
     fids = {id(one.reference): one.reference.fid for one in compared}
     fids |= {id(one.row): mean_interval(list(one.fids_at_macs.values())) for one in compared}
-    if all(one.is_trained for one in compared):
-        how = "each row was trained to the MACs of its reference. "
-    else:
-        how = (
-            "a row that was not trained to the MACs of its reference is compared at the end of the cheaper of the two, "
-            "where the other’s curve of FID over training MACs is read between its points. "
-        )
+    how = say("figures/shared", "at_cost", are_trained=all(one.is_trained for one in compared))
     return Basis(
         "equal training cost", {row: fid for row, fid in fids.items() if fid}, differences, _best_at_cost(compared),
-        f"At equal training cost: {how}{tones(rows)}",
+        f"{how} {tones(rows)}".strip(),
     )  # fmt: skip
 
 
@@ -121,6 +116,6 @@ def _at_iterations(rows: Sequence[Row]) -> Basis:
             differences[id(row)] = Difference(estimate, outcome(row) in ("better", "worse"))
         if row.is_among_lowest_fid:
             best.add(id(row))
-    caption = f"At equal iterations. {tones(rows)}"
+    caption = f"{say('figures/shared', 'at_iterations')} {tones(rows)}".strip()
     fids = {id(row): row.fid for row in rows if row.fid}
     return Basis("equal iterations", fids, differences, frozenset(best), caption, is_published=True)

@@ -11,7 +11,8 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, clean
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
 
@@ -24,16 +25,9 @@ def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     routed = [line for line in lines if not _is_control(line)]
     if not any(len(line.points) > 1 for line in routed):
         return None
-    return Picture(
-        name=f"break_even{suffix}", title="Speed-up against tokens", files=style.save(_figure(lines)),
-        headers=("row", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
-                 "step ms", "pays from"),
-        table=[_numbers(line, point) for line in lines for point in line.points],
-        description="Speed-up of a training step by number of tokens. "
-        + "; ".join(f"{line.architecture}: {in_words(line)}" for line in routed),
-        caption="Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
-        "median ratio. Dashed: ideal, from forward MACs. A ring marks the number of tokens from which on a route pays. "
-        f"Dense beside itself is the control and should be at 1. {rule(rows)}",
+    return picture_of(
+        "break_even", _figure(lines), [_numbers(line, point) for line in lines for point in line.points], suffix,
+        rule=rule(rows), routed=[(line.architecture, in_words(line)) for line in routed],
     )  # fmt: skip
 
 
@@ -41,14 +35,19 @@ def _is_control(line: Line) -> bool:
     return all(point.row.is_dense for point in line.points)
 
 
-def _numbers(line: Line, point: TimedRow) -> tuple[str, ...]:
+def _numbers(line: Line, point: TimedRow) -> dict[str, str]:
     row, start = point.row, line.pays_from
-    pays = "control" if _is_control(line) else f"{start.tokens:,}" if start else "never here"
-    return (
-        row.label, f"{point.tokens:,}", f"{row.timings[0].batch:,}",
-        number(row.cost("ideal_speedup")), number(point.speedup, 3), number(point.low, 3), number(point.high, 3),
-        number(row.timing("step_time_ms"), 1), pays,
-    )  # fmt: skip
+    return {
+        "row": row.label,
+        "tokens": f"{point.tokens:,}",
+        "images per step": f"{row.timings[0].batch:,}",
+        "ideal": number(row.cost("ideal_speedup")),
+        "achieved": number(point.speedup, 3),
+        "95 % low": number(point.low, 3),
+        "95 % high": number(point.high, 3),
+        "step ms": number(row.timing("step_time_ms"), 1),
+        "pays from": "control" if _is_control(line) else f"{start.tokens:,}" if start else "never here",
+    }
 
 
 def _figure(lines: Sequence[Line]) -> Figure:

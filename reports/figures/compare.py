@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from tread_bench.reports.claims.compare import Change, Difference
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, style_forest, words
-from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Picture, clean
-from tread_bench.reports.text.numbers import decimals
+from tread_bench.reports.figures.drawing import dot, style_forest
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, clean
+from tread_bench.reports.text.numbers import decimals, words
 
 _COLOURS: dict[Change, str] = {"lower": BETTER, "higher": WORSE}
 _LINE, _TOP, _BOTTOM = 0.25, 0.3, 0.5  # inches
@@ -27,17 +28,12 @@ def run_differences(found: Sequence[Difference], exports: bool = False) -> Pictu
     if not compared:
         return None
     places = decimals(one.of.row.fid.mean for one in compared if one.of.row.fid)
-    table = [(line_name(one, compared), words(one.fid, places), one.outcome) for one in compared]
+    numbers = [
+        {"row": line_name(one, compared), "difference in FID": words(one.fid, places), "outcome": one.outcome}
+        for one in compared
+    ]
     with style.theme(exports):
-        files = style.save(_figure(compared, places))
-    return Picture(
-        name="run_differences", title="The same row in two runs", files=files, table=table,
-        headers=("row", "difference in FID", "outcome"),
-        description="Differences of FID between runs. " + "; ".join(f"{name}: {size}" for name, size, _ in table),
-        caption="FID of the row in the later run minus that in the earlier one, with 95 % intervals: paired where both "
-        "have the same seeds, else of independent seeds (Welch). Blue: significantly lower; orange: significantly "
-        "higher (Holm-adjusted over all rows, at 5 %); grey: neither, even where an interval excludes 0.",
-    )  # fmt: skip
+        return picture_of("run_differences", _figure(compared, places), numbers)
 
 
 def line_name(one: Difference, all_of_page: Sequence[Difference]) -> str:

@@ -14,23 +14,13 @@ from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.claims import equal_cost
 from tread_bench.reports.claims.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import End, grid, label_ends, logarithmic
+from tread_bench.reports.figures.drawing import End, estimated, grid, label_ends, logarithmic
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import MUTED, SURFACE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, number, scaled_macs
-
-_SECONDS = (
-    "Seconds are iterations times a step, which is the dense step over the row’s speed-up, timed alone, and the wait "
-    "for data. For the speed-up, routed and dense steps alternate, so that a temporary slowdown of the machine "
-    "affects both. A row with a schedule has none. "
-)
-_COMPARED = (
-    "A row is compared with its reference at equal cost: a dashed line is the whole cost of a reference, a grey bar "
-    "joins the two that are compared, with a ring where one was evaluated and a tick where its curve is read between "
-    "its points. "
-)
+from tread_bench.reports.text.numbers import decimals, number, scaled_macs
 
 
 class CostPoint(NamedTuple):
@@ -59,22 +49,21 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
     compared = [one for one in costs if id(one.row) in shown and (one.at_macs or one.at_time)]
     draw_panels = draw_by_architecture if several else draw
     places = decimals(point.fid.mean for point in points)
-    return Picture(
-        name=f"fid_cost{suffix}", title="FID against training cost",
-        files=style.save(draw_panels(rows, drawn, compared)),
-        headers=("row", "iteration", f"training {unit}", "training s", "FID", "95 % interval"),
-        table=[
-            (rows[p.row].label, f"{p.iteration:,}", number(p.macs / divisor), number(p.seconds, 1),
-             number(p.fid.mean, places), interval(p.fid, places))
-            for p in points
-        ],
-        description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
-        f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
-        caption="MACs are counted: those of a training step, times batch, times iterations"
-        + (", step by step over a schedule" if any(requested.scheduled(row.first) for row in rows) else "") + ". "
-        + (_SECONDS if any(point.seconds for point in points) and not several else "")
-        + (_COMPARED if compared else "")
-        + f"Lines at the points are 95 % t intervals over seeds. {left_out}",
+    numbers = [
+        {
+            "row": rows[point.row].label,
+            "iteration": f"{point.iteration:,}",
+            f"training {unit}": number(point.macs / divisor),
+            "training s": number(point.seconds, 1),
+            **estimated("FID", point.fid, places),
+        }
+        for point in points
+    ]
+    return picture_of(
+        "fid_cost", draw_panels(rows, drawn, compared), numbers, suffix, left_out=left_out, are_compared=bool(compared),
+        rows=len({point.row for point in points}), iterations=max(point.iteration for point in points),
+        has_schedule=any(requested.scheduled(row.first) for row in rows),
+        has_seconds=any(point.seconds for point in points) and not several,
     )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import Line, lines_of
 from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, published_bars, upright, words
-from tread_bench.reports.figures.style import MUTED, Picture, clean
+from tread_bench.reports.figures.drawing import estimated, published_bars, upright
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import MUTED, clean
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
 
@@ -23,28 +24,23 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not lines:
         return None
     places = decimals(row.fid.mean for line in lines for row, _ in line.points if row.fid)
-    return Picture(
-        name=f"depths{suffix}", title="Routes over depths", files=style.save(_figure(lines)), is_open=True,
-        headers=("rule", "blocks", "routes", "FID", "95 % interval", "difference to own dense", "95 % interval",
-                 "seeds", "ideal speed-up"),
-        table=[_numbers(line, row, difference, places) for line in lines for row, difference in line.points],
-        description="FID difference to the dense row of the same depth. "
-        + "; ".join(f"{line.rule}: {_words(line, places)}" for line in lines),
-        caption="Each row against the dense row of its own depth, paired over seeds, with 95 % t intervals; FIDs of "
-        "different depths are not compared with each other. A rule is a row of the suite: the table has the blocks "
-        f"that it gives at each depth. {depths_note() if stands_beside_published(rows) else ''}",
+    numbers = [_numbers(line, row, difference, places) for line in lines for row, difference in line.points]
+    return picture_of(
+        "depths", _figure(lines), numbers, suffix, is_open=True, lines=lines, places=places,
+        note=depths_note() if stands_beside_published(rows) else "",
     )  # fmt: skip
 
 
-def _words(line: Line, places: int) -> str:
-    return ", ".join(f"{words(difference, places)} in {row.blocks} blocks" for row, difference in line.points)
-
-
-def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> tuple[str, ...]:
-    return (
-        line.rule, str(row.blocks), row.first.routes, *cells(row.fid, places),
-        *cells(difference, places, signed=True), str(difference.n), number(row.cost("ideal_speedup")),
-    )  # fmt: skip
+def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> dict[str, str]:
+    return {
+        "rule": line.rule,
+        "blocks": str(row.blocks),
+        "routes": row.first.routes,
+        **estimated("FID", row.fid, places),
+        **estimated("difference to own dense", difference, places, signed=True),
+        "seeds": str(difference.n),
+        "ideal speed-up": number(row.cost("ideal_speedup")),
+    }
 
 
 def _figure(lines: Sequence[Line]) -> Figure:

@@ -17,34 +17,29 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
+from tread_bench.reports.text.sentences import say
 
 GRID_COLUMNS = 3
 
 
-def words(estimate: MeanInterval | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:
-    """-2.40 [-3.00, -1.80]."""
-    if estimate is None:
-        return nothing
-    text = number(estimate.mean, places, signed)
-    if estimate.bounds is None:
-        return f"{text} (one seed)"
-    return f"{text} [{', '.join(number(bound, places, signed) for bound in estimate.bounds)}]"
+def estimated(what: str, estimate: MeanInterval | None, places: int, signed: bool = False) -> dict[str, str]:
+    """Mean and interval, in two columns of a picture's numbers."""
+    between = interval(estimate, places, signed) if estimate else DASH
+    return {what: number(estimate.mean if estimate else None, places, signed), f"{what}, 95 % interval": between}
 
 
-def cells(estimate: MeanInterval | None, places: int, signed: bool = False) -> tuple[str, str]:
-    """Mean and interval, for two columns of a table."""
-    return (number(estimate.mean, places, signed), interval(estimate, places, signed)) if estimate else (DASH, DASH)
-
-
-_TONES = (
-    "Blue: an FID significantly lower than dense, by the test of the verdict (paired t-test, Holm-adjusted over all "
-    "rows side by side, at 5 %); orange: significantly higher; grey: neither, even where an interval excludes 0. "
-)
+def speed_ups(row: Row) -> dict[str, str]:
+    """The measured speed-up of a training step and the ideal one, in two columns of a picture's numbers."""
+    measured = DASH
+    if row.speedup:
+        ratio, low, high = map(number, row.speedup)
+        measured = f"{ratio} [{low}, {high}]"
+    return {"speed-up [95 %]": measured, "ideal": number(row.cost("ideal_speedup"))}
 
 
 def tones(rows: Sequence[Row]) -> str:
     """Return what the colours of differences to dense mean."""
-    return "" if any(row.is_smoke for row in rows) else _TONES
+    return "" if any(row.is_smoke for row in rows) else say("figures/shared", "tones")
 
 
 def dot(

@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.stored.evaluations import EvaluatedFigure, SetEvaluation
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, Picture, clean, row_key
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, clean, row_key
 from tread_bench.reports.text.numbers import decimals, number
 
 DRAWN_CLASSES = 24  # more are in the table alone
@@ -31,8 +32,8 @@ def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
     return drawn
 
 
-def _name(kind: str, row: EvaluatedFigure) -> str:
-    return f"{kind}-{row.figure}-{row_key(row.network)}"
+def _suffix(row: EvaluatedFigure) -> str:
+    return f"-{row.figure}-{row_key(row.network)}"
 
 
 def _fit(row: EvaluatedFigure, title: str) -> Picture:
@@ -59,17 +60,14 @@ def _fit(row: EvaluatedFigure, title: str) -> Picture:
     axes.set(xlabel="images, in equal steps of 1 / images", ylabel=clean(row.title.rstrip(_INFINITY)))
 
     places = decimals([*values, row.value])
-    lines = [(f"{point.images:,}", number(point.value, places), "") for point in row.points]
+    found = [(f"{point.images:,}", point.value, "") for point in row.points]
     between = "" if row.low is None else f"{number(row.low, places)} to {number(row.high, places)}"
-    return Picture(
-        name=_name("fit", row), title=f"Fit of {title}", files=style.save(figure),
-        headers=("images", "figure", "95 % interval"),
-        table=[*lines, (f"{_INFINITY}, extrapolated", number(row.value, places), between)],
-        description=f"{title} over 1 / images, {number(row.value, places)} where the line reaches infinitely many. "
-        + "; ".join(f"{count} images: {value}" for count, value, _ in lines),
-        caption="The figure of subsets of the samples is biased by an amount in proportion to 1 / images. The line "
-        "through them is extrapolated to infinitely many images, on the left.",
-    )  # fmt: skip
+    found.append((f"{_INFINITY}, extrapolated", row.value, between))
+    numbers = [
+        {"images": images, "figure": number(value, places), "95 % interval": between}
+        for images, value, between in found
+    ]
+    return picture_of("fit", figure, numbers, _suffix(row), about=title)
 
 
 def _spread(at: np.ndarray) -> list[int]:
@@ -97,17 +95,8 @@ def _classes(row: EvaluatedFigure, title: str) -> Picture:
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
 
-    left_out = len(ordered) - len(shown)
-    some = f" Drawn are the {len(shown)} classes at the two ends; the table has all {len(ordered):,}."
-    return Picture(
-        name=_name("classes", row), title=f"Classes of {title}", files=style.save(figure),
-        headers=("class", "figure"),
-        table=[(name, number(value, places)) for name, value in ordered],
-        description=f"{title} of each class. " + "; ".join(f"{name}: {number(v, places)}" for name, v in shown),
-        caption="The samples of each class against the reference images of that class, the highest first. With few "
-        "images in a class these figures are biased, upwards and all alike; compare them only with each other."
-        + some * bool(left_out),
-    )  # fmt: skip
+    numbers = [{"class": name, "figure": number(value, places)} for name, value in ordered]
+    return picture_of("classes", figure, numbers, _suffix(row), about=title, shown=shown, places=places)
 
 
 def _ends(ordered: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import lines_of as depth_lines
 from tread_bench.reports.claims.published import gain_note, published_gain
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, words
-from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
+from tread_bench.reports.figures.drawing import dot, speed_up, speed_ups, style_forest
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, what_differs
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import DASH, decimals, millions, number
+from tread_bench.reports.text.numbers import DASH, decimals, millions, number, words
 
 _LINE = 0.3  # inches
 _BETWEEN = 0.12
@@ -49,17 +49,11 @@ def _picture(rows: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
     lines = _lines(rows, basis)
     places = decimals(row.fid.mean for row in rows if row.fid)
     is_published = _has_published(lines) and _is_published(basis)
-    return Picture(
-        name=f"routing_gain{basis.suffix if basis else ''}{suffix}", title=f"Gain of routing by {_kind(rows)}",
-        is_open=True, files=style.save(_figure(lines, places, basis)), basis=basis.words if basis else "",
-        headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
-                 *(["published, another protocol"] if _is_published(basis) else [])),
-        table=[_numbers(line, rows, places, basis) for line in lines],
-        description=f"FID of each routed row minus the dense row of its own {what_differs(rows)}, and relative speed. "
-        + "; ".join(f"{line.row.label}: {words(line.difference, places)}" for line in lines),
-        caption=f"Every routed row against the dense row of its own {what_differs(rows)}, paired over seeds; lines are "
-        f"95 % t intervals. {basis.caption if basis else ''}A tick marks the ideal speed-up, from MACs; the dot is the "
-        f"measured one with its 95 % bootstrap interval. {gain_note() if is_published else ''}",
+    return picture_of(
+        "routing_gain", _figure(lines, places, basis), [_numbers(line, rows, places, basis) for line in lines],
+        suffix, basis=basis, is_open=True, lines=lines,
+        kind=_kind(rows), apart=what_differs(rows), places=places,
+        note=gain_note() if is_published else "",
     )  # fmt: skip
 
 
@@ -82,19 +76,19 @@ def _lines(rows: Sequence[Row], basis: Basis | None) -> list[_Line]:
     return lines
 
 
-def _numbers(line: _Line, rows: Sequence[Row], places: int, basis: Basis | None) -> tuple[str, ...]:
+def _numbers(line: _Line, rows: Sequence[Row], places: int, basis: Basis | None) -> dict[str, str]:
     row = line.row
-    difference = line.difference
     dense = next((r for r in rows if r.is_dense and r.group == row.group), None)
     fids = [basis.fids.get(id(one)) if basis else one and one.fid for one in (dense, row)]
-    ratio, low, high = row.speedup or (None, None, None)
-    return (
-        row.label, millions(row.cost("params")),
-        " → ".join(number(fid.mean, places) if fid else DASH for fid in fids),
-        words(line.difference, places), str(difference.n) if difference else DASH,
-        f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
-        *([_published(row)] if _is_published(basis) else []),
-    )  # fmt: skip
+    return {
+        "row": row.label,
+        "parameters": millions(row.cost("params")),
+        "FID, dense → routed": " → ".join(number(fid.mean if fid else None, places) for fid in fids),
+        "difference [95 %]": words(line.difference, places),
+        "seeds": str(line.difference.n) if line.difference else DASH,
+        **speed_ups(row),
+        **({"published, another protocol": _published(row)} if _is_published(basis) else {}),
+    }
 
 
 def _has_published(lines: Sequence[_Line]) -> bool:

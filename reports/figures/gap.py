@@ -20,8 +20,9 @@ from tread_bench.core.numbers.statistics import (
 )
 from tread_bench.core.stored.records import RoutedFigures
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, upright
-from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
+from tread_bench.reports.figures.drawing import estimated, upright
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, decimals, number
 
@@ -53,26 +54,13 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not points:
         return None
 
-    # Their picture, and what they give for Sparse Guidance.
-    places = decimals(point.loss.mean for point in points) + 1
+    # What they give for Sparse Guidance.
     found = _with_rates(points)
-    of_guidance = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
-    return Picture(
-        name=f"gap{suffix}", title="Gap between training and inference", files=style.save(_figure(found)),
-        headers=("row", "rate γ", "validation loss", "95 % interval", "beyond dense", "95 % interval", "seeds",
-                 "branch of Sparse Guidance", "mean similarity", "lowest of a block"),
-        table=[_numbers(point, places, rates) for own, rates in found for point in own],
-        description="Validation loss beyond dense by rate. "
-        + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in found)
-        + f". Rates for Sparse Guidance, strong and weak: {of_guidance}.",
-        caption="The trained network run routed at rate γ, evaluated on the held-out images of the validation loss: "
-        "loss at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its "
-        "dense one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, dots "
-        "the seeds. Sparse Guidance needs a strong branch that stays near 0 and a weak one that does not. By our "
-        "reading its strong rate (in a circle) is the largest whose mean loss is at most "
-        f"{100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one (in a square) the smallest above that whose "
-        f"mean loss is at least {100 * WEAK_EXCESS:g} % above, else the largest measured. This gives, strong and weak: "
-        f"{of_guidance}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
+    places = decimals(point.loss.mean for point in points) + 1
+    numbers = [_numbers(point, places, rates) for own, rates in found for point in own]
+    return picture_of(
+        "gap", _figure(found), numbers, suffix, found=found, places=places, strong_excess=STRONG_EXCESS,
+        weak_excess=WEAK_EXCESS,
     )  # fmt: skip
 
 
@@ -108,16 +96,6 @@ def _with_rates(points: Sequence[GapPoint]) -> list[_Own]:
     return [(own, guidance_rates({point.rate: point.loss.mean for point in own})) for own in rows]
 
 
-def _words(own: Sequence[GapPoint], places: int) -> str:
-    return ", ".join(f"{number(point.gap.mean, places, True)} at {point.rate:g}" for point in own)
-
-
-def _pair(rates: GuidanceRates | None) -> str:
-    if rates is None:
-        return "none, since the loss is still low at the largest rate measured"
-    return f"{rates.strong:g} and {rates.weak:g}{'' if rates.is_clearly_weak else ' (the largest measured)'}"
-
-
 def _branch(rate: float, rates: GuidanceRates | None) -> str:
     """The branch whose rate it is: strong, weak or ""."""
     if rates is None or rate not in rates[:2]:
@@ -125,11 +103,17 @@ def _branch(rate: float, rates: GuidanceRates | None) -> str:
     return "strong" if rate == rates.strong else "weak"
 
 
-def _numbers(point: GapPoint, places: int, rates: GuidanceRates | None) -> tuple[str, ...]:
-    return (
-        point.row.label, f"{point.rate:g}", *cells(point.loss, places), *cells(point.gap, places, signed=True),
-        str(point.loss.n), _branch(point.rate, rates) or DASH, number(point.cosine.mean, 3), number(point.lowest, 3),
-    )  # fmt: skip
+def _numbers(point: GapPoint, places: int, rates: GuidanceRates | None) -> dict[str, str]:
+    return {
+        "row": point.row.label,
+        "rate γ": f"{point.rate:g}",
+        **estimated("validation loss", point.loss, places),
+        **estimated("beyond dense", point.gap, places, signed=True),
+        "seeds": str(point.loss.n),
+        "branch of Sparse Guidance": _branch(point.rate, rates) or DASH,
+        "mean similarity": number(point.cosine.mean, 3),
+        "lowest of a block": number(point.lowest, 3),
+    }
 
 
 def _figure(found: Sequence[_Own]) -> Figure:

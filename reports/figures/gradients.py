@@ -13,11 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
-from tread_bench.reports.figures import style
+from tread_bench.reports.figures.drawing import estimated
 from tread_bench.reports.figures.panels import Panels, drawn_of, panels
-from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import DASH, decimals, interval, names, number
+from tread_bench.reports.text.numbers import DASH, decimals, names, number
 
 _IN_WORDS = 3  # rows
 
@@ -36,17 +37,11 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not known:
         return None
     drawn, left_out = drawn_of(known, lambda curves: curves.row)
-    return Picture(
-        name=f"gradients{suffix}", title="Gradient per block", files=style.save(_figure(drawn)), table=_table(known),
-        headers=("row", "block", "on a route", "training loss", "95 % interval", "dense loss", "95 % interval",
-                 "training / dense"),
-        description="Line charts of the norm of the loss gradient over each block’s parameters. "
-        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in drawn),
-        caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
-        "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
-        "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
-        "gradient of the loss nearer to the blocks before it: there orange should be above blue."
-        f"{_in_words(known)} {left_out}".rstrip(),
+    ratios = [(curves.row, _ratios(curves)) for curves in known if curves.row.spans]
+    return picture_of(
+        "gradients", _figure(drawn), _numbers(known), suffix, left_out=left_out,
+        drawn=[(curves.row, _ratios(curves)) for curves in drawn],
+        told=ratios if len(ratios) <= _IN_WORDS else [],  # those of many are in the table
     )  # fmt: skip
 
 
@@ -105,25 +100,24 @@ def _legend(made: Panels) -> None:
     made.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left - 0.02, bottom + height), fontsize=8.5)
 
 
-def _table(known: Sequence[Curves]) -> list[tuple[str, ...]]:
+def _numbers(known: Sequence[Curves]) -> list[dict[str, str]]:
     places = decimals(e.mean for curves in known for e in (*curves.training, *curves.dense))
     return [
-        (curves.row.label, str(block), "yes" if _on_route(curves.row, block) else DASH,
-         number(own.mean, places), interval(own, places), number(dense.mean, places), interval(dense, places),
-         number(own.mean / dense.mean, 2) if dense.mean else DASH)
+        {
+            "row": curves.row.label,
+            "block": str(block),
+            "on a route": "yes" if _on_route(curves.row, block) else DASH,
+            **estimated("training loss", own, places),
+            **estimated("dense loss", dense, places),
+            "training / dense": number(own.mean / dense.mean if dense.mean else None),
+        }
         for curves in known
         for block, (own, dense) in enumerate(zip(curves.training, curves.dense, strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def _on_route(row: Row, block: int) -> bool:
     return any(first <= block <= last for first, last in row.spans)
-
-
-def _in_words(known: Sequence[Curves]) -> str:
-    """The ratios of a few rows; those of many are in the table."""
-    routed = [f"{curves.row.label}: {_ratios(curves)}" for curves in known if curves.row.spans]
-    return f" Orange over blue: {'; '.join(routed)}." if 0 < len(routed) <= _IN_WORDS else ""
 
 
 def _ratios(curves: Curves) -> str:

@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 from tread_bench.reports.claims.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.claims.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, cells, grid, logarithmic, published_bars, upright
-from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, estimated, grid, logarithmic, published_bars, upright
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, clean
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, decimals, number
@@ -30,32 +31,19 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     is_judged = stands_beside_published(rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
-    bests = "; ".join(f"{made.name}: {_words(made, places)}" for made in found)
-    return Picture(
-        name=f"guidance{suffix}", title="Guidance", files=style.save(_figure(found)),
-        headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
-                 "seeds", "GMACs per image", "MACs, no guidance = 1"),
-        table=[line for made in found for line in _numbers(made, places)],
-        description="FID against the scale of guidance"
-        + (f"; every rule at its best scale: {bests}" if is_judged else ""),
-        caption="Every rule on the same checkpoints over a sweep of scales, drawn slightly apart; "
-        + ("large marks are the best scale of a rule, with its 95 % t interval over seeds; " if is_judged else "")
-        + "the level is the same checkpoint without guidance, its band the interval. Strong and weak are the shares of "
-        "the tokens that bypass in the two branches. MACs are those of one generated image, over all sampling steps "
-        "and both branches. "
-        + (f"A best scale is chosen by the same samples that measure its FID. {guidance_note()}" if is_judged else ""),
+    return picture_of(
+        "guidance", _figure(found), [line for made in found for line in _numbers(made, places)], suffix, places=places,
+        is_judged=is_judged, bests=map(_bests, found), note=guidance_note() if is_judged else "",
     )  # fmt: skip
 
 
-def _words(made: Checkpoint, places: int) -> str:
-    level = f"{number(fid_of(made.unguided).mean, places)} without guidance" if made.unguided else "no unguided row"
-    bests = [
-        f"{number(fid_of(sweep.best).mean, places)} with {requested.guided(sweep.best.first)}" for sweep in made.sweeps
-    ]
-    return ", ".join([level, *bests])
+def _bests(made: Checkpoint) -> tuple[str, float | None, list[tuple[float, str]]]:
+    """The name of a checkpoint, its FID without guidance, and that of each rule at its best scale."""
+    bests = [(fid_of(sweep.best).mean, requested.guided(sweep.best.first)) for sweep in made.sweeps]
+    return made.name, fid_of(made.unguided).mean if made.unguided else None, bests
 
 
-def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
+def _numbers(made: Checkpoint, places: int) -> list[dict[str, str]]:
     plain = made.unguided.sampling_macs if made.unguided else None
     lines = [_line(made, made.unguided, "none", plain, places)] if made.unguided else []
     for sweep in made.sweeps:
@@ -65,15 +53,19 @@ def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
     return lines
 
 
-def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: int) -> tuple[str, ...]:
+def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: int) -> dict[str, str]:
     macs = row.sampling_macs
     gain = None if row is made.unguided else made.gain(row)
-    return (
-        made.name, rule, f"{requested.guidance_scale(row.first):g}" if requested.is_guided(row.first) else DASH,
-        *cells(row.fid, places), *cells(gain, places, signed=True), str(fid_of(row).n),
-        number(macs / 1e9 if macs else None, 4 if macs and macs < 1e10 else 1),
-        number(macs / plain if macs and plain else None),
-    )  # fmt: skip
+    return {
+        "checkpoint": made.name,
+        "rule": rule,
+        "scale": f"{requested.guidance_scale(row.first):g}" if requested.is_guided(row.first) else DASH,
+        **estimated("FID", row.fid, places),
+        **estimated("difference to no guidance", gain, places, signed=True),
+        "seeds": str(fid_of(row).n),
+        "GMACs per image": number(macs and macs / 1e9, 4 if macs and macs < 1e10 else 1),
+        "MACs, no guidance = 1": number(macs / plain if macs and plain else None),
+    }
 
 
 def _figure(found: Sequence[Checkpoint]) -> Figure:

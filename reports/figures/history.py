@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -13,9 +14,10 @@ from tread_bench.regression.history.metrics import Metric, followed
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, clean
 from tread_bench.reports.tables.tables import flat
-from tread_bench.reports.text.numbers import DASH, decimals, number, plural
+from tread_bench.reports.text.numbers import DASH, decimals, number
 
 _WIDTH = 9.6  # inches
 _LEFT = 0.75
@@ -97,31 +99,27 @@ def _axis(series: Sequence[Series], runs: Sequence[Run]) -> _Axis:
 
 
 def _picture(name: str, title: str, series: Sequence[Series], axis: _Axis, is_folded: bool) -> Picture:
-    each = "; ".join(f"{series_name(one)}: {_changes(one, axis)}" for one in series)
-    return Picture(
-        name=name, files=style.save(_figure(series, axis)), is_folded=is_folded,
-        title=f"{title}: {len(series)} series without a change" if is_folded else title,
-        headers=("commit", "day", *(series_name(one) for one in series)),
-        table=_table(series, axis),
-        description=f"{title} over {plural(len(axis.places), 'run')}. {each}.",
-        caption=f"{series[0].metric.about}.",
+    each = [(series_name(one), one, _changes(one, axis)) for one in series]
+    picture = picture_of(
+        "history", _figure(series, axis), _numbers(series, axis), what=title, is_folded=is_folded, each=each,
+        runs=len(axis.places), about=series[0].metric.about,
     )  # fmt: skip
+    return replace(picture, name=name, is_folded=is_folded)
 
 
-def _changes(series: Series, axis: _Axis) -> str:
-    if not series.is_enough:
-        return "too few runs to decide"
-    sizes = (f"{size(c, series.metric)} from {axis.labels[axis.x(c.first)]} ({c.effect})" for c in series.changes)
-    return ", ".join(sizes) or "no change"
+def _changes(series: Series, axis: _Axis) -> list[tuple[str, str, str]]:
+    """(size, commit, effect) of each."""
+    return [(size(c, series.metric), axis.labels[axis.x(c.first)], c.effect) for c in series.changes]
 
 
-def _table(series: Sequence[Series], axis: _Axis) -> list[tuple[str, ...]]:
-    values = [dict(zip(one.runs, one.values, strict=True)) for one in series]
-    places = [0 if one.metric.is_exact else decimals(one.values) for one in series]
-    return [
-        (label, day, *(number(of.get(place), digits) for of, digits in zip(values, places, strict=True)))
-        for place, label, day in zip(*axis, strict=True)
-    ]
+def _numbers(series: Sequence[Series], axis: _Axis) -> list[dict[str, str]]:
+    lines = [{"commit": label, "day": day} for label, day in zip(axis.labels, axis.days, strict=True)]
+    for one in series:
+        values = dict(zip(one.runs, one.values, strict=True))
+        digits = 0 if one.metric.is_exact else decimals(one.values)
+        for place, line in zip(axis.places, lines, strict=True):
+            line[series_name(one)] = number(values.get(place), digits)
+    return lines
 
 
 def _figure(series: Sequence[Series], axis: _Axis) -> Figure:

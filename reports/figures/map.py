@@ -11,14 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import words
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import DASH, decimals, number
+from tread_bench.reports.text.numbers import DASH, decimals, number, words
 
 _FEWEST = 4  # placements of one rate that make a map
 _MOST_RATES = 3
@@ -62,25 +61,21 @@ def _is_map(rows: Sequence[Row]) -> bool:
 
 def _picture(found: dict[float, list[Row]], basis: Basis, places: int, suffix: str) -> Picture:
     rows = [row for members in found.values() for row in members]
-    table = [
-        (row.label, str(row.spans[0][0]), str(row.spans[0][1]), f"{parse_routes(row.first.routes)[0].rate:g}",
-         words(basis.shown(row), places), "yes" if basis.is_best(row) else DASH)
+    numbers = [
+        {
+            "row": row.label,
+            "first block": str(row.spans[0][0]),
+            "last block": str(row.spans[0][1]),
+            "rate": f"{parse_routes(row.first.routes)[0].rate:g}",
+            f"FID difference at {basis.words} [95 %]": words(basis.shown(row), places),
+            "not distinguishable from the best": "yes" if basis.is_best(row) else DASH,
+        }
         for row in rows
-    ]  # fmt: skip
-    is_smoke = any(row.is_smoke for row in rows)
-    return Picture(
-        name=f"placement_map{basis.suffix}{suffix}", title="Start and end of the route",
-        files=style.save(_figure(found, basis, places)), table=table, basis=basis.words,
-        headers=("row", "first block", "last block", "rate", f"FID difference at {basis.words} [95 %]",
-                 "not distinguishable from the best"),
-        description=f"FID difference to dense at {basis.words} by the first and last block of the route. "
-        + "; ".join(f"{line[0]}: {line[4]}" for line in table),
-        caption="A cell is a route: its first block from left to right, its last block from bottom to top; the number "
-        "is the paired FID difference to dense. "
-        + ("Of more rates, those with the most routes are drawn. " if len(found) == _MOST_RATES else "")
-        + ("" if is_smoke else f"{basis.caption}The stronger the colour, the larger the difference. ")
-        + (f"Outlined: not distinguishable from the row of lowest FID at {basis.words}. "
-           if any(map(basis.is_best, rows)) and not is_smoke else ""),
+    ]
+    return picture_of(
+        "placement_map", _figure(found, basis, places), numbers, suffix, basis=basis,
+        rows=rows, places=places, has_most_rates=len(found) == _MOST_RATES, has_best=any(map(basis.is_best, rows)),
+        is_smoke=any(row.is_smoke for row in rows),
     )  # fmt: skip
 
 

@@ -11,15 +11,15 @@ from matplotlib.figure import Figure
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.published import methods_note, published_method, stands_beside_published
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, words
+from tread_bench.reports.figures.drawing import dot, speed_up, speed_ups, style_forest
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import DASH, decimals, millions, names, number
+from tread_bench.reports.text.numbers import DASH, decimals, millions, number, words
 
 _LINE = 0.34  # inches
 _MOST = 30  # rows in the picture
@@ -49,20 +49,12 @@ def methods(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> li
 def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: str) -> Picture:
     places = decimals(row.fid.mean for row in rows if row.fid)
     drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
-    return Picture(
-        name=f"methods{basis.suffix}{suffix}", title=_title(lines), basis=basis.words,
-        files=style.save(_figure(drawn, places, basis)), is_open=_title(lines) == "Methods",
-        headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
-                 "parameters of the method", "parameters of auxiliary losses", "training MACs, dense = 1",
-                 "MACs when sampling, dense = 1", "speed-up [95 %]", "ideal"),
-        table=[_numbers(line, places) for line in lines],
-        description=f"FID of each row minus dense at {basis.words}, its extra parameters and its training cost. "
-        + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in drawn),
-        caption="FID differences are paired over seeds with dense; lines are 95 % t intervals. "
-        f"{basis.caption}Extra parameters are those that the backbone alone does not have. "
-        "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
-        f"training step with its 95 % bootstrap interval, the tick the ideal one. {left_out}"
-        f"{_taught(lines)}{methods_note() if _has_published(lines) else ''}",
+    return picture_of(
+        "methods", _figure(drawn, places, basis), [_numbers(line, places) for line in lines],
+        suffix, basis=basis, is_open=_title(lines) == "Methods", kind=_title(lines),
+        drawn=[(line, _extra(line.row)) for line in drawn], places=places, left_out=left_out,
+        taught=[line.row.short_label for line in lines if line.row.is_evaluated_by_teacher],
+        note=methods_note() if _has_published(lines) else "",
     )  # fmt: skip
 
 
@@ -103,12 +95,6 @@ def _title(lines: Sequence[_Line]) -> str:
     return "Methods" if len(methods - {PLAINLY_DENSE.name}) > 1 else "Schedules"
 
 
-def _taught(lines: Sequence[_Line]) -> str:
-    """Whose FID says little."""
-    taught = [line.row.short_label for line in lines if line.row.is_evaluated_by_teacher]
-    return f"The FID of {names(taught)} is measured with the features of the training targets. " if taught else ""
-
-
 def _extra(row: Row) -> str:
     extra = row.extra_params
     params = row.cost("params")
@@ -124,18 +110,21 @@ def _count(params: float) -> str:
     return millions(params) if params >= 1e5 else f"{params:,.0f}"
 
 
-def _numbers(line: _Line, places: int) -> tuple[str, ...]:
+def _numbers(line: _Line, places: int) -> dict[str, str]:
     row = line.row
-    ratio, low, high = row.speedup or (None, None, None)
     judged, dense = row.cost("evaluated_forward_macs"), row.cost("dense_forward_macs")
-    return (
-        row.label, requested.method(row.first), words(line.difference, places),
-        published_method(row) or DASH,
-        str(line.difference.n) if line.difference else DASH,
-        *(number(row.cost(name), 0) for name in ("method_params", "auxiliary_params")), number(line.macs),
-        number(judged / dense if judged and dense else None),
-        f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
-    )  # fmt: skip
+    return {
+        "row": row.label,
+        "method": requested.method(row.first),
+        "FID difference to dense [95 %]": words(line.difference, places),
+        "published FID, another protocol": published_method(row) or DASH,
+        "seeds": str(line.difference.n) if line.difference else DASH,
+        "parameters of the method": number(row.cost("method_params"), 0),
+        "parameters of auxiliary losses": number(row.cost("auxiliary_params"), 0),
+        "training MACs, dense = 1": number(line.macs),
+        "MACs when sampling, dense = 1": number(judged / dense if judged and dense else None),
+        **speed_ups(row),
+    }
 
 
 def _figure(lines: Sequence[_Line], places: int, basis: Basis) -> Figure:

@@ -18,6 +18,7 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import MUTED, SURFACE, clean, mark
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.sentences import say
 
 SHOWN = 18  # panels in a picture
 _COLUMNS = 6
@@ -49,12 +50,7 @@ def drawn_of(known: Sequence[T], row_of: Callable[[T], Row], most: int = SHOWN) 
     shown = first_by_rank(rows, most)
     chosen = set(map(id, shown))
     drawn = [one for one in known if id(row_of(one)) in chosen]
-    if len(shown) == len(rows):
-        return drawn, ""
-    return (
-        drawn,
-        f"Drawn: {len(shown):,} of {len(rows):,} rows, dense and those of lowest FID; the table below has all. ",
-    )
+    return drawn, say("figures/shared", "drawn", shown=len(shown), all=len(rows))
 
 
 class Panels(NamedTuple):

@@ -19,6 +19,7 @@ from tread_bench.reports.figures.gradients import gradients
 from tread_bench.reports.figures.guidance import guidance
 from tread_bench.reports.figures.map import placement_map
 from tread_bench.reports.figures.methods import methods
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates
 from tread_bench.reports.figures.schedule import schedules
@@ -26,7 +27,6 @@ from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
 from tread_bench.reports.figures.step_parts import step_parts
-from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 

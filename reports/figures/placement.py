@@ -19,14 +19,15 @@ from tread_bench.reports.claims.published import (
 )
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import cells, dot
-from tread_bench.reports.figures.drawing import words as in_words
+from tread_bench.reports.figures.drawing import dot, estimated
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
+from tread_bench.reports.text.numbers import words as in_words
 
 _ROW_HEIGHT = 0.29  # inches
 _MOST = 30  # rows in the picture
@@ -66,41 +67,29 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
     lines = [_line(row, basis, places) for row in placed]
     drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
     parts = [list(part) for _, part in groupby(drawn, lambda line: line.row.group)]
-    what = f"FID difference to dense at {basis.words}" if basis else "FID"
-    added = ("FID difference", "95 % interval", "published") if basis else ()
-    return Picture(
-        name=f"route_placement{basis.suffix if basis else ''}{suffix}", title="Route placement",
-        files=style.save(_figure(parts, basis)), basis=basis.words if basis else "",
-        headers=("row", "FID", "95 % interval", *added),
-        table=[_numbers(line, basis, places) for line in lines],
-        description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "
-        + "; ".join(f"{line.row.label}: {line.text}" for line in drawn),
-        caption="Tokens leave before the first block of a bar and come back after its last. "
-        + f"Lines are 95 % t intervals over {'paired ' if basis else ''}seeds. "
-        + _colours(basis, drawn)
-        + left_out + _several(lines, basis) + (placement_note() if _has_published(lines) else ""),
+    are_judged = basis is not None and not any(row.is_smoke for row in placed)
+    routed = [line.row for line in drawn if line.row.spans]  # dense has no bar
+    return picture_of(
+        "route_placement", _figure(parts, basis), [_numbers(line, basis, places) for line in lines], suffix,
+        basis=basis, drawn=drawn, left_out=left_out, are_judged=are_judged,
+        has_best=basis is not None and any(map(basis.is_best, routed)), are_several=_are_several(lines),
+        has_loss=any(requested.auxiliary(row.first) for row in placed), notes=_notes(lines, basis),
     )  # fmt: skip
 
 
-def _colours(basis: Basis | None, lines: Sequence[_Line]) -> str:
-    """What colours and outlines mean."""
-    if basis is None or any(line.row.is_smoke for line in lines):
-        return ""
-    outlined = ""
-    if any(basis.is_best(line.row) for line in lines if line.row.spans):  # dense has no bar
-        outlined = f"Outlined: not distinguishable from the row of lowest FID at {basis.words}. "
-    return f"{basis.caption}The stronger the colour, the larger the difference. {outlined}"
+def _are_several(lines: Sequence[_Line]) -> bool:
+    return any(len(line.row.spans) > 1 for line in lines)
 
 
-def _several(lines: Sequence[_Line], basis: Basis | None) -> str:
-    """What there is to say of rows with several routes."""
-    if not any(len(line.row.spans) > 1 for line in lines):
-        return ""
-    added = any(requested.auxiliary(line.row.first) for line in lines)
-    loss = "A loss after a plus sign is added, over all routes of the row. " if added else ""
+def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
+    """What was published of such routes."""
+    notes = []
     is_beside = (basis is None or basis.is_published) and stands_beside_published(line.row for line in lines)
-    published = f"{several_routes_note()} " if is_beside else ""
-    return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
+    if is_beside and _are_several(lines):
+        notes.append(several_routes_note())
+    if _has_published(lines):
+        notes.append(placement_note())
+    return notes
 
 
 def _is_placed(row: Row) -> bool:
@@ -130,11 +119,12 @@ def _has_published(lines: Sequence[_Line]) -> bool:
     return any(line.published is not None for line in lines)
 
 
-def _numbers(line: _Line, basis: Basis | None, places: int) -> tuple[str, ...]:
-    own = (line.row.label, *cells(line.fid, places))
-    if basis is None:
-        return own
-    return (*own, *cells(line.shown, places, signed=True), number(line.published, 2, True))
+def _numbers(line: _Line, basis: Basis | None, places: int) -> dict[str, str]:
+    own = {"row": line.row.label, **estimated("FID", line.fid, places)}
+    if basis:
+        own |= estimated("FID difference", line.shown, places, signed=True)
+        own["published"] = number(line.published, 2, True)
+    return own
 
 
 def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:

@@ -12,8 +12,9 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.claims.published import published_rates, rates_note, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, grid, upright
-from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
+from tread_bench.reports.figures.drawing import estimated, grid, upright
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
@@ -40,18 +41,10 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
     published = published_rates() if has_routing and stands_beside_published(rows) else {}
     drawn = _first_by_rank(lines)
-    return Picture(
-        name=f"rates{suffix}", title="FID against bypass rate", files=style.save(_figure(drawn, published)),
-        headers=("row", "line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
-                 *(("published, another protocol",) if published else ())),
-        table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],
-        description="FID by the share of tokens that bypasses, dense at 0. "
-        + "; ".join(f"{_named(line)}: {_words(line, places)}" for line in drawn),
-        caption="Large marks are means over seeds with 95 % t intervals, small dots the seeds. The rate is the share "
-        "of the tokens that does not pass the blocks of a route; 0 is the dense row. "
-        + (f"Drawn: {len(drawn)} of {len(lines)} lines, those of lowest FID; the table below has all. "
-           if len(drawn) < len(lines) else "")
-        + (rates_note() if published else ""),
+    numbers = [_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows]
+    return picture_of(
+        "rates", _figure(drawn, published), numbers, suffix, places=places, all=len(lines),
+        drawn=[(_named(line), line.rows) for line in drawn], note=rates_note() if published else "",
     )  # fmt: skip
 
 
@@ -93,18 +86,16 @@ def _named(line: Line) -> str:
     return f"{line.architecture} {line.name}".lstrip()
 
 
-def _words(line: Line, places: int) -> str:
-    return ", ".join(f"{number(row.fid.mean, places)} at {rate:g}" for rate, row in line.rows if row.fid)
-
-
-def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[float, float]) -> tuple[str, ...]:
-    fid = row.fid
-    difference = row.difference("fid")
-    beside = (number(published.get(rate)),) if published else ()
-    return (
-        row.label, _named(line), f"{rate:g}", *cells(fid, places), *cells(difference, places, signed=True),
-        str(fid.n if fid else 0), *beside,
-    )  # fmt: skip
+def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[float, float]) -> dict[str, str]:
+    return {
+        "row": row.label,
+        "line": _named(line),
+        "rate": f"{rate:g}",
+        **estimated("FID", row.fid, places),
+        **estimated("difference to dense", row.difference("fid"), places, signed=True),
+        "seeds": str(row.fid.n if row.fid else 0),
+        **({"published, another protocol": number(published.get(rate))} if published else {}),
+    }
 
 
 def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:

@@ -14,9 +14,10 @@ from tread_bench.core.numbers.schedule import routed_steps, routing_share
 from tread_bench.reports.claims.published import finetune_note, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import CostPoint, points_of
-from tread_bench.reports.figures.drawing import cells, logarithmic, upright
+from tread_bench.reports.figures.drawing import estimated, logarithmic, upright
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
@@ -36,15 +37,10 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(point.fid.mean for point in points)
     drawn, left_out = drawn_of(points, lambda point: rows[point.row])
     shown = [rows[index] for index in dict.fromkeys(point.row for point in drawn)]
-    return Picture(
-        name=f"schedule{suffix}", title="FID over the schedule", files=style.save(_figure(rows, drawn)),
-        headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
-        table=[_numbers(rows[point.row], point, places) for point in points],
-        description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in shown),
-        caption="Marks are means over seeds with 95 % t intervals, drawn slightly apart. Below, one strip per row: "
-        "blue while tokens are routed, paler for a smaller share of the route’s rate, grey while training is dense. "
-        f"The shaded part is the dense phase of the rows that end dense. {left_out}"
-        + (finetune_note() if stands_beside_published(rows) else ""),
+    return picture_of(
+        "schedule", _figure(rows, drawn), [_numbers(rows[point.row], point, places) for point in points], suffix,
+        schedules={row.label: _schedule(row) for row in shown}, left_out=left_out,
+        note=finetune_note() if stands_beside_published(rows) else "",
     )  # fmt: skip
 
 
@@ -72,9 +68,15 @@ def share(row: Row, step: int) -> float:
     return routing_share(step, requested.iterations(row.first), requested.schedule(row.first)) if row.spans else 0.0
 
 
-def _numbers(row: Row, point: CostPoint, places: int) -> tuple[str, ...]:
-    routed = f"{share(row, point.iteration - 1):.2f}" if row.spans else DASH
-    return (row.label, _schedule(row), f"{point.iteration:,}", routed, *cells(point.fid, places), str(point.fid.n))
+def _numbers(row: Row, point: CostPoint, places: int) -> dict[str, str]:
+    return {
+        "row": row.label,
+        "schedule": _schedule(row),
+        "iteration": f"{point.iteration:,}",
+        "routed share": f"{share(row, point.iteration - 1):.2f}" if row.spans else DASH,
+        **estimated("FID", point.fid, places),
+        "seeds": str(point.fid.n),
+    }
 
 
 def _figure(rows: Sequence[Row], points: Sequence[CostPoint]) -> Figure:

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, grid
-from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, Picture, clean, marks_of
+from tread_bench.reports.figures.drawing import dot, estimated, grid
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, interval, number
+from tread_bench.reports.text.numbers import decimals
 
 _COLUMNS = 4
 
@@ -31,20 +31,17 @@ def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | Non
     if not points:
         return None
     places = decimals(row.fid.mean for row in rows if row.fid)
-    return Picture(
-        name=f"selectors{suffix}", title="Selectors", files=style.save(_figure(points)),
-        headers=("row", "selector", "routes", "FID difference to dense", "95 % interval", "seeds"),
-        table=[
-            (row.label, row.first.selector, row.first.routes, number(difference.mean, places, True),
-             interval(difference, places, True), str(difference.n))
-            for row, difference in points
-        ],
-        description="FID difference to dense by selector. "
-        + "; ".join(f"{row.label}: {number(difference.mean, places, True)}" for row, difference in points),
-        caption="FID of each routed row minus dense, paired over seeds, with 95 % t intervals, by the selector that "
-        "chose which tokens bypass. random draws tokens one by one; rows, columns, blocks and strided keep patterns of "
-        "them: where the order of tokens matters to a backbone, the two kinds should differ.",
-    )  # fmt: skip
+    numbers = [
+        {
+            "row": row.label,
+            "selector": row.first.selector,
+            "routes": row.first.routes,
+            **estimated("FID difference to dense", difference, places, signed=True),
+            "seeds": str(difference.n),
+        }
+        for row, difference in points
+    ]
+    return picture_of("selectors", _figure(points), numbers, suffix, points=points, places=places)
 
 
 def _selectors(points: Sequence[_Point], backbone: str) -> set[str]:

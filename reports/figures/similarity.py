@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
     cosine_map,
@@ -20,7 +19,7 @@ from tread_bench.reports.figures.panels import (
     panels,
     style_map,
 )
-from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
 
@@ -33,25 +32,22 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not means:
         return None
     drawn, left_out = drawn_of(means, itemgetter(0))
-    table = [_numbers(row, mean) for row, mean in means]
-    return Picture(
-        name=f"similarity{suffix}", title="Layer cosine similarity", files=style.save(_figure(drawn)), table=table,
-        headers=("row", "blocks", "mean, neighbours inside a route", "mean, other neighbours"),
-        description="Heat maps of the similarity between the outputs of all blocks. "
-        + "; ".join(map(_words, drawn)),
-        caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
-        "averaged over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one "
-        "scale for all maps. The orange square marks the route that the row was "
-        f"trained with. {left_out}",
+    return picture_of(
+        "similarity", _figure(drawn), [_numbers(*one) for one in means], suffix, left_out=left_out,
+        drawn=[_numbers(*one) for one in drawn],
     )  # fmt: skip
 
 
-def _numbers(row: Row, mean: Matrix) -> tuple[str, ...]:
-    return (row.label, str(len(mean)), *_inside_and_outside(row, mean))
-
-
-def _words(shown: tuple[Row, Matrix]) -> str:
-    return "{0}: neighbouring blocks {2} inside a route, {3} elsewhere".format(*_numbers(*shown))
+def _numbers(row: Row, mean: Matrix) -> dict[str, str]:
+    """Mean similarity of neighbouring blocks whose two outputs lie inside one route, and of all other neighbours."""
+    is_inside = np.array([any(first <= i < last for first, last in row.spans) for i in range(len(mean) - 1)], bool)
+    beside = np.diagonal(mean, 1)
+    return {
+        "row": row.label,
+        "blocks": str(len(mean)),
+        "mean, neighbours inside a route": _mean(beside[is_inside]),
+        "mean, other neighbours": _mean(beside[~is_inside]),
+    }
 
 
 def _figure(means: Sequence[tuple[Row, Matrix]]) -> Figure:
@@ -77,14 +73,6 @@ def _heat_map(axes: Axes, row: Row, mean: Matrix) -> AxesImage:
     axes.set_yticks(ticks)
     style_map(axes)
     return image
-
-
-def _inside_and_outside(row: Row, mean: Matrix) -> tuple[str, str]:
-    """Mean similarity of neighbouring blocks whose two outputs lie inside one route, and of all other neighbours."""
-    inside = [any(first <= i < last for first, last in row.spans) for i in range(len(mean) - 1)]
-    beside = np.diagonal(mean, 1)
-    chosen = np.array(inside, dtype=bool)
-    return _mean(beside[chosen]), _mean(beside[~chosen])
 
 
 def _mean(values: Matrix) -> str:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import beside_names, legend_above, speed_up, style_forest
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import BETTER, RULE, WORSE, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import BETTER, RULE, WORSE, clean, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
 
@@ -59,37 +59,30 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
     drawn, left_out = drawn_of(steps, lambda step: step.row, _MOST)
-    return Picture(
-        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes",
-        files=style.save(_figure(drawn)),
-        headers=("row", "ideal speed-up", "achieved", "95 % low", "95 % high", "dense step ms", "ideal step ms",
-                 "step ms", "overhead ms", "overhead, share of the ideal saving", "attention, share of forward MACs",
-                 "data wait ms"),
-        table=[_numbers(step) for step in steps],
-        description="Speed-up of a training step over dense, and the parts of a dense step. "
-        + "; ".join(f"{s.row.label}: ideal {number(s.ideal_speedup)}, achieved {number(s.achieved[0])}" for s in drawn),
-        caption="Training steps timed alone, in turn with the dense reference. Left: the dot is the median ratio with "
-        "its 95 % bootstrap interval, the tick the ideal speed-up, which is the ratio of forward MACs. Dense against "
-        "itself is the control and should be at 1. Right: a dense step is 100 %. Blue is what the step would take at "
-        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Where steps were profiled, "
-        "the next picture says what the overhead is made of. Data wait is measured in the training loop, is not part "
-        f"of a step, and is in the table. A row of another size, with a dense step of its "
-        f"own, is not here. {left_out}",
-    )  # fmt: skip
+    numbers = [_numbers(step) for step in steps]
+    return picture_of("speedup", _figure(drawn), numbers, suffix, drawn=drawn, left_out=left_out)
 
 
-def _numbers(step: Step) -> tuple[str, ...]:
+def _numbers(step: Step) -> dict[str, str]:
+    ratio, low, high = step.achieved
     dense_ms = step.row.dense_step_ms
     saving = 1 - step.ideal
     attention = step.row.cost("attention_macs")
     forward = step.row.cost("forward_macs")
-    return (
-        step.row.label, number(step.ideal_speedup), *(number(value, 3) for value in step.achieved),
-        *(number(dense_ms and dense_ms * share, 1) for share in (1, step.ideal, step.taken, step.overhead)),
-        f"{100 * step.overhead / saving:.0f} %" if saving > 0 else DASH,
-        f"{100 * attention / forward:.0f} %" if attention and forward else DASH,
-        number(dense_ms and step.waited and dense_ms * step.waited, 1),
-    )  # fmt: skip
+    return {
+        "row": step.row.label,
+        "ideal speed-up": number(step.ideal_speedup),
+        "achieved": number(ratio, 3),
+        "95 % low": number(low, 3),
+        "95 % high": number(high, 3),
+        "dense step ms": number(dense_ms, 1),
+        "ideal step ms": number(dense_ms and dense_ms * step.ideal, 1),
+        "step ms": number(dense_ms and dense_ms * step.taken, 1),
+        "overhead ms": number(dense_ms and dense_ms * step.overhead, 1),
+        "overhead, share of the ideal saving": f"{100 * step.overhead / saving:.0f} %" if saving > 0 else DASH,
+        "attention, share of forward MACs": f"{100 * attention / forward:.0f} %" if attention and forward else DASH,
+        "data wait ms": number(dense_ms and step.waited and dense_ms * step.waited, 1),
+    }
 
 
 def _figure(steps: Sequence[Step]) -> Figure:

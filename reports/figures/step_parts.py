@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import beside_names, legend_above, style_forest
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import COLOURS, INK, MUTED, Picture, clean, marks_of
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import COLOURS, INK, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
 
@@ -40,19 +40,9 @@ def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     drawn, left_out = drawn_of(known, lambda parts: parts.row, _MOST)
     occurring = [part for part in STEP_PARTS if any(parts.taken_ms.get(part) for parts in known)]
-    most_beyond = "; ".join(filter(None, map(_most_beyond, drawn)))
-    return Picture(
-        name=f"step_parts{suffix}", title="Where a training step goes", files=style.save(_figure(drawn, occurring)),
-        headers=("row", "step ms", *(f"{part} ms" for part in occurring), "ideal step ms",
-                 *(f"{part} beyond ideal ms" for part in occurring)),
-        table=[_numbers(parts, occurring) for parts in known],
-        description=f"Milliseconds of a training step by kind of work. {most_beyond}".strip(),
-        caption="A training step by kind of work: shares under torch’s profiler, which slows small steps down, of the "
-        "step time that was measured without it. The tick is the ideal step, the dense one over the ratio of forward "
-        "MACs. A part that is as long as in the dense row does not fall with the tokens. The host’s part is the time "
-        "in which no operator ran: Python, dispatch and launching kernels. Moved tokens are gathers and scatters, "
-        "attention is without its projections, other operators are norms, element-wise work and fused blocks, and the "
-        f"optimiser includes the average of the weights. {left_out}",
+    return picture_of(
+        "step_parts", _figure(drawn, occurring), [_numbers(parts, occurring) for parts in known], suffix,
+        left_out=left_out, beyond=[found for parts in drawn if (found := _most_beyond(parts))],
     )  # fmt: skip
 
 
@@ -70,18 +60,22 @@ def parts_of(row: Row) -> Parts | None:
     return Parts(row, taken_ms, beyond_ms, dense_ms / ideal)
 
 
-def _most_beyond(parts: Parts) -> str:
-    """In words, what of a routed row exceeds its ideal most; empty where nothing does."""
+def _most_beyond(parts: Parts) -> tuple[Row, StepPart, float] | None:
+    """What of a routed row exceeds its ideal most; None where nothing does."""
     part = max(STEP_PARTS, key=parts.beyond_ms.__getitem__)
     if not parts.row.spans or parts.beyond_ms[part] <= 0:
-        return ""
-    return f"{parts.row.label}: most beyond ideal in {part} ({number(parts.beyond_ms[part], 1, True)} ms)"
+        return None
+    return parts.row, part, parts.beyond_ms[part]
 
 
-def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> tuple[str, ...]:
-    taken = [number(parts.taken_ms.get(part, 0.0), 1) for part in occurring]
-    beyond = [number(parts.beyond_ms[part], 1, True) for part in occurring]
-    return (parts.row.label, number(parts.row.step_ms, 1), *taken, number(parts.ideal_ms, 1), *beyond)
+def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> dict[str, str]:
+    return {
+        "row": parts.row.label,
+        "step ms": number(parts.row.step_ms, 1),
+        **{f"{part} ms": number(parts.taken_ms.get(part, 0.0), 1) for part in occurring},
+        "ideal step ms": number(parts.ideal_ms, 1),
+        **{f"{part} beyond ideal ms": number(parts.beyond_ms[part], 1, True) for part in occurring},
+    }
 
 
 def _figure(lines: Sequence[Parts], occurring: Sequence[StepPart]) -> Figure:

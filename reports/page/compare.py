@@ -26,7 +26,7 @@ from tread_bench.reports.claims.compare import (
     speeds,
 )
 from tread_bench.reports.figures.compare import run_differences
-from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.page.document import write_page
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, difference_entry, estimate_entry, ratio_entry

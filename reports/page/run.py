@@ -18,8 +18,9 @@ from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import Picture, row_key
+from tread_bench.reports.figures.style import row_key
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested

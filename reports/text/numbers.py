@@ -41,6 +41,16 @@ def interval(estimate: MeanInterval, places: int = 2, signed: bool = False, can_
     return " to ".join(number(bound, places, signed) for bound in estimate.bounds)
 
 
+def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, nothing: str = "no pair") -> str:
+    """Mean and interval: -2.40 [-3.00, -1.80]."""
+    if estimate is None:
+        return nothing
+    text = number(estimate.mean, places, signed)
+    if estimate.bounds is None:
+        return f"{text} (one seed)"
+    return f"{text} [{', '.join(number(bound, places, signed) for bound in estimate.bounds)}]"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

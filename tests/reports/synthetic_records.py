@@ -27,8 +27,9 @@ from tread_bench.core.stored.records import (
     TimingFigures,
 )
 from tread_bench.reports.figures.bases import bases
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import ON_BASES
-from tread_bench.reports.figures.style import Picture, theme
+from tread_bench.reports.figures.style import theme
 from tread_bench.reports.page import run as page
 from tread_bench.reports.rows.row import Row
 

@@ -17,8 +17,8 @@ from synthetic_records import (
 )
 
 from tread_bench.core.stored.records import EqualTime, Record, RoutedFigures, RoutedGap
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.tables.tables import comparison
 
 BLOCK_COSINES = 12

@@ -187,7 +187,7 @@ def test_what_cannot_be_drawn_is_left_out():
 def test_one_seed_and_no_dense_are_drawn_without_intervals():
     records = [r for r in study(seeds=1) if r.row != "dense"]
     placement = drawn_alone(route_placement, comparison(records))
-    assert placement.headers == ("row", "FID", "95 % interval")
+    assert placement.headers == ("row", "FID", "FID, 95 % interval")
     assert all(line[2] == "one seed, no interval" for line in placement.table)
 
 
