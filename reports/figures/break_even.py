@@ -8,11 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid
+from tread_bench.reports.figures.lines import Point, aside, line
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, clean
+from tread_bench.reports.figures.style import INK, MUTED, clean
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
 
@@ -64,11 +66,10 @@ def _figure(lines: Sequence[Line]) -> Figure:
 def _panel(axes: Axes, lines: Sequence[Line]) -> None:
     # The level of dense training, and the control beside the routes.
     axes.axhline(1, color=MUTED, linewidth=1, zorder=0.5)
-    looks = style.looks(_is_control(line) for line in lines)
+    looks = style.looks(_is_control(one) for one in lines)
     ordered = sorted(zip(lines, looks, strict=True), key=lambda drawn: _is_control(drawn[0]))
-    for k, (line, (colour, marker)) in enumerate(ordered):
-        aside = 1.05 ** (k - (len(lines) - 1) / 2)  # so that intervals do not hide each other
-        _draw(axes, line, aside, MUTED if _is_control(line) else colour, marker)
+    for k, (one, (colour, marker)) in enumerate(ordered):
+        _draw(axes, one, 1.05 ** aside(k, len(lines)), (MUTED if _is_control(one) else colour, marker))
 
     # Every number of tokens that was measured, in equal steps for equal factors.
     tokens = sorted({point.tokens for line in lines for point in line.points})
@@ -80,19 +81,15 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
     axes.legend(loc="upper left", fontsize=8)
 
 
-def _draw(axes: Axes, line: Line, aside: float, colour: str, marker: str) -> None:
+def _draw(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
     """Achieved speed-ups with their intervals, the ideal, and a ring where the route begins to pay."""
-    places = [point.tokens * aside for point in line.points]
-    ideal = [point.row.cost("ideal_speedup") or 1.0 for point in line.points]
-    if not _is_control(line):
-        axes.plot(places, ideal, color=colour, linewidth=1, linestyle="--", alpha=0.7)
-    axes.plot(places, [point.speedup for point in line.points], color=colour, linewidth=1.3)
-    for x, point in zip(places, line.points, strict=True):
-        with style.marks_of(point.row.label, axes):
-            axes.plot([x, x], [point.low, point.high], color=colour, linewidth=1.6, solid_capstyle="butt")
-            axes.plot([x], [point.speedup], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
-                      markeredgewidth=0.8, linestyle="none")  # fmt: skip
-    if start := line.pays_from:
-        axes.plot([start.tokens * aside], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
+    places = [point.tokens * apart for point in one.points]
+    ideal = [point.row.cost("ideal_speedup") or 1.0 for point in one.points]
+    if not _is_control(one):
+        axes.plot(places, ideal, color=look[0], linewidth=1, linestyle="--", alpha=0.7)
+    achieved = [MeanInterval(point.speedup, point.low, point.high, 1) for point in one.points]
+    points = [Point(*each) for each in zip((point.row for point in one.points), places, achieved, strict=True)]
+    line(axes, points, look, one.route)
+    if start := one.pays_from:
+        axes.plot([start.tokens * apart], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
                   markeredgecolor=INK, markeredgewidth=1.2, linestyle="none")  # fmt: skip
-    axes.plot([], [], color=colour, marker=marker, label=clean(line.route))

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import Line, lines_of
 from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import estimated, published_bars, upright
+from tread_bench.reports.figures.drawing import estimated, published_bars
+from tread_bench.reports.figures.lines import Point, aside, line
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import MUTED, clean
+from tread_bench.reports.figures.style import MUTED, clean, looks
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
 
@@ -33,6 +33,7 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> dict[str, str]:
     return {
+        "row": row.label,
         "rule": line.rule,
         "blocks": str(row.blocks),
         "routes": row.first.routes,
@@ -59,16 +60,13 @@ def _figure(lines: Sequence[Line]) -> Figure:
 
 
 def _panel(axes: Axes, lines: Sequence[Line]) -> None:
-    looks = style.looks([False] * len(lines))
-    for k, (line, (colour, marker)) in enumerate(zip(lines, looks, strict=True)):
-        aside = 0.12 * (k - (len(lines) - 1) / 2)  # so that intervals do not hide each other
-        blocks = [row.blocks + aside for row, _ in line.points]
-        axes.plot(blocks, [difference.mean for _, difference in line.points], color=colour, linewidth=1.3)
-        for x, (row, difference) in zip(blocks, line.points, strict=True):
-            shared = row.scores["fid"].keys() & row.references["fid"].keys()
-            seeds = [row.scores["fid"][seed] - row.references["fid"][seed] for seed in sorted(shared)]
-            upright(axes, x, difference, colour, marker, seeds)
-        axes.plot([], [], color=colour, marker=marker, label=clean(line.rule))
+    for k, (one, look) in enumerate(zip(lines, looks([False] * len(lines)), strict=True)):
+        points = []
+        for row, difference in one.points:
+            shared = sorted(row.scores["fid"].keys() & row.references["fid"].keys())
+            seeds = [row.scores["fid"][seed] - row.references["fid"][seed] for seed in shared]
+            points.append(Point(row, row.blocks + 0.12 * aside(k, len(lines)), difference, seeds))
+        line(axes, points, look, one.rule)
     axes.axhline(0, color=MUTED, linewidth=1, zorder=0.5)
     axes.set_xticks(sorted({row.blocks for line in lines for row, _ in line.points}))
     axes.set_xlabel("blocks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, mark, marks_of
+from tread_bench.reports.figures.style import MUTED, RULE, mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
 from tread_bench.reports.text.sentences import say
@@ -42,45 +41,6 @@ def tones(rows: Sequence[Row]) -> str:
     return "" if any(row.is_smoke for row in rows) else say("figures/shared", "tones")
 
 
-def dot(
-    axes: Axes,
-    y: float,
-    mean: float,
-    bounds: tuple[float, float] | None,
-    colour: Any,
-    marker: str = "o",
-    label: str = "",
-) -> None:
-    """A forest plot's line; `label` is what a legend calls it."""
-    if bounds is not None:
-        axes.plot(bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-    axes.plot([mean], [y], marker=marker, markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8,
-              linestyle="none", label=label)  # fmt: skip
-
-
-def speed_up(axes: Axes, y: float, row: Row) -> None:
-    """The measured speed-up of a training step in a forest, with a tick at the ideal one."""
-    if ideal := row.cost("ideal_speedup"):
-        axes.plot([ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
-    if row.speedup:
-        ratio, low, high = row.speedup
-        dot(axes, y, ratio, (low, high), INK)
-
-
-def upright(
-    axes: Axes, x: float, estimate: MeanInterval, colour: str, marker: str, values: Iterable[float] = ()
-) -> None:
-    """Mean and interval over x, the seeds' values as small points beside them."""
-    values = list(values)
-    beside = axes.transData + ScaledTranslation(6 / 72, 0, axes.figure.dpi_scale_trans)  # inches
-    axes.plot([x] * len(values), values, color=colour, marker=".", markersize=4, alpha=0.6, linestyle="none",
-              transform=beside)  # fmt: skip
-    if estimate.bounds is not None:
-        axes.plot([x, x], estimate.bounds, color=colour, linewidth=1.6, solid_capstyle="butt")
-    axes.plot([x], [estimate.mean], color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE,
-              markeredgewidth=0.8, linestyle="none")  # fmt: skip
-
-
 def grid(
     count: int, high: float, below: float = 0.0, wide: float = 9.6, columns: int = GRID_COLUMNS, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
@@ -91,18 +51,6 @@ def grid(
     for unused in panels[count:]:
         unused.set_axis_off()
     return figure, panels[:count]
-
-
-def beside_names(names: Sequence[str], high: float, ratios: Sequence[float] = (1,)) -> tuple[Figure, list[Axes]]:
-    """Panels side by side, with a line of `high` inches for each name, from top to bottom, and room for a legend."""
-    left = 0.2 + 0.082 * max(map(len, names))
-    width, height = 9.6, high * len(names) + 1.25
-    figure = Figure(figsize=(width, height))
-    panels = list(figure.subplots(1, len(ratios), sharey=True, squeeze=False, width_ratios=ratios)[0])
-    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height, wspace=0.08)
-    panels[0].set(ylim=(len(names) - 0.5, -0.6))
-    panels[0].set_yticks(range(len(names)), names)
-    return figure, panels
 
 
 def legend_above(axes: Axes, colours: Mapping[str, str]) -> None:
@@ -175,12 +123,3 @@ def label_ends(axes: Axes, ends: Sequence[End]) -> None:
         marker = Line2D([1.06], [height], transform=place, marker=end.marker, color=end.colour)
         marker.set_gid(mark(end.row))
         figure.add_artist(marker)
-
-
-def style_forest(axes: Axes, still: float) -> None:
-    """A vertical line where nothing changes, and no axis for the lines."""
-    axes.axvline(still, color=MUTED, linewidth=1, zorder=0.5)
-    axes.margins(x=0.1)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(length=0, labelleft=False)
-    axes.spines["left"].set_visible(False)

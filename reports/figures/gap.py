@@ -20,7 +20,8 @@ from tread_bench.core.numbers.statistics import (
 )
 from tread_bench.core.stored.records import RoutedFigures
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import estimated, upright
+from tread_bench.reports.figures.drawing import estimated
+from tread_bench.reports.figures.lines import Point, line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row
@@ -121,16 +122,13 @@ def _figure(found: Sequence[_Own]) -> Figure:
     figure = Figure(figsize=(9.6, max(3.5, 0.26 * len(found) + 1.3)), layout="constrained")
     loss, alike = figure.subplots(1, 2)
     looks = style.looks(own[0].row.is_dense for own, _ in found)
-    for (own, rates), (colour, marker) in zip(found, looks, strict=True):
-        with marks_of(own[0].row.label, loss, alike):
-            for axes, means in ((loss, [p.gap.mean for p in own]), (alike, [p.cosine.mean for p in own])):
-                axes.plot([point.rate for point in own], means, color=colour, linewidth=1.2)
-            for point in own:
-                upright(loss, point.rate, point.gap, colour, marker, point.excess)
-                upright(alike, point.rate, point.cosine, colour, marker)
-                branch = _branch(point.rate, rates)
-                if branch:
-                    loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
+    for (own, rates), look in zip(found, looks, strict=True):
+        line(loss, [Point(one.row, one.rate, one.gap, one.excess) for one in own], look)
+        line(alike, [Point(one.row, one.rate, one.cosine) for one in own], look)
+        with marks_of(own[0].row.label, loss):
+            for one in own:
+                if branch := _branch(one.rate, rates):
+                    loss.plot([one.rate], [one.gap.mean], color=look[0], **_ring(branch))
     _style_axes(loss, "validation loss at γ minus at 0")
     _style_axes(alike, "similarity of routed to dense outputs")
 

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from tread_bench.reports.claims.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.claims.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, estimated, grid, logarithmic, published_bars, upright
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, estimated, grid, logarithmic, published_bars
+from tread_bench.reports.figures.lines import Point, aside, upright
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, clean
+from tread_bench.reports.figures.style import INK, MUTED, RULE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, decimals, number
@@ -57,6 +58,7 @@ def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: in
     macs = row.sampling_macs
     gain = None if row is made.unguided else made.gain(row)
     return {
+        "row": row.label,
         "checkpoint": made.name,
         "rule": rule,
         "scale": f"{requested.guidance_scale(row.first):g}" if requested.is_guided(row.first) else DASH,
@@ -115,13 +117,16 @@ def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
         if fid.bounds is not None:
             axes.axhspan(*fid.bounds, color=RULE, alpha=0.45, linewidth=0, zorder=0.4)
     for k, sweep in enumerate(made.sweeps):
-        colour, marker, line = looks[sweep.rule]
-        aside = _ASIDE * (k - (len(made.sweeps) - 1) / 2)
-        scales = [requested.guidance_scale(row.first) + aside for row in sweep.rows]
-        means = [fid_of(row).mean for row in sweep.rows]
-        axes.plot(scales, means, color=colour, marker=marker, markersize=4.5, linewidth=1.2, linestyle=line)
-        if not sweep.best.is_smoke:
-            upright(axes, requested.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
+        colour, marker, dashes = looks[sweep.rule]
+        apart = _ASIDE * aside(k, len(made.sweeps))
+        points = [Point(row, requested.guidance_scale(row.first) + apart, fid_of(row)) for row in sweep.rows]
+        axes.plot([one.x for one in points], [one.estimate.mean for one in points], color=colour, linewidth=1.2,
+                  linestyle=dashes)  # fmt: skip
+        for one in points:
+            with marks_of(one.row.label, axes):
+                axes.plot([one.x], [one.estimate.mean], color=colour, marker=marker, markersize=4.5)
+                if one.row is sweep.best and not one.row.is_smoke:
+                    upright(axes, one, (colour, marker))
     axes.set_title(clean(made.name))
     axes.margins(x=0.06)
     axes.tick_params(length=0)

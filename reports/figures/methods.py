@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.published import methods_note, published_method, stands_beside_published
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import dot, speed_up, speed_ups, style_forest
+from tread_bench.reports.figures.drawing import speed_ups
+from tread_bench.reports.figures.forest import Column, dot, forest, speed_up, still, write
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, clean, marks_of
+from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
@@ -128,49 +128,23 @@ def _numbers(line: _Line, places: int) -> dict[str, str]:
 
 
 def _figure(lines: Sequence[_Line], places: int, basis: Basis) -> Figure:
-    figure, (forest, difference, extra, macs, speed) = _axes(lines)
+    # A forest beside words and speeds.
+    words_of = [Column(1.75, "ΔFID [95 % interval]"), Column(1.35, "extra parameters"), Column(0.85, "train MACs")]
+    names = [clean(line.row.short_label) for line in lines]
+    figure, (panels,) = forest([names], (Column(0.6), *words_of, Column(0.4)), _LINE)
+    fids, difference, extra, macs, speed = panels
 
     # A line for each row.
     for y, line in enumerate(lines):
-        with marks_of(line.row.label, forest, difference, extra, macs, speed):
+        with marks_of(line.row.label, *panels):
             if line.difference:
-                dot(forest, y, line.difference.mean, line.difference.bounds, basis.way(line.row))
-            colour = INK if line.difference else MUTED
-            difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
-            extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
-            macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
+                dot(fids, y, line.difference.mean, line.difference.bounds, basis.way(line.row))
+            write(difference, y, words(line.difference, places), INK if line.difference else MUTED)
+            write(extra, y, _extra(line.row).replace(" parameters", ""))
+            write(macs, y, f"{number(line.macs)} ×")
             speed_up(speed, y, line.row)
-
-    # Titles of the columns.
-    for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
-        axes.text(0.05, -0.95, title, va="center", color=MUTED, size=8.5)
-    _style_axes(forest, speed, lines, basis)
-    return figure
-
-
-def _axes(lines: Sequence[_Line]) -> tuple[Figure, list[Axes]]:
-    """Forest, three columns of words and the speeds; the axes of words count inches."""
-    width, height = 9.6, _LINE * len(lines) + 0.95
-    left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
-    columns = (1.75, 1.35, 0.85)
-    plots = width - left - sum(columns) - 0.25
-    figure = Figure(figsize=(width, height))
-    ratios = (0.6 * plots, *columns, 0.4 * plots)
-    found = list(figure.subplots(1, 5, sharey=True, width_ratios=ratios))
-    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.04)
-    for axes, extent in zip(found[1:4], columns, strict=True):
-        axes.set_axis_off()
-        axes.set_xlim(0, extent)
-    return figure, found
-
-
-def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line], basis: Basis) -> None:
-    forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel=f"ΔFID at {basis.words}")
+    still(fids, 0)
+    still(speed, 1)
+    fids.set_xlabel(f"ΔFID at {basis.words}")
     speed.set_xlabel("speed-up")
-    for axes, still in ((forest, 0), (speed, 1)):
-        style_forest(axes, still)
-        axes.locator_params(axis="x", nbins=5 if axes is forest else 4)
-        for y in range(1, len(lines)):
-            axes.axhline(y - 0.5, color=RULE, linewidth=0.5, zorder=0.4)
-    forest.set_yticks(range(len(lines)), [clean(line.row.short_label) for line in lines])
-    forest.tick_params(labelleft=True)
+    return figure

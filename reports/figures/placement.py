@@ -17,19 +17,18 @@ from tread_bench.reports.claims.published import (
     several_routes_note,
     stands_beside_published,
 )
-from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import dot, estimated
+from tread_bench.reports.figures.drawing import estimated
+from tread_bench.reports.figures.forest import Column, dot, forest, still, write
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, marks_of
+from tread_bench.reports.figures.style import COLOURS, INK, MUTED, RULE, SURFACE, clean, marks_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
 from tread_bench.reports.text.numbers import words as in_words
 
-_ROW_HEIGHT = 0.29  # inches
 _MOST = 30  # rows in the picture
 
 
@@ -128,57 +127,35 @@ def _numbers(line: _Line, basis: Basis | None, places: int) -> dict[str, str]:
 
 
 def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
+    # Bars, intervals and words side by side, for each architecture; their intervals share an axis.
     lines = [line for part in parts for line in part]
+    columns = [Column(0.55), Column(0.45), Column(2.0, f"{'ΔFID' if basis else 'FID'} [95 % interval]")]
+    if _has_published(lines):
+        columns.append(Column(1.0, "published ΔFID"))
+    figure, panels = forest([[clean(line.row.short_label) for line in part] for part in parts], columns)
+    for _, fids, *_ in panels[1:]:
+        fids.sharex(panels[0][1])
+
+    # A line for each row.
     scale = basis.scale([line.row for line in lines]) if basis else None
-    figure, panels = _panels(parts)
-    for part, (bars, forest, words) in zip(parts, panels, strict=True):
+    for part, (bars, fids, texts, *published) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
-            tone = basis.tone(line.row, scale) if basis and scale else style.COLOURS[0]
-            with marks_of(line.row.label, bars, forest, words):
+            tone = basis.tone(line.row, scale) if basis and scale else COLOURS[0]
+            with marks_of(line.row.label, bars, fids, texts, *published):
                 _bar(bars, y, line.row, tone, is_best=basis is not None and basis.is_best(line.row))
                 if line.shown:
-                    dot(forest, y, line.shown.mean, line.shown.bounds, tone)
-                words.text(0.05, y, line.text, va="center")
-                if _has_published(lines):
-                    words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
-        _style_axes(bars, forest, [line.row for line in part], basis is not None)
-    _head(panels[0][2], basis is not None, _has_published(lines))
-    forest.set_xlabel(f"ΔFID at {basis.words}" if basis else "FID (left is better)")
+                    dot(fids, y, line.shown.mean, line.shown.bounds, tone)
+                write(texts, y, line.text)
+                for column in published:
+                    write(column, y, number(line.published, 2, True), MUTED)
+        blocks = max(line.row.blocks for line in part)
+        bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 12))), xlabel="block")
+        bars.set_title(clean(part[0].row.architecture), pad=8)
+        fids.margins(x=0.08)
+        if basis:
+            still(fids, 0)
+    fids.set_xlabel(f"ΔFID at {basis.words}" if basis else "FID (left is better)")
     return figure
-
-
-def _head(words: Axes, paired: bool, has_published: bool) -> None:
-    words.text(0.05, -0.95, ("ΔFID" if paired else "FID") + " [95 % interval]", va="center", color=MUTED, size=8.5)
-    if has_published:
-        words.text(3.1, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
-
-
-def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, Axes, Axes]]]:
-    """Bars, intervals and words side by side, a line of panels per architecture; the words' axis counts inches."""
-    lines = [line for part in parts for line in part]
-    top, below = 0.36, 0.5
-    width, height = 9.6, sum(_ROW_HEIGHT * len(part) + top + below for part in parts)
-    left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
-    words = 3.2 if _has_published(lines) else 2.0
-    shares = (0.55 * (width - left - words), 0.45 * (width - left - words), words)
-    figure = Figure(figsize=(width, height))
-
-    # From top to bottom; the intervals of all architectures share their axis.
-    y = height
-    shared = None
-    found = []
-    for part in parts:
-        y -= top + _ROW_HEIGHT * len(part)
-        places = [(left + sum(shares[:k]) + 0.06 * k, y, shares[k] - 0.06, _ROW_HEIGHT * len(part)) for k in range(3)]
-        sizes = [(a / width, b / height, c / width, d / height) for a, b, c, d in places]
-        bars = figure.add_axes(sizes[0])
-        shared = figure.add_axes(sizes[1], sharey=bars, sharex=shared)
-        text = figure.add_axes(sizes[2], sharey=bars)
-        text.set_axis_off()
-        text.set_xlim(0, words)
-        found.append((bars, shared, text))
-        y -= below
-    return figure, found
 
 
 def _bar(axes: Axes, y: int, row: Row, tone: Any, is_best: bool) -> None:
@@ -187,20 +164,3 @@ def _bar(axes: Axes, y: int, row: Row, tone: Any, is_best: bool) -> None:
     for first, last in row.spans:
         place = (first - 0.5, y - 0.29), last - first + 1, 0.58
         axes.add_patch(Rectangle(*place, facecolor=tone, edgecolor=edge, linewidth=width))
-
-
-def _style_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> None:
-    blocks = max(row.blocks for row in rows)
-    bars.set(xlim=(-0.6, blocks - 0.4), ylim=(len(rows) - 0.5, -0.5), xlabel="block")
-    bars.set_xticks(range(0, blocks, max(1, round(blocks / 12))))
-    bars.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows])
-    bars.set_title(clean(rows[0].architecture), pad=8)
-    forest.margins(x=0.08)
-    forest.locator_params(axis="x", nbins=5)
-    if paired:
-        forest.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
-    forest.tick_params(labelleft=False)
-    for axes in (bars, forest):
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(length=0)
-        axes.spines["left"].set_visible(False)

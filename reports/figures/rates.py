@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.claims.published import published_rates, rates_note, stands_beside_published
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import estimated, grid, upright
+from tread_bench.reports.figures.drawing import estimated, grid
+from tread_bench.reports.figures.lines import Point, line
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
+from tread_bench.reports.figures.style import MUTED, clean, looks
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import decimals, number
@@ -110,14 +110,9 @@ def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:
 
 
 def _panel(axes: Axes, lines: Sequence[Line]) -> None:
-    for line, (colour, marker) in zip(lines, style.looks([False] * len(lines)), strict=True):
-        points = [(rate, row, row.fid) for rate, row in line.rows if row.fid]
-        axes.plot([rate for rate, *_ in points], [fid.mean for *_, fid in points], color=colour, linewidth=1.3)
-        for rate, row, fid in points:
-            look = (INK, "o") if row.is_dense else (colour, marker)
-            with marks_of(row.label, axes):
-                upright(axes, rate, fid, *look, row.scores["fid"].values())
-        axes.plot([], [], color=colour, marker=marker, label=clean(line.name))
+    for one, look in zip(lines, looks([False] * len(lines)), strict=True):
+        points = [Point(row, rate, row.fid, row.scores["fid"].values()) for rate, row in one.rows if row.fid]
+        line(axes, points, look, one.name)
     axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
     _style_axes(axes, "FID")
     axes.legend(loc="best", fontsize=8)

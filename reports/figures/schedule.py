@@ -14,10 +14,11 @@ from tread_bench.core.numbers.schedule import routed_steps, routing_share
 from tread_bench.reports.claims.published import finetune_note, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import CostPoint, points_of
-from tread_bench.reports.figures.drawing import estimated, logarithmic, upright
+from tread_bench.reports.figures.drawing import estimated, logarithmic
+from tread_bench.reports.figures.lines import Point, aside, line
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, clean, marks_of
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, clean
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
@@ -88,13 +89,11 @@ def _figure(rows: Sequence[Row], points: Sequence[CostPoint]) -> Figure:
 
     # The lines of FID, slightly apart.
     looks = style.looks(rows[index].is_dense for index in members)
-    for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
-        aside = _ASIDE * (k - (len(members) - 1) / 2) * requested.iterations(rows[index].first)
-        own = [(point.iteration + aside, point) for point in points if point.row == index]
-        with marks_of(rows[index].label, above):
-            above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
-            for x, point in own:
-                upright(above, x, point.fid, colour, marker, point.fids)
+    for k, (index, look) in enumerate(zip(members, looks, strict=True)):
+        row = rows[index]
+        apart = _ASIDE * aside(k, len(members)) * requested.iterations(row.first)
+        own = [one for one in points if one.row == index]
+        line(above, [Point(row, one.iteration + apart, one.fid, one.fids) for one in own], look)
 
     # Where routes are under way, and where training is dense.
     _shade(above, [rows[index] for index in members])

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.drawing import dot, estimated, grid
+from tread_bench.reports.figures.drawing import estimated, grid
+from tread_bench.reports.figures.forest import dot
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row

@@ -8,14 +8,14 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.reports.figures.drawing import beside_names, legend_above, speed_up, style_forest
+from tread_bench.reports.figures.drawing import legend_above
+from tread_bench.reports.figures.forest import Column, forest, speed_up, still
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, RULE, WORSE, clean, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
 
-_LINE = 0.3  # inches
 _MOST = 30  # rows in the picture
 
 
@@ -87,18 +87,17 @@ def _numbers(step: Step) -> dict[str, str]:
 
 def _figure(steps: Sequence[Step]) -> Figure:
     # Speed-ups beside the parts of a step, a line for each row.
-    figure, (speed, parts) = beside_names([clean(step.row.label) for step in steps], _LINE, ratios=(1, 1.25))
+    figure, ((speed, parts),) = forest([[clean(step.row.label) for step in steps]], (Column(1), Column(1.25)))
     for y, step in enumerate(steps):
         with marks_of(step.row.label, speed, parts):
             speed_up(speed, y, step.row)
             _parts(parts, y, step)
 
     # Axes and legend.
+    still(speed, 1)
+    still(parts, 100)
     speed.set_xlabel("speed-up of a training step")
     parts.set(xlim=(0, 100 * max(1.0, *(step.taken for step in steps)) + 1), xlabel="% of a dense step")
-    style_forest(speed, 1)
-    style_forest(parts, 100)
-    speed.tick_params(labelleft=True)
     legend_above(parts, {"ideal step": BETTER, "overhead": WORSE, "saved": RULE})
     return figure
 

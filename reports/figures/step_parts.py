@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
-from tread_bench.reports.figures.drawing import beside_names, legend_above, style_forest
+from tread_bench.reports.figures.drawing import legend_above
+from tread_bench.reports.figures.forest import Column, forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import COLOURS, INK, MUTED, clean, marks_of
@@ -80,15 +81,13 @@ def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> dict[str, str]:
 
 def _figure(lines: Sequence[Parts], occurring: Sequence[StepPart]) -> Figure:
     # A bar for each row, from its parts side by side.
-    figure, (axes,) = beside_names([clean(parts.row.label) for parts in lines], _LINE)
+    figure, ((axes,),) = forest([[clean(parts.row.label) for parts in lines]], [Column(1)], _LINE)
     for y, parts in enumerate(lines):
         with marks_of(parts.row.label, axes):
             _bar(axes, y, parts, occurring)
 
     # Axes and legend.
     axes.set_xlabel("ms of a training step")
-    style_forest(axes, 0)
-    axes.tick_params(labelleft=True)
     legend_above(axes, {part: _COLOURS[part] for part in occurring})
     return figure
 

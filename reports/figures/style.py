@@ -23,6 +23,7 @@ MARK = "row-"  # what the id of a mark of a row begins with
 
 # Okabe and Ito's colours that stand out on white and on black; 6 colours and 7 shapes repeat together after 42 rows
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+Look = tuple[str, str]  # colour, marker
 MARKERS = ("s", "^", "D", "v", "P", "X", "p")
 
 _SETTINGS = {
@@ -74,8 +75,8 @@ def theme(exports: bool = False) -> Iterator[None]:
         is_exporting.reset(token)
 
 
-def looks(is_dense: Iterable[bool]) -> list[tuple[str, str]]:
-    """(colour, marker) of every row: dense a circle in the colour of the text, the others different in both."""
+def looks(is_dense: Iterable[bool]) -> list[Look]:
+    """Return the look of every row: dense a circle in the colour of the text, the others different in both."""
     others = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), strict=False)
     return [(INK, "o") if dense else next(others) for dense in is_dense]
 

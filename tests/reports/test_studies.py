@@ -133,17 +133,17 @@ def test_one_rate_is_no_line():
 
 def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
     records, picture = made.depths(), own("location_scaling")
-    assert [line[:3] for line in picture.table[:3]] == [
+    assert [line[1:4] for line in picture.table[:3]] == [
         ("absolute", "6", "2:2@0.5"), ("absolute", "12", "2:8@0.5"), ("absolute", "18", "2:14@0.5")
     ]  # fmt: skip
     gains = lasts(records, "absolute-18") - lasts(records, "dense-18")
-    assert picture.table[2][5] == minus(f"{gains.mean():.2f}")
+    assert picture.table[2][6] == minus(f"{gains.mean():.2f}")
     assert "absolute 2:-4 7.38, relative 1/6:2/3 18.81" in picture.caption
     assert minus("-12.09") in picture.svg.decode() and minus("-0.66") in picture.svg.decode()
 
 
 def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both():
-    table = {line[:2]: line[2:] for line in own("location_scaling").table}
+    table = {line[1:3]: line[3:] for line in own("location_scaling").table}
     assert len(table) == 6 and table["absolute", "12"] == table["relative", "12"]
 
 
@@ -238,7 +238,7 @@ def test_methods_rates_and_routes_have_no_such_sentence(rows, name):
 
 def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance():
     records, picture = made.guidance(), own("guidance")
-    lines = {line[:3]: line for line in picture.table}
+    lines = {line[1:4]: line[1:] for line in picture.table}
     assert len(picture.table) == 2 * (1 + len(made.RULES) * len(made.SCALES) + 1)
     gains = lasts(records, "tread-sparse-1.5") - lasts(records, "tread-none-1")
     best = lines["tread", "sparse (strong 0.5, weak 0.9) (best scale)", "1.5"]
@@ -262,7 +262,7 @@ def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
 def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_changes_no_name(rows):
     assert {row.group.backbone for row in rows["guidance"]} > {row.group.backbone for row in rows["methods"]}
     assert [made.name for made in guidance.checkpoints(rows["guidance"])] == ["dense", "tread"]
-    lines = {line[:3]: line for line in own("guidance").table}
+    lines = {line[1:4]: line for line in own("guidance").table}
     assert (
         lines["dense", "autoguidance (weak branch by row small from iteration 1200) (best scale)", "1.8"][-1] == "1.50"
     )
