@@ -11,7 +11,7 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import Line, lines_of
 from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
 from tread_bench.reports.figures.drawing import estimated, published_bars
-from tread_bench.reports.figures.lines import Point, aside, line
+from tread_bench.reports.figures.lines import Point, aside, draw_line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, clean, looks
 from tread_bench.reports.rows.row import Row
@@ -66,9 +66,8 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
             shared = sorted(row.scores["fid"].keys() & row.references["fid"].keys())
             seeds = [row.scores["fid"][seed] - row.references["fid"][seed] for seed in shared]
             points.append(Point(row, row.blocks + 0.12 * aside(k, len(lines)), difference, seeds))
-        line(axes, points, look, one.rule)
+        draw_line(axes, points, look, one.rule)
     axes.axhline(0, color=MUTED, linewidth=1, zorder=0.5)
     axes.set_xticks(sorted({row.blocks for line in lines for row, _ in line.points}))
     axes.set_xlabel("blocks")
-    axes.tick_params(length=0)
     axes.legend(loc="best", fontsize=8)

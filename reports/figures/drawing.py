@@ -70,7 +70,6 @@ def published_bars(axes: Axes, figures: Mapping[str, float], title: str, signed:
     axes.set_title(title, color=MUTED)
     axes.margins(y=0.15)
     axes.grid(axis="x", visible=False)
-    axes.tick_params(length=0)
 
 
 def logarithmic(axes: Axes) -> None:

@@ -93,7 +93,6 @@ def _classes(row: EvaluatedFigure, title: str) -> Picture:
     axes.set(ylim=(len(shown) - 0.5, -0.5), xlabel=clean(row.title))
     axes.set_xlim(left=min(0.0, *row.parts.values()))
     axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
 
     numbers = [{"class": name, "figure": number(value, places)} for name, value in ordered]
     return picture_of("classes", figure, numbers, _suffix(row), about=title, shown=shown, places=places)

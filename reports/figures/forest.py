@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def forest(
 
 
 def _style(axes: Axes, column: Column, has_title: bool) -> None:
-    axes.tick_params(length=0, labelleft=False)
+    axes.tick_params(labelleft=False)
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     if column.title:
@@ -101,6 +101,14 @@ def dot(
         axes.plot(bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
     axes.plot([mean], [y], marker=marker, markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8,
               linestyle="none", label=label)  # fmt: skip
+
+
+def stack(axes: Axes, y: float, lengths: Mapping[str, float]) -> None:
+    """Bars one after the other from 0, by their colours."""
+    begin = 0.0
+    for colour, length in lengths.items():
+        axes.barh(y, length, left=begin, height=0.5, color=colour, linewidth=0)
+        begin += length
 
 
 def speed_up(axes: Axes, y: float, row: Row) -> None:

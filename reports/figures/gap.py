@@ -21,7 +21,7 @@ from tread_bench.core.numbers.statistics import (
 from tread_bench.core.stored.records import RoutedFigures
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import estimated
-from tread_bench.reports.figures.lines import Point, line
+from tread_bench.reports.figures.lines import Point, draw_line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import INK, MUTED, clean, marks_of
 from tread_bench.reports.rows.row import Row
@@ -123,8 +123,8 @@ def _figure(found: Sequence[_Own]) -> Figure:
     loss, alike = figure.subplots(1, 2)
     looks = style.looks(own[0].row.is_dense for own, _ in found)
     for (own, rates), look in zip(found, looks, strict=True):
-        line(loss, [Point(one.row, one.rate, one.gap, one.excess) for one in own], look)
-        line(alike, [Point(one.row, one.rate, one.cosine) for one in own], look)
+        draw_line(loss, [Point(one.row, one.rate, one.gap, one.excess) for one in own], look)
+        draw_line(alike, [Point(one.row, one.rate, one.cosine) for one in own], look)
         with marks_of(own[0].row.label, loss):
             for one in own:
                 if branch := _branch(one.rate, rates):
@@ -151,5 +151,4 @@ def _style_axes(axes: Axes, what: str) -> None:
         axes.axvline(rate, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=0.5)
     axes.set_title(what, color=INK)
     axes.set_xlabel("rate γ: share of tokens that bypasses")
-    axes.tick_params(length=0)
     axes.locator_params(nbins=6)

@@ -59,7 +59,7 @@ def _figure(known: Sequence[Curves]) -> Figure:
     for axes, leads, curves in zip(made.axes, made.leads, known, strict=True):
         _panel(axes, curves)
         axes.set_ylim(0, 1.06 * _largest(curves.row, known))
-        axes.tick_params(labelsize=8, left=False, bottom=False, labelleft=leads, labelcolor=MUTED)
+        axes.tick_params(labelsize=8, labelleft=leads, labelcolor=MUTED)
     _legend(made)
     return made.figure
 

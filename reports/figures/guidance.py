@@ -129,7 +129,6 @@ def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
                     upright(axes, one, (colour, marker))
     axes.set_title(clean(made.name))
     axes.margins(x=0.06)
-    axes.tick_params(length=0)
     axes.locator_params(nbins=6)
 
 

@@ -154,7 +154,6 @@ def _panel(axes: Axes, series: Series, axis: _Axis) -> None:
         last = inches if inches - last >= _APART else last
     _style_values(axes, series.metric, series.values)
     axes.set(xlim=(-0.7, len(axis.places) - 0.3), xticks=())
-    axes.tick_params(axis="x", length=0)
 
 
 def _levels(axes: Axes, series: Series, x: Sequence[int]) -> None:

@@ -23,7 +23,7 @@ class Point(NamedTuple):
     values: Iterable[float] = ()  # of the seeds
 
 
-def line(axes: Axes, points: Sequence[Point], look: Look, name: str = "", dashes: str = "-") -> None:
+def draw_line(axes: Axes, points: Sequence[Point], look: Look, name: str = "", dashes: str = "-") -> None:
     """Draw a line through means, each with its interval and the mark of its row; a legend has it under `name`.
 
     A dense row among routed ones, where a line begins, keeps the mark of dense rows.

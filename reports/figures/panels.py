@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
-from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import MUTED, SURFACE, clean, mark
+from tread_bench.reports.figures.style import MUTED, clean, mark
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.sentences import say
@@ -115,44 +110,3 @@ def _title(axes: Axes, row: Row, longest: int) -> None:
     if row.architecture:
         name = clean(row.architecture, longest)
         axes.annotate(name, (0, 1), (0, 19), xycoords="axes fraction", textcoords="offset points", size=9.5)
-
-
-_COSINES = (0.0, 0.9, 0.99, 0.999)  # that the colour bar names, in equal steps; its ends include what is beyond
-
-
-def cosine_map(axes: Axes, cosines: NDArray[np.float64], **look: Any) -> AxesImage:
-    """Draw a heat map of cosine similarities, coloured by the logarithm of 1 - cosine.
-
-    The outputs of most blocks agree to a few per cent, where a linear scale shows one colour. The scale is the same in
-    all pictures of all pages, so that their colours are comparable.
-    """
-    distances = np.clip(1 - cosines, 1 - _COSINES[-1], 1 - _COSINES[0])
-    norm = LogNorm(1 - _COSINES[-1], 1 - _COSINES[0])
-    return axes.imshow(distances, cmap="viridis_r", norm=norm, interpolation="none", origin="lower", **look)
-
-
-def colour_bar(made: Panels, image: AxesImage) -> None:
-    """Of `cosine_map`, beside the first line of panels."""
-    bar = made.figure.colorbar(image, cax=made.figure.add_axes(made.key))
-    bar.outline.set_visible(False)
-    bar.minorticks_off()
-    first, *between, last = (f"{cosine:g}" for cosine in _COSINES)
-    bar.set_ticks([1 - cosine for cosine in _COSINES], labels=[f"≤ {first}", *between, f"≥ {last}"])
-    bar.ax.invert_yaxis()
-    bar.ax.tick_params(labelsize=8)
-    bar.ax.set_title("cosine similarity", color=MUTED, size=7.5)
-
-
-def outline_route(axes: Axes, x: float, y: float, width: float, height: float) -> None:
-    """A rectangle that stands out on every colour of the map."""
-    for colour, line in ((SURFACE, 3.2), (style.WORSE, 1.8)):
-        axes.add_patch(
-            Rectangle((x, y), width, height, fill=False, clip_on=False, edgecolor=colour, linewidth=line, zorder=3)
-        )
-
-
-def style_map(axes: Axes) -> None:
-    """Ticks and frame of a heat map."""
-    axes.grid(visible=False)
-    axes.tick_params(left=False, bottom=False, labelcolor=MUTED)
-    axes.spines[:].set_visible(False)

@@ -8,25 +8,20 @@ from dataclasses import replace
 from tread_bench.reports.claims.break_even import is_about_speed
 from tread_bench.reports.claims.equal_cost import equal_costs
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.across_times import across_times
 from tread_bench.reports.figures.bases import Basis, bases
-from tread_bench.reports.figures.break_even import break_even
 from tread_bench.reports.figures.cost import fid_against_cost
 from tread_bench.reports.figures.depths import depths
-from tread_bench.reports.figures.gain import routing_gain
+from tread_bench.reports.figures.differences import methods, routing_gain
 from tread_bench.reports.figures.gap import gap
 from tread_bench.reports.figures.gradients import gradients
 from tread_bench.reports.figures.guidance import guidance
-from tread_bench.reports.figures.map import placement_map
-from tread_bench.reports.figures.methods import methods
 from tread_bench.reports.figures.picture import Picture
-from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.placement import placement_map, route_placement
 from tread_bench.reports.figures.rates import rates
 from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.selectors import selector_differences
-from tread_bench.reports.figures.similarity import similarities
-from tread_bench.reports.figures.speedup import speedups
-from tread_bench.reports.figures.step_parts import step_parts
+from tread_bench.reports.figures.similarity import across_times, similarities
+from tread_bench.reports.figures.speed import break_even, speedups, step_parts
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 

@@ -12,7 +12,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.claims.published import published_rates, rates_note, stands_beside_published
 from tread_bench.reports.figures.drawing import estimated, grid
-from tread_bench.reports.figures.lines import Point, line
+from tread_bench.reports.figures.lines import Point, draw_line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, clean, looks
 from tread_bench.reports.rows import requested
@@ -112,7 +112,7 @@ def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:
 def _panel(axes: Axes, lines: Sequence[Line]) -> None:
     for one, look in zip(lines, looks([False] * len(lines)), strict=True):
         points = [Point(row, rate, row.fid, row.scores["fid"].values()) for rate, row in one.rows if row.fid]
-        line(axes, points, look, one.name)
+        draw_line(axes, points, look, one.name)
     axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
     _style_axes(axes, "FID")
     axes.legend(loc="best", fontsize=8)
@@ -131,5 +131,4 @@ def _published_panel(axes: Axes, published: dict[float, float]) -> None:
 def _style_axes(axes: Axes, what: str) -> None:
     axes.set_xlabel("share of tokens that bypasses")
     axes.set_ylabel(what, color=MUTED)
-    axes.tick_params(length=0)
     axes.locator_params(axis="y", nbins=6)

@@ -15,7 +15,7 @@ from tread_bench.reports.claims.published import finetune_note, stands_beside_pu
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import CostPoint, points_of
 from tread_bench.reports.figures.drawing import estimated, logarithmic
-from tread_bench.reports.figures.lines import Point, aside, line
+from tread_bench.reports.figures.lines import Point, aside, draw_line
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, clean
@@ -93,7 +93,7 @@ def _figure(rows: Sequence[Row], points: Sequence[CostPoint]) -> Figure:
         row = rows[index]
         apart = _ASIDE * aside(k, len(members)) * requested.iterations(row.first)
         own = [one for one in points if one.row == index]
-        line(above, [Point(row, one.iteration + apart, one.fid, one.fids) for one in own], look)
+        draw_line(above, [Point(row, one.iteration + apart, one.fid, one.fids) for one in own], look)
 
     # Where routes are under way, and where training is dense.
     _shade(above, [rows[index] for index in members])
@@ -104,7 +104,6 @@ def _figure(rows: Sequence[Row], points: Sequence[CostPoint]) -> Figure:
     above.set_ylim(0.85 * min(fids), 1.15 * max(fids))  # an interval of two seeds may reach below 0
     logarithmic(above)
     above.set_ylabel("FID", color=MUTED)
-    above.tick_params(length=0)
     handles = [
         Line2D([], [], color=colour, marker=marker, label=clean(rows[index].short_label))
         for index, (colour, marker) in zip(members, looks, strict=True)
@@ -135,7 +134,6 @@ def _strips(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="iteration")
     axes.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows], color=INK)
     axes.grid(visible=False)
-    axes.tick_params(length=0)
     axes.spines["left"].set_visible(False)
 
 

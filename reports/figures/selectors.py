@@ -79,6 +79,5 @@ def _panel(axes: Axes, points: Sequence[_Point], selectors: Sequence[str], route
     axes.set_title(clean(points[0].row.architecture, 24))
     axes.set_yticks(range(len(selectors)), selectors)
     axes.set_ylim(len(selectors) - 0.5, -0.5)
-    axes.tick_params(length=0)
     axes.spines["left"].set_visible(False)
     axes.grid(axis="y", visible=False)

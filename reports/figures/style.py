@@ -53,8 +53,10 @@ _SETTINGS = {
     "text.parse_math": False,
     "xtick.color": RULE,
     "xtick.labelcolor": MUTED,
+    "xtick.major.size": 0,
     "ytick.color": RULE,
     "ytick.labelcolor": INK,
+    "ytick.major.size": 0,
 }
 
 is_exporting: ContextVar[bool] = ContextVar("is_exporting", default=False)

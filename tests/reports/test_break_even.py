@@ -7,8 +7,8 @@ from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, rende
 
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims import break_even
-from tread_bench.reports.figures.break_even import break_even as draw
 from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.figures.speed import break_even as draw
 from tread_bench.reports.page.run import _verdict
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.comparison import comparison

@@ -30,15 +30,15 @@ from synthetic_records import (
 
 from tread_bench.reports.claims.published import placement_difference
 from tread_bench.reports.claims.verdict import against_reference
-from tread_bench.reports.figures.across_times import across_times, adjacent_times
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.drawing import End, label_ends, logarithmic, tones
-from tread_bench.reports.figures.panels import SHOWN, cosine_map, first_by_rank, panels
+from tread_bench.reports.figures.panels import SHOWN, first_by_rank, panels
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.selectors import selector_differences
-from tread_bench.reports.figures.step_parts import step_parts
+from tread_bench.reports.figures.similarity import across_times, adjacent_times, cosine_map
+from tread_bench.reports.figures.speed import step_parts
 from tread_bench.reports.figures.style import (
     BETTER,
     COLOURS,

@@ -15,12 +15,12 @@ from tread_bench.reports.claims import contrasts, depths, guidance
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers
 from tread_bench.reports.figures.depths import depths as draw_depths
+from tread_bench.reports.figures.differences import methods as draw_methods
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
 from tread_bench.reports.figures.gap import gap
 from tread_bench.reports.figures.gap import points_of as gap_points
 from tread_bench.reports.figures.guidance import guidance as draw_guidance
-from tread_bench.reports.figures.methods import methods as draw_methods
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates as draw_rates
