@@ -14,7 +14,7 @@ from matplotlib.patches import Patch
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figures.drawing import estimated
-from tread_bench.reports.figures.panels import Panels, drawn_of, panels
+from tread_bench.reports.figures.panels import Panels, drawn_of, is_on_route, panels
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE
 from tread_bench.reports.rows.row import Row
@@ -106,7 +106,7 @@ def _numbers(known: Sequence[Curves]) -> list[dict[str, str]]:
         {
             "row": curves.row.label,
             "block": str(block),
-            "on a route": "yes" if _on_route(curves.row, block) else DASH,
+            "on a route": "yes" if is_on_route(curves.row, block) else DASH,
             **estimated("training loss", own, places),
             **estimated("dense loss", dense, places),
             "training / dense": number(own.mean / dense.mean if dense.mean else None),
@@ -114,10 +114,6 @@ def _numbers(known: Sequence[Curves]) -> list[dict[str, str]]:
         for curves in known
         for block, (own, dense) in enumerate(zip(curves.training, curves.dense, strict=True))
     ]
-
-
-def _on_route(row: Row, block: int) -> bool:
-    return any(first <= block <= last for first, last in row.spans)
 
 
 def _ratios(curves: Curves) -> str:
@@ -129,7 +125,7 @@ def _ratios(curves: Curves) -> str:
     first = curves.row.spans[0][0]
     places = []
     for block in range(len(curves.dense)):
-        if _on_route(curves.row, block):
+        if is_on_route(curves.row, block):
             places.append("inside")
         else:
             places.append("before" if block < first else "after")

@@ -113,9 +113,10 @@ def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
 def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
     if made.unguided:
         fid = fid_of(made.unguided)
-        axes.axhline(fid.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-        if fid.bounds is not None:
-            axes.axhspan(*fid.bounds, color=RULE, alpha=0.45, linewidth=0, zorder=0.4)
+        with marks_of(made.unguided.label, axes):
+            axes.axhline(fid.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            if fid.bounds is not None:
+                axes.axhspan(*fid.bounds, color=RULE, alpha=0.45, linewidth=0, zorder=0.4)
     for k, sweep in enumerate(made.sweeps):
         colour, marker, dashes = looks[sweep.rule]
         apart = _ASIDE * aside(k, len(made.sweeps))

@@ -48,6 +48,10 @@ def drawn_of(known: Sequence[T], row_of: Callable[[T], Row], most: int = SHOWN) 
     return drawn, say("figures/shared", "drawn", shown=len(shown), all=len(rows))
 
 
+def is_on_route(row: Row, block: int) -> bool:
+    return any(first <= block <= last for first, last in row.spans)
+
+
 class Panels(NamedTuple):
     figure: Figure
     axes: list[Axes]  # one per row

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tread_bench.core.config.choices import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
-from tread_bench.reports.figures.panels import Panels, drawn_of, panels
+from tread_bench.reports.figures.panels import Panels, drawn_of, is_on_route, panels
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE
 from tread_bench.reports.rows import requested
@@ -57,7 +57,7 @@ def _neighbours(row: Row, mean: Matrix) -> dict[str, str]:
 def _draw_blocks(means: Sequence[tuple[Row, Matrix]]) -> Figure:
     made = panels([row for row, _ in means])
     for axes, (row, mean) in zip(made.axes, means, strict=True):
-        image = _block_map(axes, row, mean)
+        image = _heat_map(axes, row, mean, are_pairs=True)
     _colour_bar(made, image)
     return made.figure
 
@@ -66,17 +66,6 @@ def _mean_similarity(row: Row) -> Matrix | None:
     """(L, L) over the seeds."""
     found = [np.asarray(record.similarity.matrix) for record in row.done if record.similarity]
     return np.mean(found, axis=0) if found else None
-
-
-def _block_map(axes: Axes, row: Row, mean: Matrix) -> AxesImage:
-    image = cosine_map(axes, mean)
-    for first, last in row.spans:
-        _outline_route(axes, first - 0.5, first - 0.5, last - first + 1, last - first + 1)
-    ticks = range(0, len(mean), max(1, len(mean) // 4))
-    axes.set_xticks(ticks)
-    axes.set_yticks(ticks)
-    _style_map(axes)
-    return image
 
 
 def _mean(values: Matrix) -> str:
@@ -114,23 +103,13 @@ def _draw_times(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
     made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.12 + 0.072 * longest)
     named: list[Pair] = []  # of the panel before
     for axes, first, (row, adjacent) in zip(made.axes, made.in_first_column, known, strict=True):
-        image = _time_map(axes, row, adjacent)
+        image = _heat_map(axes, row, np.stack(list(adjacent.values())))
         names = [_named(pair) for pair in adjacent] if first or list(adjacent) != named else []
         axes.set_yticks(range(len(names)), names)
+        axes.tick_params(labelsize=8)
         named = list(adjacent)
     _colour_bar(made, image)
     return made.figure
-
-
-def _time_map(axes: Axes, row: Row, adjacent: Adjacent) -> AxesImage:
-    mean = np.stack(list(adjacent.values()))  # (T - 1, L)
-    image = cosine_map(axes, mean, aspect="auto")
-    for first, last in row.spans:
-        _outline_route(axes, first - 0.5, -0.5, last - first + 1, len(mean))
-    axes.set_xticks(range(0, mean.shape[1], max(1, mean.shape[1] // 4)))
-    _style_map(axes)
-    axes.tick_params(labelsize=8)
-    return image
 
 
 def _cosines(known: Sequence[tuple[Row, Adjacent]], pairs: Sequence[Pair]) -> list[dict[str, str]]:
@@ -138,7 +117,7 @@ def _cosines(known: Sequence[tuple[Row, Adjacent]], pairs: Sequence[Pair]) -> li
         {
             "row": row.label,
             "block": str(block),
-            "on a route": "yes" if any(a <= block <= b for a, b in row.spans) else DASH,
+            "on a route": "yes" if is_on_route(row, block) else DASH,
             **{_named(pair): number(float(adjacent[pair][block]) if pair in adjacent else None, 3) for pair in pairs},
         }
         for row, adjacent in known
@@ -153,6 +132,25 @@ def _named(pair: Pair) -> str:
 def _what(row: Row) -> str:
     """What the times of the row's objective are; the rows of one picture share it."""
     return objectives().get(requested.objective(row.first), DEFAULT_OBJECTIVE.family).times
+
+
+def _heat_map(axes: Axes, row: Row, cosines: Matrix, are_pairs: bool = False) -> AxesImage:
+    """Blocks from left to right, the row's routes outlined; `are_pairs`: blocks from bottom to top as well."""
+    image = cosine_map(axes, cosines, aspect="equal" if are_pairs else "auto")
+    for first, last in row.spans:
+        blocks = last - first + 1
+        y, height = (first - 0.5, blocks) if are_pairs else (-0.5, len(cosines))
+        for colour, width in ((SURFACE, 3.2), (WORSE, 1.8)):  # stands out on every colour of the map
+            axes.add_patch(
+                Rectangle((first - 0.5, y), blocks, height, fill=False, clip_on=False, edgecolor=colour,
+                          linewidth=width, zorder=3)
+            )  # fmt: skip
+    ticks = range(0, cosines.shape[1], max(1, cosines.shape[1] // 4))
+    axes.set(xticks=ticks, yticks=ticks if are_pairs else ())
+    axes.grid(visible=False)
+    axes.tick_params(labelcolor=MUTED)
+    axes.spines[:].set_visible(False)
+    return image
 
 
 def cosine_map(axes: Axes, cosines: NDArray[np.float64], **look: Any) -> AxesImage:
@@ -176,18 +174,3 @@ def _colour_bar(made: Panels, image: AxesImage) -> None:
     bar.ax.invert_yaxis()
     bar.ax.tick_params(labelsize=8)
     bar.ax.set_title("cosine similarity", color=MUTED, size=7.5)
-
-
-def _outline_route(axes: Axes, x: float, y: float, width: float, height: float) -> None:
-    """A rectangle that stands out on every colour of the map."""
-    for colour, line in ((SURFACE, 3.2), (WORSE, 1.8)):
-        axes.add_patch(
-            Rectangle((x, y), width, height, fill=False, clip_on=False, edgecolor=colour, linewidth=line, zorder=3)
-        )
-
-
-def _style_map(axes: Axes) -> None:
-    """Ticks and frame of a heat map."""
-    axes.grid(visible=False)
-    axes.tick_params(labelcolor=MUTED)
-    axes.spines[:].set_visible(False)

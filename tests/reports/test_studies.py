@@ -25,6 +25,7 @@ from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates as draw_rates
 from tread_bench.reports.figures.schedule import schedules
+from tread_bench.reports.figures.style import row_key
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, side_by_side
 from tread_bench.reports.tables.tables import comparison, results_frame
@@ -89,7 +90,13 @@ def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
     assert found - {*DRAWN} == OWN[name] - {*DRAWN} and OWN[name] <= found
     for picture in drawn(name).values():
         assert picture.description and picture.caption.strip().endswith(".")
-        assert all(len(line) == len(picture.headers) for line in picture.table) and picture.table
+        assert all(line.keys() == picture.numbers[0].keys() for line in picture.numbers) and picture.table
+
+
+@pytest.mark.parametrize("name", ["location_scaling", "guidance", "selection_rate", "methods"])
+def test_the_marks_of_a_picture_carry_the_rows_of_its_numbers(name):
+    marked = set(re.findall('data-row="([^"]+)"', own(name).inline))
+    assert marked == {row_key(line["row"]) for line in own(name).numbers}
 
 
 @pytest.mark.parametrize("name", SOME_STUDIES)
