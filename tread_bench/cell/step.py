@@ -62,8 +62,10 @@ class Batch:
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """Return the same with every tensor changed."""
         masks = {key: change(ids) for key, ids in self.range.masks.items()}
-        drawn = self.range.drop_draws
-        changed = replace(self.range, masks=masks, drop_draws=None if drawn is None else change(drawn))
+        drawn = {stream: change(values) for stream, values in self.range.drawn.items()}
+        drops = self.range.drop_draws
+        drops = None if drops is None else change(drops)
+        changed = replace(self.range, masks=masks, drawn=drawn, drop_draws=drops)
         return replace(
             self,
             x=change(self.x),

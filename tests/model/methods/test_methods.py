@@ -276,10 +276,11 @@ def test_a_long_skip_saved_under_a_router_holds_the_scaled_output():
 
 def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
     network = network_of(cell_of("layer_skip", routes="1:3@0.25"), perturbed=True).eval()
-    many = network.method._draw(batch_range(4000))[0]
-    assert len(many) / 4000 == pytest.approx(0.75, abs=0.03)
-    passing = set(network.method._draw(batch_range())[0].tolist())
     backbone = network.backbone
+    ((_, many),) = network.method.with_masks(backbone, batch_range(4000)).drawn.items()
+    assert many.float().mean() == pytest.approx(0.75, abs=0.03)
+    ((_, passes),) = network.method.with_masks(backbone, batch_range()).drawn.items()
+    passing = set(passes.nonzero().flatten().tolist())
     with torch.no_grad():
         state = backbone.run_block(4, backbone.run_block(0, backbone.start(*inputs())))
         short, dense, seen = backbone.finish(state), backbone(*inputs()), predict(network)

@@ -24,8 +24,9 @@ class BatchRange:
     """The samples that a batch takes from a seed's endless sequence, which all draws depend on, and their routing.
 
     `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
-    deep path at any share, as released; without `path_drop` no sample does. `masks` holds ids (B, K) that were drawn
-    ahead, by stream and K, `drop_draws` (B, backbone.num_drops) the samples' draws for drop path; None: nothing drops.
+    deep path at any share, as released; without `path_drop` no sample does. The rest was drawn ahead: `masks` are ids
+    (B, K) by stream and K, `drawn` what a method draws of whole samples (B,) by stream, and `drop_draws`
+    (B, backbone.num_drops) the samples' draws for drop path; None: nothing drops.
     """
 
     seed: int
@@ -34,6 +35,7 @@ class BatchRange:
     routing: float = 1.0
     path_drop: bool = True
     masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
+    drawn: Mapping[str, Tensor] = field(default_factory=dict, compare=False)
     drop_draws: Tensor | None = field(default=None, compare=False)
 
 
@@ -88,7 +90,7 @@ class Method(nn.Module):
         return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
-        """Return the same range with the masks that `draw` needs, drawn on the CPU."""
+        """Return the same range with what a training step needs of random numbers, drawn on the CPU."""
         if not self.draws_masks:
             return batch_range
         drawn = draw_ids(backbone, self.routes, self.selector, batch_range, torch.device("cpu"))

@@ -6,12 +6,13 @@ probability.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, Method, run_range, walk
@@ -25,16 +26,22 @@ class LayerSkip(Method):
     samples skip.
     """
 
-    draws_masks = False
-
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        passing = self._draw(batch_range)
+        # The samples that pass each route, for routes that a sample skips; the host knows how many there are.
+        passing = {}
+        for number, route in enumerate(self.routes):
+            drawn = _draw(route, batch_range)
+            if not drawn.all():
+                ahead = batch_range.drawn.get(_stream(route))
+                passes = torch.from_numpy(drawn).to(start.device) if ahead is None else ahead
+                passing[number] = passes.argsort(descending=True, stable=True)[: int(drawn.sum())]
         routes = {number: self.routes[number] for number in passing}
 
+        # All blocks, those of a route on these samples alone.
         def inside(number: int, state: TokenState) -> TokenState:
-            chosen = passing[number].to(start.device)
+            chosen = passing[number]
             if not len(chosen):
                 return state
             processed = run_range(backbone, _only(state, chosen), routes[number].blocks)
@@ -43,15 +50,19 @@ class LayerSkip(Method):
         state = walk(backbone, start, routes, inside, on_block)
         return Prediction(backbone.finish(state))
 
-    def _draw(self, batch_range: BatchRange) -> Mapping[int, Tensor]:
-        """The samples that pass each route, by route number, for routes that a sample skips."""
-        found = {}
-        for number, route in enumerate(self.routes):
-            drawn = draws.uniform(batch_range.seed, f"layer skip {route}", batch_range.first, batch_range.count)
-            passes = torch.from_numpy(drawn >= route.rate * batch_range.routing)
-            if not passes.all():
-                found[number] = passes.nonzero().flatten()
-        return found
+    def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
+        drawn = {_stream(route): torch.from_numpy(_draw(route, batch_range)) for route in self.routes}
+        return replace(batch_range, drawn=drawn)
+
+
+def _stream(route: Route) -> str:
+    return f"layer skip {route}"
+
+
+def _draw(route: Route, batch_range: BatchRange) -> np.ndarray:
+    """Which samples (B,) pass the route."""
+    drawn = draws.uniform(batch_range.seed, _stream(route), batch_range.first, batch_range.count)
+    return np.asarray(drawn >= route.rate * batch_range.routing)
 
 
 def _only(state: TokenState, chosen: Tensor) -> TokenState:

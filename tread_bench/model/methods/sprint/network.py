@@ -8,6 +8,8 @@ dense part of training. Evaluation uses all tokens on both paths.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +20,8 @@ from tread_bench.model.methods.base import BatchRange, Method, first_state, run_
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.methods.sprint.family import SprintOptions
 from tread_bench.model.prediction import Prediction
+
+_DROPPED = "path drop"  # stream of the samples that lose their deep path
 
 
 class Sprint(Method):
@@ -40,11 +44,22 @@ class Sprint(Method):
         deep = self._deep(backbone, shallow, kept.get(0), on_block)
 
         # Replace the deep path of a share of the samples.
-        share = self.path_drop if batch_range.path_drop else 0.0
-        drop_B = draws.uniform(batch_range.seed, "path drop", batch_range.first, batch_range.count) < share
-        without_B11 = torch.from_numpy(drop_B).to(start.device).view(-1, 1, 1)
-        tokens = torch.where(without_B11, self.mask_token.like(deep.stream()), deep.stream())
+        dropped_B = batch_range.drawn.get(_DROPPED)
+        if dropped_B is None:
+            dropped_B = self._draw_dropped(batch_range).to(start.device)
+        if not batch_range.path_drop:
+            dropped_B = torch.zeros_like(dropped_B)
+        tokens = torch.where(dropped_B.view(-1, 1, 1), self.mask_token.like(deep.stream()), deep.stream())
         return Prediction(self._finish(backbone, shallow, deep, tokens, on_block), kept)
+
+    def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
+        ahead = super().with_masks(backbone, batch_range)
+        return replace(ahead, drawn={_DROPPED: self._draw_dropped(batch_range)})
+
+    def _draw_dropped(self, batch_range: BatchRange) -> Tensor:
+        """Which samples (B,) lose their deep path, drawn on the CPU."""
+        drawn = draws.uniform(batch_range.seed, _DROPPED, batch_range.first, batch_range.count)
+        return torch.from_numpy(drawn < self.path_drop)
 
     def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
         shallow = self._shallow(backbone, start, on_block)
