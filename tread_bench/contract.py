@@ -8,6 +8,7 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
+from tread_bench.cell.contract.device import check_device
 from tread_bench.core.describe.violations import Violation
 from tread_bench.data.contract import check_data
 from tread_bench.diffusion.contract.guidance import check_guidance
@@ -25,6 +26,7 @@ __all__ = [
     "Violation",
     "check_backbone",
     "check_data",
+    "check_device",
     "check_extractor",
     "check_guidance",
     "check_loss",

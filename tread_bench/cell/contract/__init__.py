@@ -1,0 +1,1 @@
+"""Checks of what only a whole cell shows."""

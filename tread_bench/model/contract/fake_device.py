@@ -1,0 +1,120 @@
+"""A CUDA device that is not there: torch's fake tensors have a device, a shape and a type, but no values.
+
+What runs on them is what would run on a GPU, up to the backward pass, which needs a real one. Operands on two devices
+are refused, and so is every read of a value by the host, since there is none. `FakeDevice` finds copies, too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from tread_bench.core.errors import error_text
+
+DEVICE = torch.device("cuda", 0)
+_COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default, torch.ops.aten.lift_fresh.default}
+_READS = (DataDependentOutputException, DynamicOutputShapeException)  # of a value, or of how many there are
+_TORCH = str(Path(torch.__file__).parent)
+
+
+class FakeDevice:
+    """As a context, computes on a CUDA device that is not there.
+
+    Args:
+        allowed: the functions that may copy to the device, as "module:name".
+
+    Attributes:
+        found: what would fail on a GPU or keep it waiting, each with its place.
+    """
+
+    def __init__(self, allowed: Collection[str] = ()) -> None:
+        self.found: list[str] = []
+        self._fake = FakeTensorMode(allow_non_fake_inputs=True)
+        self._copies = _Copies(self.found, allowed)
+        self._entered = ExitStack()
+
+    def __enter__(self) -> FakeDevice:
+        self._entered.enter_context(self._fake)
+        self._entered.enter_context(self._copies)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> bool:
+        """What ends the attempt is kept with the copies: a read by the host, operands on two devices, any error."""
+        self._entered.close()
+        if not isinstance(error, Exception):
+            return False
+        what = f"the host reads a value ({error.func})" if isinstance(error, _READS) else f"raised {error_text(error)}"
+        self.found.append(f"{what} in {_place(_frames_of(trace))}")
+        return True
+
+    def holding(self, tensor: Tensor) -> Tensor:
+        """Return a tensor without values on the device, of the same shape and type."""
+        with self._fake:
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device=DEVICE, requires_grad=tensor.requires_grad)
+
+    def move(self, module: nn.Module) -> None:
+        """Replace the module's parameters and buffers, as `module.to` does; tensors in other attributes stay."""
+        for part in module.modules():
+            for name, parameter in part._parameters.items():
+                if parameter is not None:
+                    part._parameters[name] = nn.Parameter(self.holding(parameter), parameter.requires_grad)
+            for name, buffer in part._buffers.items():
+                if buffer is not None:
+                    part._buffers[name] = self.holding(buffer)
+
+
+class _Copies(TorchDispatchMode):
+    """Notes every operation that has tensors on two devices."""
+
+    def __init__(self, found: list[str], allowed: Collection[str]) -> None:
+        super().__init__()
+        self.found = found
+        self.allowed = allowed
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        tensors = [value for value in tree_leaves((args, kwargs, result)) if isinstance(value, Tensor)]
+        if func not in _COPIES:
+            tensors = [tensor for tensor in tensors if tensor.ndim]  # a number on the host is an argument of a kernel
+        devices = {tensor.device.type for tensor in tensors}
+        if len(devices) > 1 and (place := _place(_frames_now())) not in self.allowed:
+            self.found.append(f"{func} has tensors on {' and '.join(sorted(devices))} in {place}")
+        return result
+
+
+def _frames_now() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _frames_of(trace: TracebackType | None) -> list[FrameType]:
+    """The innermost one first."""
+    frames = []
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    return frames[::-1]
+
+
+def _place(frames: Iterable[FrameType]) -> str:
+    """The innermost function that belongs neither to torch nor to this check, as "module:name"."""
+    frame = next(frame for frame in frames if not frame.f_code.co_filename.startswith((_TORCH, __file__)))
+    return f"{frame.f_globals.get('__name__')}:{frame.f_code.co_name}"
