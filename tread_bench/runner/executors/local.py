@@ -32,7 +32,7 @@ from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tread_bench.runner.executors.server"])
+_context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__])  # in this order
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them

@@ -21,9 +21,8 @@ with suppress(OSError, RuntimeError):  # there is no home that can be written to
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled))
 os.environ["JOBLIB_MULTIPROCESSING"] = "0"
 
-# What a child needs to report, then what every cell would do first, once. Where that fails, each child reports it.
+# What every cell would do first, once. Where that fails, each child reports it.
 failure = ""
-import_module("tread_bench.runner.executors.local")
 try:
     import_module("tread_bench.cell.warm")
 except Exception as error:
