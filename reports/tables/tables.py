@@ -18,7 +18,7 @@ from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures
 from tread_bench.reports.claims.equal_cost import cost_columns
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.comparison import comparison, record_order
+from tread_bench.reports.rows.comparison import record_order
 from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.columns import COLUMNS, columns_of
@@ -26,8 +26,6 @@ from tread_bench.reports.text.numbers import DASH, MINUS, interval, number
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["comparison", "results_frame", "write_csv"]
 
 _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used

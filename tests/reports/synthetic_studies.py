@@ -19,7 +19,7 @@ from synthetic_records import (
 from tread_bench.core.stored.records import EqualTime, Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.rows.comparison import comparison
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))

@@ -12,7 +12,7 @@ from tread_bench.reports.claims.equal_cost import equal_costs
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.style import MUTED, theme
-from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.text.numbers import words
 
 

@@ -51,7 +51,7 @@ from tread_bench.reports.figures.style import (
     row_key,
     theme,
 )
-from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.rows.comparison import comparison
 
 
 @pytest.fixture(scope="module")

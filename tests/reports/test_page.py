@@ -29,7 +29,7 @@ from tread_bench.core.stored.records import DataFile
 from tread_bench.reports.claims.cautions import disturbed_timing, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.page.samples import SAMPLE_BUDGET_BYTES
-from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.rows.comparison import comparison
 
 
 @pytest.fixture(scope="module")

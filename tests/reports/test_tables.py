@@ -22,8 +22,9 @@ from synthetic_records import (
 
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.reports.rows.architectures import side_by_side
+from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.columns import COLUMNS
-from tread_bench.reports.tables.tables import comparison, results_frame, write_csv
+from tread_bench.reports.tables.tables import results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view
 
 CONTRACT = """

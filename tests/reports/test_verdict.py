@@ -15,8 +15,7 @@ from tread_bench.core.numbers.statistics import LEVEL, MeanInterval
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers, detectable, smallest_difference
 from tread_bench.reports.rows.architectures import side_by_side
-from tread_bench.reports.rows.comparison import fids_against_best
-from tread_bench.reports.tables.tables import comparison
+from tread_bench.reports.rows.comparison import comparison, fids_against_best
 from tread_bench.reports.tables.view import comparison_view
 from tread_bench.reports.text.numbers import interval
 
