@@ -116,9 +116,9 @@ def ranks_on(number: int) -> list[psutil.Process]:
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.endurance)])
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_a_cell_over_two_nodes_is_that_of_two_processes_on_one_though_a_rank_is_killed(node, tmp_path, is_killed):
     suite = write_suite(tmp_path, TWO_RANKS)
     far = subprocess.Popen(
