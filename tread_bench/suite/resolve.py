@@ -60,6 +60,8 @@ class Resolved(NamedTuple):
 class Resolver:
     """Resolves drafts of rows, each after those that it names: sorted by `budgets.need`.
 
+    Results that rows share are computed once.
+
     Args:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
@@ -68,6 +70,8 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets) -> None:
         self.files, self.sources, self.budgets = files, Sources(seeds), budgets
+        self._backbones: dict[tuple[str, bool], tuple[_Backbone | None, list[Problem]]] = {}
+        self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
     def resolve(self, row: DraftRow) -> Resolved:
@@ -122,10 +126,10 @@ class Resolver:
             *self.files.problems(cell, draft, is_whole=not wrong & _DECIDE_WHAT_IS_READ),
         ]
         found = None
-        backbone, of_backbone = (None, []) if "backbone" in wrong else _find_backbone(cell, "data" not in wrong)
+        backbone, of_backbone = (None, []) if "backbone" in wrong else self._backbone(cell, "data" not in wrong)
         problems += of_backbone
         if backbone is not None:
-            routes, of_routes = _resolve_routes(cell, *backbone)
+            routes, of_routes = self._resolve_routes(cell, *backbone)
             problems += of_routes
             if routes is not None:
                 found = (*backbone, routes)
@@ -194,6 +198,18 @@ class Resolver:
         if problems:
             raise SuiteError(problems)
         return Resolved(complete, family, spec, evaluated_weights, weak)
+
+    def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
+        key = cell.model_dump_json(include={"backbone", "data"}), has_data
+        if key not in self._backbones:
+            self._backbones[key] = _find_backbone(cell, has_data)
+        return self._backbones[key]
+
+    def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
+        key = (cell.routes, cell.selector, id(spec))  # the cache above keeps every spec alive
+        if key not in self._routes:
+            self._routes[key] = _resolve_routes(cell, family, spec)
+        return self._routes[key]
 
 
 def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
