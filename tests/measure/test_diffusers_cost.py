@@ -148,9 +148,9 @@ def test_it_is_profiled_as_a_user_types_it(config):
     [
         (["DiT-S/2", "--config", "CONFIG"], "give one of them"),
         ([], "give one of them"),
-        (["--config", "nowhere.json"], "nowhere.json: no such file"),
+        (["--config", "nowhere.json"], "nowhere.json cannot be read (No such file or directory)"),
         (["--config", "CONFIG", "--train", "--as", "prx"], "leave --as, --train out"),
-        (["--config", "TEXT"], "cannot be read as JSON"),
+        (["--config", "TEXT"], "is not JSON"),
         (["--config", "LIST"], "has no _class_name"),
         (["--config", "CONFIG", "--route", "2:9@0.5"], "9"),
     ],

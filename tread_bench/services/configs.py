@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from tread_bench.core.describe.dialects import read_routes
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import figures_of
-from tread_bench.core.stored.files import read_json
 from tread_bench.core.stored.records import CostFigures
 
 _WAY_OUT = "name the config.json of a transformer (of a pipeline, the one in its folder transformer)"
@@ -47,9 +47,12 @@ def count_file(
 
 def _read(path: Path) -> dict[str, Any]:
     """The configuration. Raises UserError."""
-    config = read_json(path, _WAY_OUT)
-    if config is None:
-        raise UserError(f"{path}: no such file; {_WAY_OUT}")
+    try:
+        config = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {_WAY_OUT}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is not JSON; {_WAY_OUT}") from None
     if not isinstance(config, dict) or not isinstance(config.get("_class_name"), str):
         raise UserError(f"{path} has no _class_name; {_WAY_OUT}")
     return config
