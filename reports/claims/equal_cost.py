@@ -368,6 +368,7 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
 
 def _at_equal_cost(pair: _Pair, p_value: float | None, tests: int) -> AtEqualCost:
     """A row with all that is known of it; `p_value` is that of its test, one of so many."""
+    # At equal time and equal iterations, and what it costs to come down to the reference.
     by_time = pair.at_times()
     one = AtEqualCost(
         row=pair.row,
@@ -379,6 +380,8 @@ def _at_equal_cost(pair: _Pair, p_value: float | None, tests: int) -> AtEqualCos
         macs_to_target=pair.to_target("macs"),
         time_to_target=pair.to_target("seconds"),
     )
+
+    # At equal training MACs.
     fids = pair.at_macs
     if fids is None:
         return one

@@ -127,7 +127,7 @@ def test_a_command_refuses_a_file_that_is_there_before_any_work(tmp_path, mine, 
 def test_overwrite_lets_a_plain_file_be_replaced(tmp_path, command):
     path = tmp_path / "out"
     path.write_text("mine")
-    with suppress(UserError):  # there is no run, and no such suite: reported after the path was accepted
+    with suppress(UserError):  # the run and the suite do not exist, which is reported once the path is accepted
         FILES[command](path, True)
     with pytest.raises(OutputError):
         FILES[command](path, False)

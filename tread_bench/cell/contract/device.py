@@ -20,9 +20,11 @@ from typing import Any
 import torch
 
 from tread_bench.cell.step import Trainer
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.guidance import find_guidance
 from tread_bench.core.describe.losses import find_loss
 from tread_bench.core.describe.objectives import find_objective
+from tread_bench.core.describe.plugins import problems_found
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.violations import Violation
@@ -37,10 +39,12 @@ from tread_bench.model.contract.fake_device import FakeDevice
 from tread_bench.model.network import Network, build_network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
+KERNELS = {"attention": "sdpa", "adaln": "torch", "scan": "torch", "wkv": "torch"}  # of any GPU
+
+# What may copy to the device, and why.
 ALLOWED_IN_TRAINING = {
     "tread_bench.measure.targets:__call__": "REPA's feature network moves to the device at the first step",
 }
-KERNELS = {"attention": "sdpa", "adaln": "torch", "scan": "torch", "wkv": "torch"}  # of any GPU
 ALLOWED_IN_SAMPLING = {
     "tread_bench.diffusion.generate:generate": "noise is drawn by sample index, on the host, once a batch",
     "tread_bench.diffusion.generate:_labels": "labels are listed on the host, once a batch",
@@ -57,7 +61,7 @@ class DeviceSubject(GuidanceSubject):
         method, objective, auxiliary: name and options of each.
 
     Raises:
-        ValueError: options are not valid, or the cell lacks what the rule needs.
+        ValueError: options are not valid, or the cell lacks what the rule or a loss needs.
     """
 
     def __init__(
@@ -69,14 +73,20 @@ class DeviceSubject(GuidanceSubject):
         objective: Mapping[str, Any],
         auxiliary: Sequence[Mapping[str, Any]],
     ) -> None:
+        # The cell with the rule, the objective and the losses.
         rule = find_guidance(written["name"])
         super().__init__(rule, rule.options.model_validate(written), method, routes, backbone)
-        chosen = {
-            "objective": find_objective(objective["name"]).options.model_validate(objective),
-            "auxiliary": tuple(find_loss(loss["name"]).options.model_validate(loss) for loss in auxiliary),
-        }
+        losses = tuple(find_loss(loss["name"]).options.model_validate(loss) for loss in auxiliary)
+        objectives = find_objective(objective["name"]).options
+        chosen = {"objective": objectives.model_validate(objective), "auxiliary": losses}
         self.cell = self.cell.model_copy(update=chosen)
         self.objective = build_objective(self.cell.objective)
+
+        # Losses that do not fit it.
+        setting = setting_of(self.cell)
+        problems = [problem for options in losses for problem in problems_found(options.family, setting, options)]
+        if problems:
+            raise ValueError("; ".join(problem.message for problem in problems))
 
     def on_device(self, device: FakeDevice) -> Network:
         """Return the cell's network on the device."""

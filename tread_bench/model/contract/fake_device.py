@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_leaves
 from tread_bench.core.errors import error_text
 
 DEVICE = torch.device("cuda", 0)
-_COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default, torch.ops.aten.lift_fresh.default}
+_COPIES = {torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default}
 _READS = (DataDependentOutputException, DynamicOutputShapeException)  # of a value, or of how many there are
 _TORCH = str(Path(torch.__file__).parent)
 
