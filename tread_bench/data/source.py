@@ -82,6 +82,21 @@ class PicturedSplit(Protocol):
         """(B, C, H, W) float32 in [-1, 1], the images that belong to the samples drawn."""
 
 
+@runtime_checkable
+class CaptionedSplit(Protocol):
+    """Samples with captions, each of which a text encoder has turned into M tokens of width E."""
+
+    @property
+    def empty_text(self) -> Tensor:
+        """(M, E) float32, the empty caption: what a sample without its text has instead."""
+
+    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, M, E) float32, a caption of each, drawn by the seed and the sample `first` ... alone."""
+
+    def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
+        """The captions that `text` draws, as they are written."""
+
+
 def training_samples(split: DataSplit, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
     """(B, C, H, W) float32 of samples `first` ... of the seed's training, which are the split's items `index`."""
     return split.drawn(index, seed, first) if isinstance(split, DrawnSplit) else split.images(index)

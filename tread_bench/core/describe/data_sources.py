@@ -42,6 +42,11 @@ class DataOptions(Model):
         return find_data_source(self.name)
 
     @property
+    def text_shape(self) -> tuple[int, int] | None:
+        """Tokens and width of a caption, which takes the place of a label; None: there are no captions."""
+        return None
+
+    @property
     def picture_shape(self) -> tuple[int, int]:
         """Channels and side length of the images that generated samples become."""
         decoding = self.family.decoding(self)
