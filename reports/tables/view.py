@@ -93,6 +93,7 @@ def _other_metrics(rows: Sequence[Row]) -> Columns:
 
 def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
     mib = min(1, decimals(row.timing("peak_memory_mib") for row in rows))
+    activations = decimals(row.timing("activation_memory_mib") for row in rows)
     speed = min(1, decimals(row.images_per_s for row in rows))
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     return [
@@ -121,6 +122,11 @@ def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
             _data_wait,
         ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _plain(row.timing("peak_memory_mib"), mib)),
+        (
+            "Activations, MiB",
+            "memory of what a training step keeps for its backward pass",
+            lambda row: _plain(row.timing("activation_memory_mib"), activations),
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.losses import losses
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.objectives import objectives
-from tread_bench.model.contract.fake_device import DEVICE, FakeDevice
+from tread_bench.model.fake_device import DEVICE, FakeDevice
 from tread_bench.model.methods.sprint.network import Sprint
 
 LOSSES = {"repa": {"projector": 8}}

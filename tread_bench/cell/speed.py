@@ -29,6 +29,7 @@ from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.measure.speed.activations import count_activations
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.parts import step_parts
@@ -80,10 +81,17 @@ def time_cell(job: Job, tell: Tell) -> MeasuredSpeed:
 def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     """As `measure_memory`, in one of the ranks; the first one's memory counts."""
     trainer = job.trainer()
-    first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end: as at the end
-    with trainer.batches(count(first)) as batches:
+    with trainer.batches(count(trainer.heaviest_step)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
-    return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.conditions)
+        part = trainer.parts(next(batches).to(job.device))[0]
+    with trainer.compiled():
+        activations = count_activations(trainer.network, lambda: trainer.loss(part))
+    return MeasuredMemory(
+        peak_memory_mib=peak,
+        memory_kind=kind,
+        activation_memory_mib=activations.total / 2**20,
+        conditions=job.conditions,
+    )
 
 
 def time_backbone(
@@ -115,7 +123,7 @@ def time_backbone(
 
     # Its steps beside the dense ones.
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
-    timed = figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"})
+    timed = figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind", "activation_memory_mib"})
     return {**timed, **numerics.model_dump(mode="json")}
 
 

@@ -77,12 +77,8 @@ class Batch:
         )
 
 
-class Trainer:
-    """Weights, their average and the optimiser of one cell; `options` change how a step computes, not what.
-
-    With several `ranks`, each of which has a trainer, a step computes a rank's share of the samples and sums the
-    gradients: all ranks then have the same weights.
-    """
+class ForwardPass:
+    """The inputs of training steps, and their loss; `options` change how it is computed, not what."""
 
     def __init__(
         self,
@@ -97,59 +93,34 @@ class Trainer:
     ) -> None:
         self.cell = cell
         self.seed = seed
+        self.network = network
         self.objective = objective
         self.data = data
         self.device = device
         self.options = options
         self.ranks = ranks
-
-        # The weights, and their average in the same order.
-        self.network = network.to(device)
-        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
-        averaged = dict(self.average.named_parameters())
-        self.parameters = [p for _, p in self.named_parameters()]
-        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
-
-        # The optimiser.
-        config = cell.training
-        self.optimizer = torch.optim.AdamW(
-            self.parameters,
-            lr=config.learning_rate,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-
-        # How a step computes.
-        self.network.backbone.gradient_checkpointing = options.gradient_checkpointing
-        self.scaler = LossScaler(device, enabled=options.autocast == "float16")
-        blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
-        self._compiled = blocks.active if blocks else nullcontext
-        self._loss = _summed(_Loss(self)) if ranks.size > 1 else _Loss(self)
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Return what the optimiser changes: the backbone's parameters, then the method's own."""
-        return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
-
-    def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
-        """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
-        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
-
-    def synchronize(self) -> None:
-        """Wait until the device has finished all its work."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        network.backbone.gradient_checkpointing = options.gradient_checkpointing
 
     def batch(self, step: int) -> Batch:
         """Return the inputs of `step`, those of all ranks, on the device."""
-        return self._draw(step, range(self.cell.training.batch)).to(self.device)
+        return self.drawn(step, range(self.cell.training.batch)).to(self.device)
 
     def prepared(self, step: int) -> Batch:
         """Return this rank's inputs of `step` in host memory, which is pinned for CUDA, in any thread."""
-        return self._draw(step, self.ranks.share(self.cell.training.batch))
+        batch = self.drawn(step, self.ranks.share(self.cell.training.batch))
+        return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
 
-    def _draw(self, step: int, samples: range) -> Batch:
-        """Draw the inputs of some samples of a step by their index, which is all that they depend on.
+    def parts(self, batch: Batch) -> list[Batch]:
+        """Split a batch into its micro batches."""
+        return list(batch.split(self.options.micro_batch or batch.range.count))
+
+    @property
+    def heaviest_step(self) -> int:
+        """A step that keeps the most activations: a dense one, where the routes' schedule has some."""
+        return 0 if self.cell.schedule.until == 1 else self.cell.training.iterations  # past the end: as at the end
+
+    def drawn(self, step: int, samples: range) -> Batch:
+        """Return the inputs of some samples of a step, drawn by their index, which is all that they depend on.
 
         They are the same for every cell of the seed; masks are drawn by route as well.
         """
@@ -179,20 +150,12 @@ class Trainer:
             drawn = draws.uniform(seed, "drop path", first, size, (drops,))
             batch_range = replace(batch_range, drop_draws=torch.from_numpy(drawn))
 
-        batch = Batch(step, x, y, t, noise, batch_range, pictures)
-        return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
+        return Batch(step, x, y, t, noise, batch_range, pictures)
 
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
         labels = self.data.train.labels(items)
         dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
         return labels.masked_fill(torch.from_numpy(dropped), self.network.spec.num_classes)
-
-    def seed_torch(self, purpose: str, number: int) -> None:
-        """Seed torch's own generators by the cell's seed, what is drawn, and its number."""
-        seed = draws.key_of(self.seed, purpose, number) % 2**63
-        torch.default_generator.manual_seed(seed)  # 100 times faster than torch.manual_seed, which formats a stack
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed_all(seed)
 
     def precision(self) -> AbstractContextManager[object]:
         """Return the context of the network's forward pass."""
@@ -227,6 +190,68 @@ class Trainer:
         denoised = self.objective.clean(lambda x_t, t: output, noised, batch.t)
         return Images(batch.x, noised, denoised, batch.pictures)
 
+
+class Trainer(ForwardPass):
+    """Weights, their average and the optimiser of one cell.
+
+    With several `ranks`, each of which has a trainer, a step computes a rank's share of the samples and sums the
+    gradients: all ranks then have the same weights.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        seed: int,
+        network: Network,
+        objective: Objective,
+        data: DataSource,
+        device: torch.device,
+        options: StepOptions = PLAIN,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        # The weights, and their average in the same order.
+        super().__init__(cell, seed, network.to(device), objective, data, device, options, ranks)
+        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        averaged = dict(self.average.named_parameters())
+        self.parameters = [p for _, p in self.named_parameters()]
+        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+
+        # The optimiser.
+        config = cell.training
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=config.learning_rate,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+
+        # How a step computes.
+        self.scaler = LossScaler(device, enabled=options.autocast == "float16")
+        blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
+        self.compiled = blocks.active if blocks else nullcontext
+        self._loss = _summed(_Loss(self)) if ranks.size > 1 else _Loss(self)
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Return what the optimiser changes: the backbone's parameters, then the method's own."""
+        return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
+
+    def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
+        """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
+        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
+
+    def synchronize(self) -> None:
+        """Wait until the device has finished all its work."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def seed_torch(self, purpose: str, number: int) -> None:
+        """Seed torch's own generators by the cell's seed, what is drawn, and its number."""
+        seed = draws.key_of(self.seed, purpose, number) % 2**63
+        torch.default_generator.manual_seed(seed)  # 100 times faster than torch.manual_seed, which formats a stack
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
+
     def step(self, batch: Batch) -> Tensor:
         """Make one optimiser step on this rank's share; return the loss before it, a scalar that is not synchronised.
 
@@ -251,8 +276,8 @@ class Trainer:
     def backward(self, batch: Batch) -> Tensor:
         """Scaled gradients of the loss, by micro batches, summed over the ranks; return the loss as `step` does."""
         losses: list[Tensor] = []
-        parts = list(batch.split(self.options.micro_batch or batch.range.count))
-        with self._compiled():
+        parts = self.parts(batch)
+        with self.compiled():
             for part in parts:
                 with nullcontext() if part is parts[-1] else self._not_summed():
                     loss = self._loss(part) * (part.range.count / self.cell.training.batch)

@@ -1,4 +1,4 @@
-"""A CUDA device that is not there: torch's fake tensors have a device, a shape and a type, but no values.
+"""A device that is not there: torch's fake tensors have a device, a shape and a type, but no values and no memory.
 
 What runs on them is what would run on a GPU, up to the backward pass, which needs a real one. Operands on two devices
 are refused, and so is every read of a value by the host, since there is none. `FakeDevice` finds copies, too.
@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
+    FakeTensor,
     FakeTensorMode,
 )
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -32,22 +35,25 @@ _TORCH = str(Path(torch.__file__).parent)
 
 
 class FakeDevice:
-    """As a context, computes on a CUDA device that is not there.
+    """As a context, computes on a device that is not there.
 
     Args:
         allowed: the functions that may copy to the device, as "module:name".
+        device: a CPU's compiled loops are left out; their operators are what their fakes say.
 
     Attributes:
         found: what would fail on a GPU or keep it waiting, each with its place.
     """
 
-    def __init__(self, allowed: Collection[str] = ()) -> None:
+    def __init__(self, allowed: Collection[str] = (), device: torch.device = DEVICE) -> None:
+        self.device = device
         self.found: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._copies = _Copies(self.found, allowed)
         self._entered = ExitStack()
 
     def __enter__(self) -> FakeDevice:
+        self._entered.enter_context(_as_there(self.device))
         self._entered.enter_context(self._fake)
         self._entered.enter_context(self._copies)
         return self
@@ -64,7 +70,7 @@ class FakeDevice:
     def holding(self, tensor: Tensor) -> Tensor:
         """Return a tensor without values on the device, of the same shape and type."""
         with self._fake:
-            return torch.empty(tensor.shape, dtype=tensor.dtype, device=DEVICE, requires_grad=tensor.requires_grad)
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device=self.device, requires_grad=tensor.requires_grad)
 
     def move(self, module: nn.Module) -> None:
         """Replace the module's parameters and buffers, as `module.to` does; tensors in other attributes stay."""
@@ -75,6 +81,31 @@ class FakeDevice:
             for name, buffer in part._buffers.items():
                 if buffer is not None:
                     part._buffers[name] = self.holding(buffer)
+
+
+@contextmanager
+def _as_there(device: torch.device) -> Iterator[None]:
+    """Let torch and compiled loops take a device for one that is there."""
+    with ExitStack() as entered:
+        if device.type == "cuda":
+            entered.enter_context(patch("torch.cuda.amp.common.amp_definitely_not_available", lambda: False))
+            entered.enter_context(patch("torch.cuda.is_bf16_supported", lambda: True))
+            entered.enter_context(patch.object(functional, "scaled_dot_product_attention", _fused_attention))
+        else:
+            entered.enter_context(patch.object(FakeTensor, "numpy", lambda tensor: tensor))
+        yield
+
+
+def _fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, **options: Any
+) -> Tensor:
+    """Attention as a GPU computes it: without a device, torch would take the formulation that is not fused."""
+    aten = torch.ops.aten
+    if attn_mask is None and query.dtype in (torch.bfloat16, torch.float16):
+        flash: Tensor = aten._scaled_dot_product_flash_attention(query, key, value, **options)[0]
+        return flash
+    efficient: Tensor = aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, True, **options)[0]
+    return efficient
 
 
 class _Copies(TorchDispatchMode):

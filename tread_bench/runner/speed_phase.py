@@ -102,8 +102,7 @@ def _time_row(
     if other := differences(speed.conditions, memory.conditions):
         return _Failure(f"speed and memory were measured on two kinds of machines: {'; '.join(other)}")
 
-    peak = {"peak_memory_mib": memory.peak_memory_mib, "memory_kind": memory.memory_kind}
-    timing = speed.timing.model_copy(update=peak)
+    timing = speed.timing.model_copy(update=memory.model_dump(exclude={"conditions"}))
     measured = RowTiming(row_key=key, asked=requested, timing=timing, conditions=speed.conditions)
     make_below(folder.root, folder.timing_path(key).parent)
     write_document(folder.timing_path(key), measured)

@@ -30,6 +30,7 @@ class Planned:
         detection: how many seeds find a difference; None: that was not requested.
         gpus: when it is finished on several GPUs; None: that was not requested.
         budget: which rows fit into some hours; None: that was not requested.
+        memory: why activations of some rows could not be predicted, by row; None: that was not requested.
     """
 
     plan: Plan
@@ -40,6 +41,7 @@ class Planned:
     detection: Detection | None
     gpus: OnGpus | None = None
     budget: WithinBudget | None = None
+    memory: dict[str, str] | None = None
 
 
 def plan_suite(
@@ -50,6 +52,7 @@ def plan_suite(
     data_root: Path | None = None,
     gpus: int | None = None,
     budget: str | None = None,
+    memory: str | None = None,
 ) -> Planned:
     """Plan a suite; files that are there are checked, others are listed.
 
@@ -58,6 +61,7 @@ def plan_suite(
         step_time: milliseconds, or a run that measured them, for the time that the suite takes.
         gpus: how many GPUs to compute the time for; `budget` says how many device-hours there are, such as "200h". Both
             need `step_time`.
+        memory: the type of device, "cpu" or "cuda", for which activations are predicted.
 
     Raises:
         UserError: the suite is wrong, or what was requested cannot be computed of it.
@@ -71,6 +75,13 @@ def plan_suite(
     rows = plan_table(plan, cell_cost)
     pace = None if step_time is None else pace_of(step_time, plan, rows)
     hours = None if pace is None else add_hours(rows, plan, pace)
+
+    # Memory.
+    unpredicted = None
+    if memory is not None:
+        from tread_bench.services.memory import add_activations  # needs torch
+
+        unpredicted = add_activations(rows, plan, memory)
 
     # Seeds.
     detection = None
@@ -88,4 +99,5 @@ def plan_suite(
         detection=detection,
         gpus=None if gpus is None else on_gpus(plan, rows, gpus),
         budget=None if available is None else within_budget(plan, rows, available),
+        memory=unpredicted,
     )

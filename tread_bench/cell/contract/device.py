@@ -35,7 +35,7 @@ from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.inside.similarity import block_outputs
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.contract.cells import BATCH, SMALL, check_built
-from tread_bench.model.contract.fake_device import FakeDevice
+from tread_bench.model.fake_device import FakeDevice
 from tread_bench.model.network import Network, build_network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -49,6 +49,10 @@ def plan(
         str | None,
         typer.Option("--budget", metavar="HOURS", help="with --step-time: which rows fit into so many device-hours?"),
     ] = None,
+    memory: Annotated[
+        Literal["cpu", "cuda"] | None,
+        typer.Option("--memory", help="predict what a training step keeps for its backward pass on such a device"),
+    ] = None,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,4 +64,4 @@ def plan(
     from tread_bench.services.detect_request import DetectRequest
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root, gpus, budget)
+    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root, gpus, budget, memory)

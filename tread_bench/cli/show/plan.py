@@ -19,6 +19,11 @@ from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.plan import Plan, PlannedCell
 
+_MEMORY = (
+    "Activations are what a step on {device} keeps for its backward pass in each of {processes} processes, predicted "
+    "for blocks that are not compiled. Buffers of operators come on top."
+)
+
 
 def show_plan(
     name: str,
@@ -29,9 +34,10 @@ def show_plan(
     data_root: Path | None = None,
     gpus: int | None = None,
     budget: str | None = None,
+    memory: str | None = None,
 ) -> None:
     """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too."""
-    planned = plan_suite(name, overrides, request, step_time, data_root, gpus, budget)
+    planned = plan_suite(name, overrides, request, step_time, data_root, gpus, budget, memory)
     if as_json:
         typer.echo(_as_json(planned))
         return
@@ -41,7 +47,7 @@ def show_plan(
     console.print(
         f"{plan.suite.name}: {len(plan.cells)} cells, {len(planned.rows)} rows, {len(plan.suite.seeds)} seeds"
     )
-    console.print(_table(planned.rows, has_memory=gpus is not None))
+    console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
 
     # What was asked about them.
     if planned.pace is not None and planned.hours is not None:
@@ -49,7 +55,11 @@ def show_plan(
             typer.echo(line)
     if planned.gpus is not None:
         typer.echo(planned.gpus.in_words())
-        typer.echo("Memory on a GPU is that of weights, gradients, moments and average; activations come on top.")
+        typer.echo("State is weights, gradients, moments and average; activations (--memory) come on top.")
+    if planned.memory is not None:
+        typer.echo(_MEMORY.format(device=memory, processes=plan.suite.limits.processes_per_cell))
+        for row, reason in planned.memory.items():
+            typer.echo(f"activations of {row} are not known: {reason}")
     if planned.budget is not None:
         typer.echo(planned.budget.in_words())
     if planned.missing:
@@ -76,6 +86,8 @@ def _as_json(planned: Planned) -> str:
         document["on_gpus"] = planned.gpus.as_json()
     if planned.budget is not None:
         document["within_budget"] = asdict(planned.budget)
+    if planned.memory is not None:
+        document["activations_unknown"] = planned.memory
     if planned.detection is not None:
         document["detection"] = planned.detection.as_json()
     return _with_cells(json.dumps(document, indent=2), plan)
@@ -100,6 +112,7 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
     # The columns; those of budgets only where some row has one, and those of hours and memory on request.
     has_budgets = any(row["budget"] for row in rows)
     has_hours = any("device_hours" in row for row in rows)
+    has_activations = any("activation_bytes" in row for row in rows)
     table = Table(
         Column("row", no_wrap=True),
         "routes",
@@ -111,7 +124,8 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
         "ideal\nspeed-up",
         "tokens per block",
         "disk\nMiB",
-        *(("GPU\nGiB",) if has_memory else ()),
+        *(("state\nGiB",) if has_memory else ()),
+        *(("activations\nGiB",) if has_activations else ()),
         *(("device-\nhours",) if has_hours else ()),
     )
 
@@ -128,10 +142,16 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
-            *((f"{STATE_BYTES * row['trained_params'] / 2**30:,.1f}",) if has_memory else ()),
+            *((_gib(STATE_BYTES * row["trained_params"]),) if has_memory else ()),
+            *((_gib(row.get("activation_bytes")),) if has_activations else ()),
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
+
+
+def _gib(size: int | None) -> str:
+    """Three digits, so that a small network's are not 0."""
+    return "" if size is None else f"{size / 2**30:,.3g}"
 
 
 def _within(budget: dict[str, Any] | None) -> str:

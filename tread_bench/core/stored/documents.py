@@ -179,6 +179,7 @@ class MeasuredMemory(Document):
 
     peak_memory_mib: PositiveFloat | None
     memory_kind: MemoryKind | None
+    activation_memory_mib: PositiveFloat
     conditions: Conditions
 
 

@@ -108,6 +108,7 @@ class TimingFigures(Part):
     gpu_after: GpuConditions | None = None
     peak_memory_mib: PositiveFloat | None = None
     memory_kind: MemoryKind | None = None
+    activation_memory_mib: PositiveFloat | None = None
     step_parts: dict[StepPart, Share] | None = None  # where a step's time goes, under a profiler; None: not measured
     reference_step_parts: dict[StepPart, Share] | None = None
 

@@ -7,7 +7,7 @@ Shapes: B batch, N tokens, D width, H heads of E = D / H channels, M width of th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, chain
 from typing import Any
 
@@ -43,8 +43,9 @@ def adaln_block(x: Tensor, c: Tensor, layers: Iterable[nn.Linear], heads: int) -
 @cache
 def prepare() -> None:
     """Compile, or load from the disk, what float32 needs; without autograd, since this process may yet be forked."""
-    layers = ((torch.ones(outputs, 1), torch.ones(outputs)) for outputs in (6, 3, 1, 1, 1))
-    inputs: list[Any] = [torch.ones(1, 1, 1), torch.ones(1, 1), *chain.from_iterable(layers), 1]
+    ones = partial(torch.ones, device="cpu")
+    layers = ((ones(outputs, 1), ones(outputs)) for outputs in (6, 3, 1, 1, 1))
+    inputs: list[Any] = [ones(1, 1, 1), ones(1, 1), *chain.from_iterable(layers), 1]
     context = _Context()
     y = _AdalnBlock.forward(context, *inputs)
     with torch.no_grad():
