@@ -14,7 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tread_bench.core.errors import UserError, os_error_text
+from benchmarks.command import status_of
+from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 
 if TYPE_CHECKING:
@@ -42,17 +43,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit status."""
     options = parser().parse_args(arguments)
-    try:
-        return run(options)
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(os_error_text(error), file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    return status_of(lambda: run(options))
 
 
 def run(options: argparse.Namespace) -> int:
@@ -84,7 +75,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
 
     from benchmarks.conditions import conditions, load_average
     from benchmarks.processes import measured_apart
-    from benchmarks.table import Document, check_page, results_of, terminal_table, write_page
+    from benchmarks.table import PAGE, Document, markdown, results_of, terminal_table
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.show.console import stdout_console
@@ -97,7 +88,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     refuse_taken("--json", path, options.overwrite)
     try_file("--json", path)
     if options.markdown:
-        check_page(options.markdown)
+        PAGE.text_of(options.markdown)
 
     # Measure row by row.
     torch.set_num_threads(options.threads)
@@ -114,7 +105,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     document = Document(conditions=about, results=results)
     write_json(path, document.model_dump(mode="json"), options.overwrite)
     if options.markdown:
-        write_page(options.markdown, document)
+        PAGE.replace(options.markdown, markdown(document))
     stdout_console().print(terminal_table(results))
     print(f"written to {path}", file=sys.stderr)
     return int(any(result.status == "failed" for result in results))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from subprocess import CalledProcessError
 from typing import Any, Literal
 
@@ -14,14 +12,13 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Column, Table
 
 from benchmarks.figure import Figure
+from benchmarks.page import Place
 from benchmarks.row import Row, SkippedError, Verdict
 from benchmarks.timing import Bench
 from benchmarks.yardstick import Product
-from tread_bench.core.errors import UserError
-from tread_bench.core.stored.files import write_atomically
 
 GENERATOR: Literal["tread-bench benchmarks"] = "tread-bench benchmarks"
-BEGIN, END = "<!-- begin: python -m benchmarks -->", "<!-- end: python -m benchmarks -->"
+PAGE = Place("python -m benchmarks")
 Yardstick = dict[str, float]  # GFLOP/s by precision
 
 
@@ -190,23 +187,3 @@ def spans(yardsticks: Sequence[Yardstick]) -> str:
     precisions = yardsticks[0] if yardsticks else {}
     rates = {precision: [one[precision] for one in yardsticks] for precision in precisions}
     return ", ".join(f"{precision} {min(found):.0f} – {max(found):.0f}" for precision, found in rates.items())
-
-
-def check_page(path: Path) -> str:
-    """The text of a page that has a place for the table. Raises UserError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--markdown {path} cannot be read ({error}): name a page") from None
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise UserError(
-            f"--markdown {path} has no place for the table: put the lines {BEGIN} and {END} where it belongs"
-        )
-    return text
-
-
-def write_page(path: Path, document: Document) -> None:
-    """Replace what stands between the two marks of a page, and nothing else."""
-    between = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
-    table = f"{BEGIN}\n\n{markdown(document)}\n\n{END}"
-    write_atomically(path, between.sub(lambda _: table, check_page(path)))

@@ -268,12 +268,12 @@ def as_markdown(table: Table) -> str:
     """Return a table of GitHub's Markdown, numbers to the right; names are shown as they are."""
     lines = [[_shown(entry) for entry in row] for row in table.rows]
     marks = ["---" if place == 0 else "--:" for place in range(len(table.headers))]
-    rows = (list(map(_of_markdown, table.headers)), marks, *(list(map(_of_markdown, line)) for line in lines))
+    rows = (list(map(markdown_text, table.headers)), marks, *(list(map(markdown_text, line)) for line in lines))
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"**{_of_markdown(table.title)}**\n\n{body}"
+    return f"**{markdown_text(table.title)}**\n\n{body}"
 
 
-def _of_markdown(text: str) -> str:
+def markdown_text(text: str) -> str:
     """One line, with a backslash before all that Markdown or HTML would read as more than text."""
     return re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", _one_line(text))
 

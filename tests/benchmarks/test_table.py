@@ -14,7 +14,7 @@ from benchmarks import __main__ as command
 from benchmarks.figure import Figure
 from benchmarks.processes import CHECKOUT, measured_apart, register_rows
 from benchmarks.row import ROWS, Row, SkippedError
-from benchmarks.table import BEGIN, END, Document, measured
+from benchmarks.table import PAGE, Document, measured
 from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product
 
@@ -91,11 +91,11 @@ def test_a_file_is_not_replaced_without_overwrite(rows, tmp_path, capsys):
 
 def test_a_page_gets_the_table_between_its_marks_and_nothing_else_changes(rows, tmp_path):
     page, results = tmp_path / "page.md", str(tmp_path / "table.json")
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter \\1\n")
+    page.write_text(f"before\n{PAGE.begin}\nold\n{PAGE.end}\nafter \\1\n")
     for _ in range(2):
         command.main(["--json", results, "--markdown", str(page), "--overwrite"])
-        before, _, rest = page.read_text().partition(BEGIN)
-        table, _, after = rest.partition(END)
+        before, _, rest = page.read_text().partition(PAGE.begin)
+        table, _, after = rest.partition(PAGE.end)
         assert (before, after) == ("before\n", "\nafter \\1\n")
         assert "old" not in table and table.count("x/good") == 1
     assert "| x/good | 2 × | 1.9 – 2.1 | ≥ 1.5: reached | ≥ 3: not reached | one \\| two |" in table
@@ -105,7 +105,7 @@ def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_p
     page = tmp_path / "page.md"
     page.write_text("no place\n")
     assert command.main(["--json", str(tmp_path / "table.json"), "--markdown", str(page)]) == 2
-    assert f"--markdown {page} has no place for the table" in capsys.readouterr().err
+    assert f"{page} has no place for the table" in capsys.readouterr().err
     assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
 
 

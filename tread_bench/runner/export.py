@@ -100,16 +100,24 @@ def _redaction(folder: RunFolder, plan: RunPlan, records: Sequence[Record]) -> R
         files |= {*record.data_files, *_absolute(record.config)}
 
     # Machines and people.
-    hosts = {platform.node()}
-    for cell in plan.cells:
-        if progress := read_progress(folder, cell):
-            hosts.add(progress.host)
-    users = {os.environ.get(name, "") for name in ("USER", "LOGNAME")}
+    hosts = {progress.host for cell in plan.cells if (progress := read_progress(folder, cell))}
+    owners = set()
     with suppress(OSError, KeyError):  # a user without an entry in the system's list
-        users |= {folder.root.owner(), getpass.getuser()}
+        owners.add(folder.root.owner())
 
-    folders = {os.path.abspath(folder.root), os.path.realpath(folder.root), os.getcwd()}
-    return Redaction(files, folders, os.path.expanduser("~"), hosts - {""}, users - {""})
+    folders = {os.path.abspath(folder.root), os.path.realpath(folder.root)}
+    return redaction_here(files, folders, hosts, owners)
+
+
+def redaction_here(
+    files: Iterable[str] = (), folders: Iterable[str] = (), hosts: Iterable[str] = (), users: Iterable[str] = ()
+) -> Redaction:
+    """Of these, and of this machine: its name, its user, the home folder and the working directory."""
+    people = {*users, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")}
+    with suppress(OSError, KeyError):
+        people.add(getpass.getuser())
+    machines = {*hosts, platform.node()}
+    return Redaction(files, {*folders, os.getcwd()}, os.path.expanduser("~"), machines - {""}, people - {""})
 
 
 def _absolute(value: Any) -> Iterator[str]:

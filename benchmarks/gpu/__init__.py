@@ -1,0 +1,1 @@
+"""Acceptance on a GPU: kernels, the regression suite, speed of training steps; `tox -e gpu`, docs/performance.md."""

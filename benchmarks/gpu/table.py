@@ -1,0 +1,145 @@
+"""A result as Markdown: what was timed, under which conditions, and what became of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks.gpu.document import GpuDocument, SpeedRun
+from benchmarks.page import Place
+from tread_bench.core.numbers.statistics import median_interval
+from tread_bench.core.stored.records import CostFigures, Record, TimingFigures
+from tread_bench.reports.tables.tables import Entry, Table, as_markdown, markdown_text
+from tread_bench.reports.text.numbers import DASH, names, number
+
+PAGE = Place("python -m benchmarks.gpu")
+NOBODY = "Nobody has sent in a result of `tox -e gpu` yet. Nothing is claimed here about the speed of a GPU."
+HEADERS = (
+    *("row", "GPUs", "images/s", "per GPU", "scaling", "denoiser alone, images/s"),
+    *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "failed"),
+)
+Found = tuple[float, float, float]  # a figure and its 95 % interval
+
+
+def page(documents: Sequence[GpuDocument]) -> str:
+    """All results, for the page that publishes them."""
+    return "\n".join(map(markdown, documents)).strip() or NOBODY
+
+
+def markdown(document: GpuDocument) -> str:
+    """One result."""
+    about = document.conditions
+    speed = Table("speed", f"{about.gpus[0]}, {about.date[:10]}", HEADERS, [*speed_rows(document.runs)])
+    parts = Table("parts", "Parts", ("part", "ended", "seconds", "reason"), [*part_rows(document)])
+    return f"{as_markdown(speed)}\n{markdown_text(conditions(document))}\n\n{as_markdown(parts)}"
+
+
+def conditions(document: GpuDocument) -> str:
+    """Of the machine, and of the steps."""
+    # The machine.
+    about = document.conditions
+    commit = (about.commit or "unknown")[:10] + (" with changes" if about.changed else "")
+    sentences = [
+        f"{len(about.gpus)} × {about.gpus[0]} with {number(about.gpu_memory_mib, 0)} MiB, driver "
+        f"{about.driver or 'unknown'}, CUDA {about.cuda or 'unknown'}; {about.cpu}, {about.cpus} CPUs; commit "
+        f"{commit}; torch {about.versions.get('torch', 'unknown')}."
+    ]
+
+    # Its steps, which all runs compute in the same way.
+    for run in document.runs[:1]:
+        chosen = run.run.plan.numerics
+        kernels = names(f"{kind} {name}" for kind, name in chosen.kernels.items())
+        compiled = "compiled" if chosen.compile else "not compiled"
+        sentences.append(f"Autocast {chosen.autocast}, {compiled}; kernels {kernels}; {inputs(run)} for each GPU.")
+
+    # How fast the GPU is at best.
+    rates = [timing.product_macs_per_s for _, _, timing in timed(document.runs) if timing.product_macs_per_s]
+    if rates:
+        low, high = (number(2e-12 * rate, 0) for rate in (min(rates), max(rates)))
+        sentences.append(f"A large matrix product in the type of a step reached {low} to {high} TFLOP/s.")
+    return " ".join(sentences)
+
+
+def inputs(run: SpeedRun) -> str:
+    """Images and tokens of a step, which differ where somebody has changed the suite."""
+    found = {(timing.batch // run.processes, cost.dense_tokens) for _, cost, timing in timed([run])}
+    return names(f"batch {batch} of {tokens} tokens" for batch, tokens in sorted(found)) or "no step"
+
+
+def timed(runs: Sequence[SpeedRun]) -> Iterator[tuple[Record, CostFigures, TimingFigures]]:
+    """The records with figures."""
+    for run in runs:
+        for record in run.run.records:
+            if record.cost and record.timing:
+                yield record, record.cost, record.timing
+
+
+def speed_rows(runs: Sequence[SpeedRun]) -> Iterator[list[Entry]]:
+    """Each row of each run; one that failed keeps its reason."""
+    alone = {record.row: images_per_s(timing) for record, _, timing in timed([r for r in runs if r.processes == 1])}
+    for run in runs:
+        for record in run.run.records:
+            yield [Entry(record.row), Entry(str(run.processes)), *speed_entries(record, run.processes, alone)]
+
+
+def speed_entries(record: Record, processes: int, alone: Mapping[str, Found]) -> list[Entry]:
+    """What was measured of a row; `alone`, images per second of one process, by row."""
+    timing, cost = record.timing, record.cost
+    if timing is None or cost is None:
+        return [Entry(DASH)] * (len(HEADERS) - 3) + [Entry(record.reason)]
+    rate = images_per_s(timing)
+    one = alone.get(record.row)
+    return [
+        rate_entry(rate),
+        Entry(number(rate[0] / processes, 0)),
+        Entry(number(rate[0] / (processes * one[0])) if one and processes > 1 else DASH),
+        rate_entry(denoiser_alone(timing)) if cost.auxiliary_params else Entry(DASH),
+        Entry(number(share_of_product(cost, timing, processes), 1)),
+        of_macs(cost, timing) if record.routes else Entry(DASH),
+        Entry(DASH if timing.data_wait_share is None else number(100 * timing.data_wait_share, 1)),
+        memory_entry(timing),
+        Entry(""),
+    ]
+
+
+def images_per_s(timing: TimingFigures) -> Found:
+    """Of the whole step, by the batch of all processes."""
+    low, high = (1e3 * timing.batch / step_ms for step_ms in (timing.step_time_high_ms, timing.step_time_low_ms))
+    return timing.images_per_s, low, high
+
+
+def denoiser_alone(timing: TimingFigures) -> Found:
+    """The same of the steps without auxiliary losses that the row was timed in turn with."""
+    median, low, high = median_interval(timing.reference_step_times_ms)
+    return 1e3 * timing.batch / median, 1e3 * timing.batch / high, 1e3 * timing.batch / low
+
+
+def share_of_product(cost: CostFigures, timing: TimingFigures, processes: int) -> float | None:
+    """MFU in per cent: multiply-adds per second of a step over those of a large matrix product on as many GPUs."""
+    if timing.product_macs_per_s is None:
+        return None
+    step = cost.train_step_macs * timing.images_per_s
+    return 100 * step / (processes * timing.product_macs_per_s)
+
+
+def of_macs(cost: CostFigures, timing: TimingFigures) -> Entry:
+    """The measured speed-up over the one that the MACs promise."""
+    found = (timing.speedup, timing.speedup_low, timing.speedup_high)
+    value, low, high = (one / cost.ideal_speedup for one in found)
+    return Entry(number(value), f"{number(low)} to {number(high)}")
+
+
+def memory_entry(timing: TimingFigures) -> Entry:
+    """The allocator's peak of a training step, of the first process. What `plan` predicts belongs beside it."""
+    return Entry(
+        number(timing.peak_memory_mib, 0), "" if timing.memory_kind == "allocator" else timing.memory_kind or ""
+    )
+
+
+def rate_entry(found: Found) -> Entry:
+    value, low, high = found
+    return Entry(number(value, 0), f"{number(low, 0)} to {number(high, 0)}")
+
+
+def part_rows(document: GpuDocument) -> Iterator[list[Entry]]:
+    for part in document.parts:
+        yield [Entry(part.name), Entry(part.status), Entry(number(part.seconds, 0)), Entry(part.reason)]

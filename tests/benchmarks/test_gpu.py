@@ -1,0 +1,485 @@
+"""`python -m benchmarks.gpu`: its parts, its document and its table, from recorded figures; no test needs a GPU."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import device, parts, table
+from benchmarks.gpu.document import GpuDocument, read_results
+from benchmarks.processes import CHECKOUT
+from tests.run_folders import begun
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.records import TimingFigures
+from tread_bench.measure.targets import open_targets
+from tread_bench.suite.load import load_plan
+
+MACHINE = {
+    "date": "2026-11-25T20:00:00+00:00",
+    "commit": "0123456789abcdef",
+    "changed": False,
+    "gpus": ["GPU of a test", "GPU of a test"],
+    "gpu_memory_mib": 81559,
+    "driver": "570.1",
+    "cuda": "13.2",
+    "cpu": "a CPU",
+    "cpus": 16,
+    "memory_mib": 131072,
+    "system": "Linux x86_64",
+    "versions": {"torch": "2.15.0"},
+}
+ROUTED_MS, DENSE_MS, WHOLE_MS = 64.0, 100.0, 128.0  # of a step
+PRODUCT_MACS_PER_S = 4e14
+
+
+def timing_of(step_ms: float, reference_ms: float, batch: int) -> TimingFigures:
+    """Steps that all take as long."""
+    return TimingFigures(
+        step_time_ms=step_ms,
+        step_time_low_ms=step_ms,
+        step_time_high_ms=step_ms,
+        images_per_s=1e3 * batch / step_ms,
+        speedup=reference_ms / step_ms,
+        speedup_low=reference_ms / step_ms,
+        speedup_high=reference_ms / step_ms,
+        step_times_ms=[step_ms] * 2,
+        reference_step_times_ms=[reference_ms] * 2,
+        loop_time_ms=step_ms,
+        data_wait_share=0.015,
+        batch=batch,
+        warmup=1,
+        product_macs_per_s=PRODUCT_MACS_PER_S,
+        peak_memory_mib=2048,
+        memory_kind="allocator",
+    )
+
+
+class Recorded:
+    """In place of the commands: each ends as it is told, and a run leaves records of these figures."""
+
+    def __init__(self) -> None:
+        self.ends: dict[str, tuple[int, str]] = {}  # by a word of the command
+        self.failing: dict[str, str] = {}  # rows with the reasons
+        self.commands: list[list[str]] = []
+
+    def __call__(self, typed: list[str]) -> tuple[int, str]:
+        self.commands.append(typed)
+        words = typed[3:]
+        status, said = next((end for word, end in self.ends.items() if word in typed), (0, "41 passed in 9.87s"))
+        if words[:1] == ["run"] and status != 2:
+            self.run(Path(words[1]), words)
+        if words[:2] == ["ci", "check"]:
+            Path(words[words.index("--markdown") + 1]).write_text(f"## ci check\n\n{said}\n")
+        return status, said
+
+    def run(self, suite: Path, words: list[str]) -> None:
+        if suite == parts.REGRESSION:
+            return
+        option = {name: words[words.index(name) + 1] for name in ("--out", "--set", "--data-root") if name in words}
+        overrides = [option["--set"]] if "--set" in option else []
+        root = Path(option["--data-root"]) if "--data-root" in option else None
+        plan = load_plan(suite, overrides, data_root=root, allows_missing=True)
+        folder = begun(Path(option["--out"]), plan, suite.read_text())
+        for planned in plan.cells:
+            request, written = folder.existing_request(planned.id), folder.existing_plan()
+            if planned.row in self.failing:
+                folder.write_record(initial_record(request, written, reason=self.failing[planned.row]))
+                continue
+            alone = planned.cell.model_copy(update={"auxiliary": ()})
+            extra = {"auxiliary_params": 7} if planned.cell.auxiliary else {}
+            step_ms = WHOLE_MS if extra else ROUTED_MS if planned.cell.routes else DENSE_MS
+            figures = {
+                "cost": cell_cost(alone).model_copy(update=extra),
+                "timing": timing_of(step_ms, DENSE_MS, planned.cell.training.batch),
+            }
+            folder.write_record(initial_record(request, written, status="done", **figures))
+
+
+@pytest.fixture
+def recorded(monkeypatch, tmp_path):
+    """A machine with two GPUs and a baseline, as far as the command can tell."""
+    found = Recorded()
+    baseline = tmp_path / "baseline.json"
+    baseline.touch()
+    monkeypatch.setattr(parts, "told", found)
+    monkeypatch.setattr(parts, "gpus", lambda: 2)
+    monkeypatch.setattr(parts, "write_random_encoders", lambda folder: None)
+    monkeypatch.setattr(parts, "BASELINE", baseline)
+    monkeypatch.setattr(device, "missing_device", lambda: None)
+    monkeypatch.setattr("benchmarks.conditions.gpu_conditions", lambda: MACHINE)
+    return found
+
+
+def measured(out: Path) -> tuple[int, GpuDocument, str]:
+    """The command's status, its document, and its table."""
+    status = command.main(["--out", str(out)])
+    content = (out / "result.json").read_text()
+    jsonschema.validate(json.loads(content), GpuDocument.model_json_schema(mode="serialization"))
+    return status, GpuDocument.model_validate_json(content, strict=True), (out / "result.md").read_text()
+
+
+def ended(document: GpuDocument) -> dict[str, tuple[str, str]]:
+    return {part.name: (part.status, part.reason) for part in document.parts}
+
+
+def lines_of(text: str) -> list[list[str]]:
+    """The rows of all tables; a bar that is escaped separates nothing."""
+    return [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in text.splitlines() if line.startswith("| ")]
+
+
+def row_of(text: str, name: str, processes: int) -> dict[str, str]:
+    (found,) = [line for line in lines_of(text) if line[:2] == [name, str(processes)]]
+    return dict(zip(table.HEADERS, [*found, ""], strict=False))
+
+
+# Without a GPU
+
+
+def test_without_a_gpu_there_is_one_line_and_nothing_is_written(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.gpu", "--out", str(tmp_path / "out")],
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"no GPU: torch .*; run this where `nvidia-smi` lists a GPU.*\n", done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_the_driver_says_is_part_of_the_line(monkeypatch, recwarn):
+    def unavailable():
+        warnings.warn("the driver is too old\nfor this torch", stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.cuda, "is_available", unavailable)
+    monkeypatch.setattr(torch.version, "cuda", "13.2")
+    line = device.missing_device()
+    assert line and "cannot use the driver (the driver is too old)" in line and "\n" not in line
+    assert not recwarn.list
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert "was built without CUDA" in (device.missing_device() or "")
+
+
+# What is measured
+
+
+def test_the_table_follows_from_the_records(recorded, tmp_path):
+    status, document, text = measured(tmp_path / "out")
+    assert status == 0 and {part.status for part in document.parts} == {"done"}
+    assert [part.name for part in document.parts] == [
+        *("kernels", "regression", "check", "speed", "encoders", "two processes")
+    ]
+    assert [(run.processes, run.run.plan.suite.name, len(run.run.records)) for run in document.runs] == [
+        *((1, "gpu_speed", 10), (1, "gpu_encoders", 1), (2, "gpu_speed", 10))
+    ]
+
+    # One process: rate, share of the product's rate, and the speed-up over that of the MACs.
+    plan = load_plan(parts.SPEED)
+    routed = cell_cost(plan.rows["DiT-XL/2-routed"][0].cell)
+    row = row_of(text, "DiT-XL/2-routed", 1)
+    rate = 64 / ROUTED_MS * 1e3
+    assert row["images/s"].startswith(f"{rate:,.0f} (") and row["per GPU"] == f"{rate:,.0f}"
+    assert float(row["MFU, %"]) == pytest.approx(100 * rate * routed.train_step_macs / PRODUCT_MACS_PER_S, abs=0.05)
+    macs_ratio = routed.dense_forward_macs / routed.forward_macs
+    assert float(row["of MACs"].split()[0]) == pytest.approx(DENSE_MS / ROUTED_MS / macs_ratio, abs=0.005)
+    assert (row["data wait, %"], row["peak memory, MiB"]) == ("1.5", "2,048")
+    assert row["scaling"] == row_of(text, "DiT-XL/2", 1)["of MACs"] == "–"
+
+    # Two processes take the same time for twice as many images: each GPU is as fast as one alone, and as busy.
+    both = row_of(text, "DiT-XL/2-routed", 2)
+    assert (both["images/s"].split()[0], both["per GPU"], both["scaling"]) == (
+        f"{2 * rate:,.0f}",
+        f"{rate:,.0f}",
+        "1.00",
+    )
+    assert both["MFU, %"] == row["MFU, %"]
+
+    # The whole step, and the denoiser alone.
+    whole = row_of(text, "DiT-XL/2-REPA", 1)
+    assert whole["images/s"].startswith(f"{64e3 / WHOLE_MS:,.0f} (")
+    assert whole["denoiser alone, images/s"].startswith(f"{64e3 / DENSE_MS:,.0f} (")
+
+    # The conditions.
+    for said in ("2 × GPU of a test", "driver 570.1", "CUDA 13.2", "commit 0123456789", "batch 64 of 256 tokens"):
+        assert said in text
+    assert "reached 800 to 800 TFLOP/s" in text and "2026-11-25" in text
+
+
+def test_the_rows_are_those_that_were_asked_for():
+    plan = load_plan(parts.SPEED)
+    networks = ("DiT-S/2", "DiT-B/2", "DiT-XL/2", "DiS-B/2", "DRWKV-B/2")
+    assert [*plan.rows] == [f"{network}{end}" for network in networks for end in ("", "-routed")]
+    for (planned,) in plan.rows.values():
+        shape = planned.cell.data.channels, planned.cell.data.image_size, planned.cell.data.num_classes
+        assert planned.cell.is_timed_only and shape == (4, 32, 1000)
+        last = planned.cell.backbone.family().num_blocks(planned.cell.backbone.spec(planned.cell.data)) - 4
+        assert bool(planned.cell.routes) == planned.row.endswith("-routed")
+        assert all((route.start, route.end, route.rate) == (2, last, 0.5) for route in planned.cell.routes)
+    (with_encoder,) = load_plan(parts.ENCODERS, data_root=Path("/nowhere"), allows_missing=True).cells
+    assert cell_cost(plan.rows["DiT-XL/2"][0].cell).dense_tokens == 256
+    assert (with_encoder.cell.data.image_size // 2) ** 2 == 256
+    for suite in (parts.ENCODERS, parts.SPEED):
+        chosen = load_plan(suite, data_root=None, allows_missing=True).suite.compute
+        assert (chosen.autocast, chosen.compile, chosen.kernels.attention) == ("bfloat16", True, "sdpa")
+
+
+def test_what_fails_keeps_its_row_and_its_reason_and_the_rest_is_measured(recorded, tmp_path, monkeypatch):
+    def breaks(folder):
+        raise RuntimeError("no room for the encoder")
+
+    monkeypatch.setattr(parts, "write_random_encoders", breaks)
+    recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s ="), "--processes": (2, "a message")}
+    recorded.failing = {"DiS-B/2": "measuring speed and memory: out of memory"}
+    status, document, text = measured(tmp_path / "out")
+    assert status == 1
+    assert ended(document) == {
+        "kernels": ("failed", "2 failed, 39 passed in 9.87s"),
+        "regression": ("done", ""),
+        "check": ("done", "41 passed in 9.87s"),
+        "speed": ("failed", "1 of 10 rows failed"),
+        "encoders": ("failed", "RuntimeError: no room for the encoder"),
+        "two processes": ("failed", "a message"),
+    }
+    failed = row_of(text, "DiS-B/2", 1)
+    assert failed["failed"] == "measuring speed and memory: out of memory" and failed["images/s"] == "–"
+    assert row_of(text, "DiS-B/2-routed", 1)["images/s"].startswith("1,000")
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_kept", "expected", "status"),
+    [
+        ((0, "40 pass"), True, ("done", "40 pass"), 0),
+        ((1, "1 fail, 39 pass"), True, ("failed", "1 fail, 39 pass"), 1),
+        ((3, "4 inconclusive"), True, ("inconclusive", "4 inconclusive"), 3),
+        ((0, ""), False, ("skipped", "no baseline: CONTRIBUTING.md says how a run becomes one"), 0),
+    ],
+)
+def test_the_check_ends_as_the_gate_does_and_no_baseline_is_no_failure(
+    ends, is_kept, expected, status, recorded, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(parts, "PARTS", (parts.regression, parts.check))
+    recorded.ends = {"check": ends}
+    if not is_kept:
+        parts.BASELINE.unlink()
+    found, document, _ = measured(tmp_path / "out")
+    assert (found, ended(document)["check"]) == (status, expected)
+
+
+def test_one_gpu_has_no_two_processes(recorded, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "gpus", lambda: 1)
+    monkeypatch.setattr(parts, "PARTS", (parts.two_processes,))
+    status, document, _ = measured(tmp_path / "out")
+    assert status == 0 and ended(document)["two processes"][0] == "skipped" and not recorded.commands
+
+
+def test_a_result_names_no_machine_and_no_person(recorded, tmp_path, monkeypatch):
+    home, host = os.path.expanduser("~"), platform.node()
+    monkeypatch.setattr(parts, "PARTS", (parts.kernels, parts.speed))
+    recorded.ends = {"pytest": (1, f"{home}/secret/x.py on {host} of {getpass.getuser()}: {tmp_path}/out/log")}
+    recorded.failing = {"DiT-S/2": f"see {home}/secret/y.log on host '{host}'"}
+    _, document, text = measured(tmp_path / "out")
+    content = document.model_dump_json() + text
+    assert "secret" not in content and str(tmp_path) not in content and (host not in content or len(host) < 4)
+    assert ended(document)["kernels"][1].startswith("x.py on ")
+
+
+# What was sent in
+
+
+@pytest.fixture
+def sent(recorded, tmp_path):
+    """A folder with one result, and a page."""
+    folder, page = tmp_path / "sent_in", tmp_path / "page.md"
+    folder.mkdir()
+    (folder / "README.md").write_text("how to send one in\n")
+    measured(tmp_path / "out")
+    (tmp_path / "out" / "result.json").rename(folder / "one.json")
+    page.write_text(f"before\n{table.PAGE.begin}\nold\n{table.PAGE.end}\nafter \\1\n")
+    return folder, page
+
+
+def publish(folder: Path, page: Path) -> int:
+    return command.main(["--publish", str(folder), str(page)])
+
+
+def between(page: Path) -> str:
+    before, _, rest = page.read_text().partition(table.PAGE.begin)
+    found, _, after = rest.partition(table.PAGE.end)
+    assert (before, after) == ("before\n", "\nafter \\1\n")
+    return found
+
+
+def changed(path: Path, **values: object) -> str:
+    return json.dumps({**json.loads(path.read_text()), **values})
+
+
+def test_a_page_gets_all_results_between_its_marks_and_nothing_else_changes(sent):
+    folder, page = sent
+    later = changed(folder / "one.json", conditions={**MACHINE, "gpus": ["Another GPU"]})
+    (folder / "two.json").write_text(later)
+    for _ in range(2):
+        assert publish(folder, page) == 0
+        found = between(page)
+        titles = re.findall(r"^\*\*(.*)\*\*$", found, re.MULTILINE)
+        assert titles == ["Another GPU, 2026-11-25", "Parts", "GPU of a test, 2026-11-25", "Parts"]
+        assert "old" not in found
+
+
+def test_nobody_has_sent_one_in(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{table.PAGE.begin}\n{table.PAGE.end}\nafter \\1\n")
+    (tmp_path / "sent_in").mkdir()
+    assert publish(tmp_path / "sent_in", page) == 0
+    assert between(page) == f"\n\n{table.NOBODY}\n\n"
+
+
+def test_the_page_of_this_checkout_says_what_was_sent_in():
+    """After a change: `python -m benchmarks.gpu --publish benchmarks/sent_in docs/performance.md`."""
+    text = table.PAGE.text_of(CHECKOUT / "docs" / "performance.md")
+    results = read_results(CHECKOUT / "benchmarks" / "sent_in")
+    assert f"{table.PAGE.begin}\n\n{table.page(results)}\n\n{table.PAGE.end}" in text
+
+
+def test_what_is_no_result_is_one_message_for_each_file_and_the_page_stays(sent, capsys):
+    folder, page = sent
+    good = folder / "one.json"
+    whole = good.read_text()
+    wrong = {
+        "cut.json": whole[: len(whole) // 2],
+        "empty.json": "",
+        "null.json": "null",
+        "list.json": "[]",
+        "other.json": '{"generator": "tread-bench report --export"}',
+        "newer.json": changed(good, schema_version=2),
+        "extra.json": changed(good, praise="fast"),
+        "lacks.json": json.dumps({k: v for k, v in json.loads(whole).items() if k != "parts"}),
+        "kind.json": changed(good, conditions={**MACHINE, "cpus": "many"}),
+        "notes.txt": "hello",
+    }
+    for name, content in wrong.items():
+        (folder / name).write_text(content)
+    before = page.read_text()
+    assert publish(folder, page) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert [line.partition(":")[0].split(" ")[0] for line in told] == [str(folder / name) for name in sorted(wrong)]
+    assert all("remove it, or get the file again" in line for line in told)
+    said = dict(zip(sorted(wrong), told, strict=True))
+    assert "has format version 2" in said["newer.json"] and "praise" in said["extra.json"]
+    assert "parts is missing" in said["lacks.json"] and "conditions.cpus" in said["kind.json"]
+    assert "is not a result of `tox -e gpu`" in said["other.json"]
+    assert page.read_text() == before
+
+
+def test_all_mistakes_of_the_arguments_are_told_at_once(tmp_path, capsys):
+    (tmp_path / "page.md").write_text("no place\n")
+    assert publish(tmp_path / "gone", tmp_path / "page.md") == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "page.md has no place for the table" in first and "gone: no such folder" in second
+
+
+def test_hostile_text_stays_text(sent):
+    folder, page = sent
+    text = f"</td> | <script>x</script> `a`\n| b | {table.PAGE.end} ![i](http://x) \x1b[31m"
+    content = json.loads((folder / "one.json").read_text())
+    content["conditions"] = {**MACHINE, "gpus": [text], "driver": text, "cpu": text, "versions": {"torch": text}}
+    content["parts"][0] |= {"name": text, "status": "failed", "reason": text}
+    content["runs"][0]["run"]["records"][0] |= {"row": text}
+    content["runs"][0]["run"]["records"][1] |= {"status": "failed", "reason": text, "timing": None}
+    content["runs"][0]["run"]["plan"]["numerics"]["kernels"] = {text: text}
+    (folder / "one.json").write_text(json.dumps(content))
+    for _ in range(2):
+        assert publish(folder, page) == 0
+        found = between(page)
+        assert found.count("script") >= 8 and not re.search(r"(?<!\\)<|(?<!\\)>|\x1b", found)
+        assert {len(line) for line in lines_of(found)} <= {len(table.HEADERS), len(table.HEADERS) - 1, 4, 3}
+
+
+# The whole command on this machine's CPU
+
+SUITE = """\
+name: toy
+base:
+  data: {name: random_latents, image_size: 8, count: 20}
+  training: {iterations: 0, batch: 4}
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5}
+timing: {pairs: 2, warmup: 1}
+"""
+WITH_ENCODER = """\
+name: toy_encoders
+base:
+  data: {name: glyphs, image_size: 8}
+  training: {iterations: 0, batch: 4}
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+rows:
+  repa: {auxiliary: [{name: repa, model: test_vit, weights: $data_root/encoder.safetensors}]}
+timing: {pairs: 2, warmup: 1}
+"""
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """Suites of seconds, on the CPU."""
+    for name, text in (("SPEED", SUITE), ("REGRESSION", SUITE), ("ENCODERS", WITH_ENCODER)):
+        (tmp_path / f"{name.lower()}.yaml").write_text(text)
+        monkeypatch.setattr(parts, name, tmp_path / f"{name.lower()}.yaml")
+    monkeypatch.setattr(parts, "DEVICE", "cpu")
+    monkeypatch.setattr(parts, "KERNEL_TESTS", ("pytest", "--version"))
+    monkeypatch.setattr(parts, "BASELINE", tmp_path / "none.json")
+    monkeypatch.setattr(parts, "gpus", lambda: 2)
+    monkeypatch.setattr(device, "missing_device", lambda: None)
+    monkeypatch.setattr("benchmarks.conditions.gpu_conditions", lambda: MACHINE)
+
+
+@pytest.mark.slow
+def test_every_part_of_one_process_runs(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "gpus", lambda: 1)
+    status, document, text = measured(tmp_path / "out")
+    assert status == 0, text
+    assert [part.status for part in document.parts] == ["done", "done", "skipped", "done", "done", "skipped"]
+    assert [record.status for run in document.runs for record in run.run.records] == ["done"] * 3
+    assert "(" in row_of(text, "routed", 1)["of MACs"]
+    whole, alone = (row_of(text, "repa", 1)[name] for name in ("images/s", "denoiser alone, images/s"))
+    assert float(whole.split()[0].replace(",", "")) < float(alone.split()[0].replace(",", ""))
+
+
+@pytest.mark.endurance
+def test_two_processes_are_timed_beside_one(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PARTS", (parts.speed, parts.two_processes))
+    status, document, text = measured(tmp_path / "out")
+    assert status == 0, text
+    batches = [{record.timing.batch for record in run.run.records} for run in document.runs]
+    assert batches == [{4}, {8}] and [run.processes for run in document.runs] == [1, 2]
+    assert all(float(row_of(text, row, 2)["scaling"]) > 0 for row in ("dense", "routed"))
+
+
+def test_the_weights_of_an_encoder_are_random_and_open(toy, tmp_path):
+    parts.write_random_encoders(tmp_path)
+    (planned,) = load_plan(parts.ENCODERS, data_root=tmp_path).cells
+    features = open_targets(planned.cell.auxiliary[0])(torch.zeros(2, 1, 8, 8), (4, 4))
+    assert features.shape[:2] == (2, 16) and features.isfinite().all()
+
+
+def test_a_command_is_passed_on_to_stderr_and_its_last_line_kept(capfd):
+    code = "import sys; print('first'); sys.stdout.flush(); print('last', file=sys.stderr); sys.exit(3)"
+    assert parts.told([sys.executable, "-c", code]) == (3, "last")
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "first\nlast\n")
+    assert parts.told([sys.executable, "-c", "raise SystemExit(4)"]) == (4, "exit status 4")
