@@ -15,6 +15,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import torch
+import yaml
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import device, parts, table
@@ -173,6 +174,42 @@ def test_what_the_driver_says_is_part_of_the_line(monkeypatch, recwarn):
     assert not recwarn.list
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "was built without CUDA" in (device.missing_device() or "")
+
+
+TOX = """\
+#!{python}
+# What `tox -e NAME` runs, in the environment at hand.
+import configparser, shlex, subprocess, sys
+
+tox = configparser.ConfigParser(interpolation=None)
+tox.read("{checkout}/tox.ini")
+program, *words = shlex.split(tox["testenv:" + sys.argv[2]]["commands"])
+assert program == "python"
+typed = [word.replace("{{env_tmp_dir}}{{/}}", "{folder}/") for word in words if word != "{{posargs}}"]
+sys.exit(subprocess.run([sys.executable, *typed], cwd="{checkout}").returncode)
+"""
+
+
+def test_the_workflow_ends_with_that_line_on_a_runner_without_a_gpu(tmp_path):
+    """Its own steps, but for the one that installs tox."""
+    workflow = yaml.safe_load((CHECKOUT / ".github" / "workflows" / "gpu.yml").read_text())
+    scripts = [step["run"] for step in workflow["jobs"]["measure"]["steps"] if "run" in step]
+    install, *rest = scripts
+    assert ".venv/bin/pip install tox" in install and len(rest) == 1
+
+    tox = tmp_path / ".venv" / "bin" / "tox"
+    tox.parent.mkdir(parents=True)
+    tox.write_text(TOX.format(python=sys.executable, checkout=CHECKOUT, folder=tmp_path / ".tox/gpu/tmp"))
+    tox.chmod(0o755)
+    given = {
+        "CUDA_VISIBLE_DEVICES": "",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "PYTHONPATH": str(CHECKOUT),
+    }
+    shell = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", *rest]
+    done = subprocess.run(shell, cwd=tmp_path, env={**os.environ, **given}, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"no GPU: torch .*\n", done.stderr)
 
 
 # What is measured
