@@ -498,13 +498,15 @@ def test_every_part_of_one_process_runs(toy, tmp_path, monkeypatch):
 
 
 @pytest.mark.endurance
+@pytest.mark.timeout(900)  # two processes that start together on a busy machine
 def test_two_processes_are_timed_beside_one(toy, tmp_path, monkeypatch):
+    parts.SPEED.write_text(SUITE.replace("  dense: {}\n", ""))
     monkeypatch.setattr(parts, "PARTS", (parts.speed, parts.two_processes))
     status, document, text = measured(tmp_path / "out")
     assert status == 0, text
     batches = [{record.timing.batch for record in run.run.records} for run in document.runs]
     assert batches == [{4}, {8}] and [run.processes for run in document.runs] == [1, 2]
-    assert all(float(row_of(text, row, 2)["scaling"]) > 0 for row in ("dense", "routed"))
+    assert float(row_of(text, "routed", 2)["scaling"]) > 0
 
 
 def test_the_weights_of_an_encoder_are_random_and_open(toy, tmp_path):
