@@ -18,6 +18,7 @@ from tread_bench.core.describe.families import BackboneSpec as BackboneSpec
 from tread_bench.core.describe.families import Cost as Cost
 from tread_bench.core.describe.families import Family as Family
 from tread_bench.core.describe.families import Macs as Macs
+from tread_bench.core.describe.families import TextSpec as TextSpec
 from tread_bench.core.describe.families import mirrored_skips as mirrored_skips
 from tread_bench.core.describe.families import no_skips as no_skips
 from tread_bench.core.describe.guidance import GuidanceFamily as GuidanceFamily

@@ -2,6 +2,9 @@
 
 Parameter names are those of the authors' releases, so that their weights load. They do not sample as they are: released
 SiT counts time from noise to data, released DiT counts DDPM's steps 0 to 999; `backbones.released` converts both.
+
+With text, every block attends to it after its self-attention, as in PixArt-alpha (Chen et al., ICLR 2024): the text is
+projected to the width once, no norm or modulation comes before the attention, and its output starts at zero.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import torch
 from timm.layers import Attention, Mlp, PatchEmbed
 from torch import Tensor, nn
 
+from tread_bench.backbones.cross_attention import CrossAttention
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
@@ -45,8 +49,15 @@ class LabelEmbedder(nn.Module):
         return self.embedding_table(y_B)
 
 
+def text_attention(spec: DiTSpec, fused: bool) -> CrossAttention | None:
+    """Return a block's attention to the text; None where there is none."""
+    if not spec.context_tokens:
+        return None
+    return CrossAttention(spec.hidden, spec.heads, spec.hidden // spec.heads, fused, bias=True)
+
+
 class Block(nn.Module):
-    """Attention and MLP, each shifted, scaled and gated by the conditioning (adaLN-Zero)."""
+    """Attention and MLP, each shifted, scaled and gated by the conditioning (adaLN-Zero); between them, text if any."""
 
     def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
         super().__init__()
@@ -54,18 +65,21 @@ class Block(nn.Module):
         self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.attn = Attention(width, num_heads=spec.heads, qkv_bias=True)
         self.attn.fused_attn = fused_attention
+        self.cross_attn = text_attention(spec, fused_attention)
         self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.mlp = Mlp(width, int(width * spec.mlp_ratio), act_layer=lambda: nn.GELU(approximate="tanh"))
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
 
-    def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
+    def forward(self, x_BND: Tensor, c_BD: Tensor, context_BMD: Tensor | None = None) -> Tensor:
         shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
         x_BND = x_BND + gate1.unsqueeze(1) * self.attn(modulate(self.norm1(x_BND), shift1, scale1))
+        if self.cross_attn is not None:
+            x_BND = x_BND + self.cross_attn(x_BND, context_BMD)
         return x_BND + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BND), shift2, scale2))
 
 
 class CompiledBlock(Block):
-    """The same block as one operator; under autocast and torch.compile its modules run."""
+    """The same block without text as one operator; under autocast and torch.compile its modules run."""
 
     def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
         from tread_bench.model.ops.cpu import adaln_operator
@@ -73,7 +87,7 @@ class CompiledBlock(Block):
         super().__init__(spec, fused_attention)
         adaln_operator.prepare()
 
-    def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
+    def forward(self, x_BND: Tensor, c_BD: Tensor, context_BMD: Tensor | None = None) -> Tensor:
         device = x_BND.device.type
         if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling():
             return super().forward(x_BND, c_BD)
@@ -110,9 +124,13 @@ class DiT(Backbone):
         fused = kernels.get("attention", "sdpa") == "sdpa"
         self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
         self.t_embedder = TimeEmbedder(spec.hidden)
-        self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
+        self.y_embedder: nn.Module | None = None
+        if spec.context_tokens:
+            self.y_embedder = nn.Linear(spec.context_dim, spec.hidden)
+        elif spec.num_classes:
+            self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden), requires_grad=False)
-        block_type = self.block_type(kernels.get("adaln", "torch"))
+        block_type = self.block_type("torch" if spec.context_tokens else kernels.get("adaln", "torch"))
         self.blocks = nn.ModuleList(block_type(spec, fused) for _ in range(spec.depth))
         self.final_layer = self.final_layer_type(spec)
 
@@ -121,14 +139,20 @@ class DiT(Backbone):
         return CompiledBlock if kernel == "numba" else Block
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        # The time, and a label; blocks attend to a text.
         c = self.t_embedder(t)
-        if self.y_embedder is not None:
+        context = None
+        if self.y_embedder is not None and self.spec.context_tokens:
+            context = self.y_embedder(y)  # (B, M, D)
+        elif self.y_embedder is not None:
             c = c + self.y_embedder(y)
+
+        # The patches with their positions.
         tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
-        return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
+        return TokenState({"x": tokens}, grid=self.spec.grid, c=c, context=context)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c))
+        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, state.context))
 
     def head(self, state: TokenState) -> Tensor:
         return unpatchify(self.final_layer(state.streams["x"], state.c), state.grid, self.spec.patch)
@@ -140,9 +164,9 @@ class DiT(Backbone):
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         elif isinstance(module, nn.Linear | nn.Conv2d):
-            if "adaLN_modulation" in name or name == "final_layer.linear":
+            if "adaLN_modulation" in name or "cross_attn.to_out" in name or name == "final_layer.linear":
                 nn.init.zeros_(module.weight)
-            elif name.startswith("t_embedder"):
+            elif name.startswith(("t_embedder", "y_embedder")):
                 nn.init.normal_(module.weight, std=0.02)
             else:
                 nn.init.xavier_uniform_(module.weight.flatten(1))

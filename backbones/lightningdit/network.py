@@ -13,7 +13,7 @@ from timm.layers import AttentionRope, build_rotary_pos_embed
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from tread_bench.backbones.dit.network import DiT, FinalLayer, modulate
+from tread_bench.backbones.dit.network import DiT, FinalLayer, modulate, text_attention
 from tread_bench.backbones.lightningdit.family import LightningDiTSpec
 from tread_bench.model.backbone import TokenState
 
@@ -40,13 +40,16 @@ class RotaryBlock(nn.Module):
         self.norm1 = nn.RMSNorm(width, eps=1e-6)
         self.attn = AttentionRope(width, num_heads=spec.heads, qkv_bias=True, num_prefix_tokens=0)
         self.attn.fused_attn = fused_attention
+        self.cross_attn = text_attention(spec, fused_attention)
         self.norm2 = nn.RMSNorm(width, eps=1e-6)
         self.mlp = SwiGLU(width, spec.swiglu_hidden)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
 
-    def forward(self, x_BND: Tensor, c_BD: Tensor, rope: Tensor) -> Tensor:
+    def forward(self, x_BND: Tensor, c_BD: Tensor, rope: Tensor, context_BMD: Tensor | None = None) -> Tensor:
         shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
         x_BND = x_BND + gate1.unsqueeze(1) * self.attn(modulate(self.norm1(x_BND), shift1, scale1), rope)
+        if self.cross_attn is not None:
+            x_BND = x_BND + self.cross_attn(x_BND, context_BMD)
         return x_BND + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BND), shift2, scale2))
 
 
@@ -74,7 +77,8 @@ class LightningDiT(DiT):
         return RotaryBlock
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, self._rope_rows(state)))
+        rope = self._rope_rows(state)
+        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, rope, state.context))
 
     def _rope_rows(self, state: TokenState) -> Tensor:
         """Rows of the tokens present: (N, 2E) for the whole grid, or (B, 1, K, 2E), gathered once per route."""

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.text import TextSpec
-from tread_bench.core.describe.families import Cost, Family, Macs, mirrored_skips
+from tread_bench.core.describe.families import Cost, Family, Macs, TextSpec, mirrored_skips
 from tread_bench.core.describe.selectors import TokenOrder
 
 

@@ -7,10 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.backbones.dit.family import FREQUENCIES
+from tread_bench.backbones.dit.family import FREQUENCIES, cross_attention_macs
 from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
-from tread_bench.backbones.text import TextSpec
-from tread_bench.core.describe.families import Cost, Family, Macs
+from tread_bench.core.describe.families import Cost, Family, Macs, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 
 HEADS = 8  # width of the cross-attention, for any width of the network
@@ -42,14 +41,16 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     width = spec.hidden
     patch = spec.patch**2 * spec.channels
     modulation = (6 if spec.context_tokens else 3) * width * width
+    inner = HEADS * HEAD_DIM
     blocks = tuple(
-        mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, t) for t in tokens
+        mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, width, inner, t)
+        for t in tokens
     )
 
     # Parameters.
     time = FREQUENCIES * width + width * width
     text = spec.context_dim * width if spec.context_tokens else 0
-    cross_attention = (4 * width * HEADS * HEAD_DIM + width + 3 * width) * bool(text)
+    cross_attention = (4 * width * inner + width + 3 * width) * bool(text)
     params = (
         spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width + cross_attention)
         + (patch + 1) * width
@@ -67,15 +68,6 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     text_in = spec.context_tokens * text
     inputs = FREQUENCIES * width + patches + text_in
     return Cost(params, params, blocks, Macs(linear=time + 2 * patches + text_in), inputs=inputs)
-
-
-def cross_attention_macs(spec: ZigMaSpec, tokens: int) -> Macs:
-    """Count the projections of T queries and outputs and M keys and values, and 2 T M products per head channel."""
-    inner = HEADS * HEAD_DIM
-    text = spec.context_tokens
-    if not text:
-        return Macs()
-    return Macs(linear=2 * (tokens + text) * spec.hidden * inner, attention=2 * tokens * text * inner)
 
 
 _SIZES = {

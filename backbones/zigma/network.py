@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from timm.layers import PatchEmbed
 from torch import Tensor, nn
 
+from tread_bench.backbones.cross_attention import CrossAttention
 from tread_bench.backbones.dit.network import LabelEmbedder, TimeEmbedder, modulate
 from tread_bench.backbones.drop_path import DropPath
 from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
@@ -39,25 +39,6 @@ def _snake(cells: Tensor) -> Tensor:
     return rows.flatten()
 
 
-class CrossAttention(nn.Module):
-    """Every token (B, T, D) attends to the text (B, M, D)."""
-
-    def __init__(self, width: int, fused: bool) -> None:
-        super().__init__()
-        self.to_q, self.to_k, self.to_v = (nn.Linear(width, HEADS * HEAD_DIM, bias=False) for _ in range(3))
-        self.to_out = nn.Sequential(nn.Linear(HEADS * HEAD_DIM, width))
-        self.fused = fused
-
-    def forward(self, x_BTD: Tensor, context_BMD: Tensor) -> Tensor:
-        projected = self.to_q(x_BTD), self.to_k(context_BMD), self.to_v(context_BMD)
-        q, k, v = (p.unflatten(2, (HEADS, HEAD_DIM)).transpose(1, 2) for p in projected)
-        if self.fused:
-            attended = F.scaled_dot_product_attention(q, k, v)
-        else:
-            attended = (q @ k.transpose(2, 3) * HEAD_DIM**-0.5).softmax(dim=-1) @ v
-        return self.to_out(attended.transpose(1, 2).flatten(2))
-
-
 class Block(nn.Module):
     """Adds the previous block's output to the residual, normalises it, and mixes it shifted, scaled and gated by c.
 
@@ -73,7 +54,7 @@ class Block(nn.Module):
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, (6 if spec.context_tokens else 3) * width))
         if spec.context_tokens:
             self.norm_msa = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-            self.msa = CrossAttention(width, kernels.get("attention", "sdpa") == "sdpa")
+            self.msa = CrossAttention(width, HEADS, HEAD_DIM, fused=kernels.get("attention", "sdpa") == "sdpa")
 
     def forward(
         self,

@@ -11,13 +11,15 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
+from tread_bench.model.ops.routing import gather_tokens
 
 BLOCKS, WIDTH = 4, 8
 SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
+TEXT_SPEC = TextSpec(image_size=8, channels=2, num_classes=0, patch=2, context_tokens=16, context_dim=5)
 
 
 SOUND = Family(
@@ -35,6 +37,7 @@ class Sound(Backbone):
     """Two streams, a prefix token, a running mean as scan, and a long skip from the second block to the last."""
 
     family = SOUND
+    tried_on = SPEC
 
     def __init__(self, spec, kernels):
         super().__init__()
@@ -293,7 +296,61 @@ class RefusesAllRoutes(Sound):
     family = replace(SOUND, selectors=("none",))
 
 
-BROKEN = Sound.__subclasses__()
+class WithText(Sound):
+    """A sound one whose blocks attend to a text, which has as many tokens as the image."""
+
+    family = replace(SOUND, name="WithText", spec=TextSpec, builder=f"{__name__}:WithText")
+    tried_on = TEXT_SPEC
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        del self.label
+        self.text = nn.Linear(spec.context_dim, WIDTH)
+
+    def embed(self, x, t, y):
+        patches = self.patches(x).flatten(2).transpose(1, 2) + self.position
+        hidden = self.sequence(self.time(t[:, None]).unsqueeze(1), patches)
+        streams = {"hidden": hidden, "residual": torch.zeros_like(hidden)}
+        return TokenState(streams, grid=self.spec.grid, num_prefix=1, context=self.text(y))
+
+    def run_block(self, block, state):
+        hidden, text = state.streams["hidden"], self.rows(state)
+        read = (hidden @ text.mT).softmax(dim=-1) @ text
+        return super().run_block(block, state.with_streams(hidden=hidden + read))
+
+    def rows(self, state):
+        return state.context
+
+
+class TextAsImageTokens(WithText):
+    """Puts its text in front of the patches and calls none of it a prefix, so that it would be routed."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        state = super().embed(x, t, y)
+        return state.with_streams(**{name: torch.cat([state.context, s], 1) for name, s in state.streams.items()})
+
+
+class TextGatheredByIds(WithText):
+    """Takes rows of its text by the ids of the image tokens present."""
+
+    found_by = "text"
+
+    def rows(self, state):
+        return state.context if state.ids is None else gather_tokens(state.context, state.ids)
+
+
+class PartOfTheText(WithText):
+    """Reads the first half of its text."""
+
+    found_by = "text"
+
+    def rows(self, state):
+        return state.context[:, :8]
+
+
+BROKEN = [*(one for one in Sound.__subclasses__() if one is not WithText), *WithText.__subclasses__()]
 
 
 def broken_family(broken):

@@ -18,6 +18,8 @@ SMALL = {
 # How far weights are moved: far enough that zero-initialised layers act and no attention is an average.
 NOISE = {"DiT": 0.05, "LightningDiT": 0.2, "U-ViT": 0.2, "DiS": 0.1, "ZigMa": 0.1, "DRWKV": 0.2}
 TEXT = {
+    "DiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
+    "LightningDiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
     "U-ViT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
     "ZigMa": {"num_classes": 0, "context_tokens": 5, "context_dim": 6, "learned_positions": True},
 }

@@ -227,7 +227,7 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
             ("backbone", "name"),
             "takes text (77 tokens of width 768), but data digits has 10 labels",
         ),
-        ({"backbone": {"name": "ZigMa", "context_tokens": 7}}, ("backbone", "context_tokens"), "set context_tokens: 0"),
+        ({"backbone": {"name": "ZigMa", "context_tokens": 7}}, ("backbone", "context_tokens"), "or context_tokens: 0"),
         ({"training": {"iterations": True}}, ("training", "iterations"), "must be a number, not true"),
         ({"training": {"learning_rate": float("inf")}}, ("training", "learning_rate"), "finite"),
         ({"sampling.guidance_scale": 2}, ("sampling.guidance_scale",), "set guidance: cfg"),
@@ -248,7 +248,7 @@ def test_mistakes_of_a_row_are_located_where_they_were_written(row, loc, message
 def test_data_without_labels_have_no_text_either():
     data = {"name": "parquet", "train": ["a.parquet"], "held_out": ["b.parquet"], "image_size": 8, "num_classes": 0}
     suite = Suite.model_validate({"name": "study", "base": {**BASE, "data": data, "backbone": "ZigMa-B/1-T2I"}})
-    with pytest.raises(SuiteError, match=r"data parquet has no labels and no text"):
+    with pytest.raises(SuiteError, match=r"data parquet has no labels and no captions"):
         expand(suite, Files(Look.NOT_AT_ALL))
 
 

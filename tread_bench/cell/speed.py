@@ -28,6 +28,7 @@ from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RandomLatentsData
+from tread_bench.diffusion.conditioning import with_random_text
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.activations import count_activations
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
@@ -97,14 +98,14 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
 def time_backbone(
     family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
 ) -> dict[str, Any]:
-    """Training steps of a backbone on random images, beside the dense ones, in this process."""
+    """Training steps of a backbone on random images (and text), beside the dense ones, in this process."""
     # How to compute, and on what.
     compute = Compute()
     numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
     shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
     latents = RandomLatentsData(count=80, **shape)
-    data = open_data(latents)
+    data = with_random_text(open_data(latents), spec)
 
     # A cell of the backbone with these routes.
     cell = Cell(

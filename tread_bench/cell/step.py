@@ -25,6 +25,7 @@ from tread_bench.core.numbers.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
+from tread_bench.diffusion.conditioning import condition, no_condition
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.methods.base import BatchRange
@@ -36,8 +37,8 @@ PLAIN = StepOptions()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of one step, or a rank's share of them; `noise` is standard normal, `pictures` are the images beside
-    latents.
+    """Inputs of one step, or a rank's share of them; `y` are labels or text, `noise` is standard normal, `pictures` are
+    the images beside latents.
     """
 
     step: int
@@ -127,10 +128,10 @@ class ForwardPass:
         seed, size = self.seed, len(samples)
         first = step * self.cell.training.batch + samples.start
 
-        # Images and labels, in an order drawn epoch by epoch.
+        # Images with their labels or text, in an order drawn epoch by epoch.
         items = draws.permuted(seed, "order", first, size, len(self.data.train))
         x = training_samples(self.data.train, items, seed, first)
-        y = self._labels(items, first) if self.network.spec.num_classes else None
+        y = self._condition(items, first)
         if self.cell.data.family.is_flipped(self.cell.data):
             x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
 
@@ -152,10 +153,14 @@ class ForwardPass:
 
         return Batch(step, x, y, t, noise, batch_range, pictures)
 
-    def _labels(self, items: np.ndarray, first: int) -> Tensor:
-        labels = self.data.train.labels(items)
+    def _condition(self, items: np.ndarray, first: int) -> Tensor | None:
+        """Labels (B,) or text (B, M, E), of which a share is left out; None for an unconditional network."""
+        spec, train = self.network.spec, self.data.train
+        y = condition(spec, train, items, self.seed, first)
+        if y is None:
+            return None
         dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
-        return labels.masked_fill(torch.from_numpy(dropped), self.network.spec.num_classes)
+        return torch.where(torch.from_numpy(dropped).view(-1, *(1,) * (y.ndim - 1)), no_condition(spec, train), y)
 
     def precision(self) -> AbstractContextManager[object]:
         """Return the context of the network's forward pass."""

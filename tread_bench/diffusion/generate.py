@@ -1,4 +1,4 @@
-"""Image generation: noise and masks by sample index, labels balanced over classes, any batch size."""
+"""Image generation: noise and masks by sample index, labels or captions in turn, any batch size."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from torch import Tensor
 
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.numbers import draws
+from tread_bench.data.source import DataSplit
+from tread_bench.diffusion.conditioning import held_out_condition, no_condition
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.samplers.churn import churned
@@ -28,13 +30,15 @@ def generate(
     weak: Network | None = None,
     labels: Sequence[int] | None = None,
     turn: tuple[int, int] = (0, 1),
+    held_out: DataSplit | None = None,
 ) -> Iterator[Tensor]:
-    """Yield batches of images (B, C, H, W), float32. A sample's noise, label and masks depend only on its index.
+    """Yield batches of images (B, C, H, W), float32. A sample's noise, condition and masks depend only on its index.
 
     Args:
         weak: the network of guidance's weak branch, if that has weights of its own.
         labels: labels to use in rotation; None: all classes.
         turn: (k, n) yields the k-th of every n batches alone.
+        held_out: samples whose captions are used in rotation, one of each, by a network that takes text.
 
     The network computes in float32. The integrated state is held in float64, as in EDM's code: with many short steps,
     rounding errors of the state would add up, and for images the cost is negligible next to the network's.
@@ -43,17 +47,22 @@ def generate(
     device = next(network.parameters()).device
     shape = (spec.channels, spec.image_size, spec.image_size)
     times = objective.sampling_times(sampling.steps)
-    if labels is None:
-        labels = range(spec.num_classes)
+
+    # Labels or captions in rotation.
+    condition, empty_text = partial(_labels, range(spec.num_classes) if labels is None else labels), None
+    if spec.context_shape is not None:
+        assert held_out is not None, "a network that takes text was given no captions"
+        condition, empty_text = partial(held_out_condition, spec, held_out), no_condition(spec, held_out).to(device)
 
     for first in range(turn[0] * batch, num_samples, turn[1] * batch):
-        # Noise and labels of this batch.
+        # Noise and conditions of this batch.
         count = min(batch, num_samples - first)
         noise = torch.from_numpy(draws.normal(seed, "sampling noise", first, count, shape)).to(device)
-        y = _labels(labels, first, count, device)
+        y = condition(first, count)
+        y = None if y is None else y.to(device)
 
         # Integrate the guided prediction's velocity, with fresh noise before each step if churn is set.
-        predict = Guided(network, sampling, times, BatchRange(seed, first, count), y, weak)
+        predict = Guided(network, sampling, times, BatchRange(seed, first, count), y, weak, empty_text)
         velocity = partial(objective.velocity, _in_float32(predict))
         perturb = churned(sampling.churn, sampling.steps, seed, first) if sampling.churn else None
 
@@ -65,11 +74,11 @@ def generate(
         yield images.float()
 
 
-def _labels(in_turn: Sequence[int], first: int, count: int, device: torch.device) -> Tensor | None:
+def _labels(in_turn: Sequence[int], first: int, count: int) -> Tensor | None:
     """Labels (B,) of the samples from `first` on; None if there are no labels."""
     if not in_turn:
         return None
-    return torch.tensor(in_turn, device=device)[torch.arange(first, first + count, device=device) % len(in_turn)]
+    return torch.tensor(in_turn)[torch.arange(first, first + count) % len(in_turn)]
 
 
 def _in_float32(predict: Predict) -> Predict:

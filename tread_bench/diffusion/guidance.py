@@ -24,9 +24,10 @@ class Guided:
 
     Args:
         batch_range: the samples of the batch.
-        y: their labels (B,) long, or None.
+        y: their labels (B,) long, or their text (B, M, E), or None.
         weak: the network of the weak branch, if it has weights of its own.
         times: the sampler's times, steps + 1.
+        empty_text: (M, E), what a branch without the label has where y is text.
 
     Raises:
         ValueError: a branch without a label for a model without labels, or a weak branch without its network.
@@ -41,12 +42,14 @@ class Guided:
         batch_range: BatchRange,
         y: Tensor | None,
         weak: Network | None = None,
+        empty_text: Tensor | None = None,
     ) -> None:
         self.network = network
         self.weak_network = weak
         self.sampling = sampling
         self.batch_range = batch_range
         self.y = y
+        self.empty_text = empty_text
         self.calls = iter(calls(sampling, times))
         self.strong, self.weak = sampling.guidance.branches
         for branch in filter(None, (self.strong, self.weak)):
@@ -91,7 +94,10 @@ class Guided:
     def _label(self, branch: Branch) -> Tensor | None:
         if branch.label or self.y is None:
             return self.y
-        return torch.full_like(self.y, self.network.spec.num_classes)
+        if self.network.spec.context_shape is None:
+            return torch.full_like(self.y, self.network.spec.num_classes)
+        assert self.empty_text is not None, "text was given without the empty text"
+        return self.empty_text.expand_as(self.y)
 
     def _check(self, branch: Branch) -> None:
         if not branch.label and self.y is None:

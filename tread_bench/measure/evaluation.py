@@ -26,6 +26,7 @@ from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource
+from tread_bench.diffusion.conditioning import held_out_captions
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
@@ -177,7 +178,9 @@ class Evaluator:
         pictures = torch.cat(first)
         details["feature_device"] = str(self.extractor.device)
         details["device_effect"] = device_effect(self.extractor, pictures[:EFFECT_IMAGES])
-        grid = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
+        grid: dict[str, Any] = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
+        if network.spec.context_shape is not None:
+            grid["captions"] = held_out_captions(self.data.held_out, 0, min(len(pictures), SAMPLES_KEPT))
         real = {f"real_{key}": value for key, value in self._real_samples.items()}
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
 
@@ -187,7 +190,9 @@ class Evaluator:
         weak = self.guide.network if self.guide else None
         turn = ranks.rank, ranks.size
         batches = generate(
-            *(network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak), turn=turn
+            *(network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak),
+            turn=turn,
+            held_out=self.data.held_out,
         )
 
         def own() -> Iterator[Seen]:

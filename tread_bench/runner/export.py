@@ -19,7 +19,13 @@ from tread_bench.core.stored.redaction import Redaction
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 
-_FILES = {"samples", "samples_sha256", "real_samples", "real_samples_sha256"}  # which stay in the run folder
+_FILES = {
+    "samples",
+    "samples_sha256",
+    "captions",
+    "real_samples",
+    "real_samples_sha256",
+}  # which stay in the run folder
 _NOT_SENT = {"evaluations": {"__all__": _FILES}}
 _WAY_OUT = "get the file again from whoever exported it"
 

@@ -64,8 +64,6 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
     _check_dialect(request)
     device = _timing_device(request.device) if request.is_timed else ""
     family, spec, routes = _resolve(request)
-    if request.is_timed and spec.context_shape is not None:
-        raise UserError(f"{request.backbone} takes text, and steps are timed on labels: leave --train out")
 
     # Counts, for any machine.
     from tread_bench.core.numbers.costs import cost_figures

@@ -22,7 +22,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import sampling_macs
-from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.data_files import DataFiles, check_unchanged, look_at
 from tread_bench.core.stored.destinations import check_folder, claim_folders, refuse_taken
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
 from tread_bench.core.stored.files import write_atomically
@@ -152,7 +152,7 @@ class SampledCell:
         cell = _requested_cell(trained, job.cell, request)
         weak = _weak(job, source, cell)
         classes = _classes(request.classes, cell) or range(network.spec.num_classes)
-        _refuse_another_decoder(job, cell.data)
+        _refuse_other_files(job, cell.data)
         seed = job.seed if request.noise_seed is None else request.noise_seed
         return cls(job, cell, network, weak, seed, source.iteration, request.num, classes)
 
@@ -185,6 +185,7 @@ class SampledCell:
             self.cell.metrics.batch,
             self.weak[1] if self.weak else None,
             self.classes,
+            held_out=self.job.data.held_out if self.network.spec.context_shape else None,
         )
         return (to_pixels(images, decoder, self.cell.metrics.pixels) for images in made)
 
@@ -232,12 +233,14 @@ def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     return complete
 
 
-def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
-    """Raises ChangedDataError where the decoder is not the one that decoded the cell's images."""
+def _refuse_other_files(job: Job, data: DataChoice) -> None:
+    """Raises ChangedDataError where decoder or captions are not those of the cell's images."""
+    record = job.folder.record(job.id)
+    known = {**job.plan.files, **(record.data_files if record else {})}
     if decoding := data.family.decoding(data):
-        record = job.folder.record(job.id)
-        known = {**job.plan.files, **(record.data_files if record else {})}
         DataFiles(decoding.files, known).hashed()
+    if data.text_shape is not None:
+        check_unchanged(known, look_at(path for _, path in data.family.files(data, True)), "its run began")
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:

@@ -13,7 +13,7 @@ from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import Budget
-from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
+from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
@@ -265,13 +265,13 @@ def _find_backbone(cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[P
 
     # The shape of the data.
     if has_data:
-        shape = {key: getattr(cell.data, key) for key in ("image_size", "channels", "num_classes")}
+        shape = cell.backbone.sizes_of(cell.data)
         for key, value in sizes.items():
             if key in shape and value != shape[key]:
                 message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
                 problems.append(Problem(message, ("backbone", key)))
-        if unread := list(_unread_text(cell, shape)):
-            return None, problems + unread
+        if mismatched := list(_text_problems(cell, family, shape)):
+            return None, problems + mismatched
     else:
         patch = sizes.get("patch")
         side = 8 * patch if isinstance(patch, int) else cell.data.image_size
@@ -295,8 +295,15 @@ def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
         yield Problem(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth"))
 
 
-def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
-    """Problems of a backbone that takes text, with data that have labels or nothing."""
+def _text_problems(cell: Cell, family: Family, shape: Mapping[str, int]) -> Iterator[Problem]:
+    """Problems of captions that the backbone cannot read, and of a backbone that takes text where there is none."""
+    data, name = cell.data, cell.backbone.label
+    if data.text_shape is not None:
+        if not issubclass(family.spec, TextSpec):
+            able = ", ".join(one.name for one in families().values() if issubclass(one.spec, TextSpec))
+            rule = f"takes no text, and data {data.name} has captions: choose {able}, or data without captions"
+            yield Problem(f"backbone {name} {rule}", ("backbone", "name"))
+        return
     try:
         spec = make_spec(cell.backbone.name, **{**shape, **cell.backbone.sizes, "num_classes": 0})[1]
     except ValidationError:
@@ -304,9 +311,9 @@ def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
     if spec.context_shape is not None:
         tokens, width = spec.context_shape
         yield Problem(
-            f"backbone {cell.backbone.label} takes text ({tokens} tokens of width {width}), but data {cell.data.name} "
-            f"has {shape['num_classes'] or 'no'} labels and no text: choose a backbone without text, or set "
-            "context_tokens: 0",
+            f"backbone {name} takes text ({tokens} tokens of width {width}), but data {data.name} has "
+            f"{data.num_classes or 'no'} labels and no captions: choose data with captions, a backbone without text, "
+            "or context_tokens: 0",
             ("backbone", "context_tokens" if "context_tokens" in cell.backbone.sizes else "name"),
         )
 

@@ -28,7 +28,6 @@ from tread_bench.core.describe.plugins import problems_found
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.violations import Violation
-from tread_bench.data.open import open_data
 from tread_bench.diffusion.contract.guidance import GuidanceSubject
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
@@ -46,8 +45,7 @@ ALLOWED_IN_TRAINING = {
     "tread_bench.measure.targets:__call__": "REPA's feature network moves to the device at the first step",
 }
 ALLOWED_IN_SAMPLING = {
-    "tread_bench.diffusion.generate:generate": "noise is drawn by sample index, on the host, once a batch",
-    "tread_bench.diffusion.generate:_labels": "labels are listed on the host, once a batch",
+    "tread_bench.diffusion.generate:generate": "noise and conditions are made by sample index, on the host, once a batch",
     "tread_bench.diffusion.samplers.churn:perturb": "fresh noise is drawn by sample index, on the host, once a step",
     "tread_bench.model.methods.base:draw_kept": "a guided branch's masks are drawn by sample index, on the host",
 }
@@ -101,8 +99,8 @@ class DeviceSubject(GuidanceSubject):
 
 def check_training(subject: DeviceSubject) -> Iterator[str]:
     """A training step's forward pass and its losses stay on the device."""
-    data, device = open_data(subject.cell.data), FakeDevice(ALLOWED_IN_TRAINING)
-    trainer = Trainer(subject.cell, 0, subject.fresh(), subject.objective, data, torch.device("cpu"))
+    device = FakeDevice(ALLOWED_IN_TRAINING)
+    trainer = Trainer(subject.cell, 0, subject.fresh(), subject.objective, subject.data, torch.device("cpu"))
     batch = trainer.batch(0).each(device.holding)
     device.move(trainer.network)
     with device:
@@ -130,7 +128,7 @@ def check_sampling(subject: DeviceSubject) -> Iterator[str]:
         network, weak = subject.on_device(device), subject.on_device(device)
         sampling = subject.cell.sampling.model_copy(update={"sampler": name})
         with device:
-            list(generate(network, subject.objective, sampling, 0, BATCH, BATCH, weak))
+            list(generate(network, subject.objective, sampling, 0, BATCH, BATCH, weak, held_out=subject.data.held_out))
         yield from device.found
 
 

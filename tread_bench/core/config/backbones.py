@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.choices import DataChoice
-from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
+from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, find_family, make_spec
 from tread_bench.core.describe.routes import Route, as_routes, format_routes
 
 Routes = Annotated[
@@ -38,7 +38,13 @@ class BackboneChoice(Model):
     def family(self) -> Family:
         return find_family(self.name)[0]
 
+    def sizes_of(self, data: DataChoice) -> dict[str, int]:
+        """Return the sizes that follow from the data; those of its captions where the family takes text."""
+        sizes = {"image_size": data.image_size, "channels": data.channels, "num_classes": data.num_classes}
+        if data.text_shape is not None and issubclass(self.family().spec, TextSpec):
+            sizes["context_tokens"], sizes["context_dim"] = data.text_shape
+        return sizes
+
     def spec(self, data: DataChoice) -> BackboneSpec:
         """Return the validated sizes for that data. Raises pydantic's ValidationError."""
-        shape = {"image_size": data.image_size, "channels": data.channels, "num_classes": data.num_classes}
-        return make_spec(self.name, **{**shape, **self.sizes})[1]
+        return make_spec(self.name, **{**self.sizes_of(data), **self.sizes})[1]

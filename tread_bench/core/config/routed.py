@@ -69,7 +69,7 @@ def _guidance_problems(setting: Setting) -> Iterator[Problem]:
 
 
 def _no_empty_label(setting: Setting) -> Iterator[str]:
-    if not setting.spec.num_classes:
+    if not setting.spec.is_conditional:
         yield "but these data have none: choose another"
     elif not setting.cell.training.label_dropout:
         way_out = "set training.label_dropout above 0, such as 0.1, or choose another"

@@ -59,6 +59,34 @@ class BackboneSpec(BaseModel):
         """(M, E), the shape of one sample's text features in y; None if y holds labels or nothing."""
         return None
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether y holds labels or text."""
+        return bool(self.num_classes) or self.context_shape is not None
+
+
+class TextSpec(BackboneSpec):
+    """Sizes of a backbone that can be conditioned on captions: with `context_tokens`, y holds text features.
+
+    Where the data have captions, a suite takes both sizes from them.
+    """
+
+    context_tokens: int = Field(0, ge=0, description="text tokens that y holds in place of a label; 0: none")
+    context_dim: int = Field(768, ge=1, description="width of a text token, as its encoder gives it")
+
+    @model_validator(mode="after")
+    def _labels_or_text(self) -> TextSpec:
+        if self.context_tokens and self.num_classes:
+            raise ValueError(
+                f"num_classes {self.num_classes} and context_tokens {self.context_tokens}: a model takes labels or "
+                "text; set one of the two to 0"
+            )
+        return self
+
+    @property
+    def context_shape(self) -> tuple[int, int] | None:
+        return (self.context_tokens, self.context_dim) if self.context_tokens else None
+
 
 @dataclass(frozen=True, slots=True)
 class Macs:

@@ -14,7 +14,7 @@ KERNELS: dict[str, dict[str, str]] = {
     },
     "adaln": {
         "torch": "the blocks of DiT and SiT as modules, any device",
-        "numba": "each block as one operator compiled by Numba, CPU; as modules under autocast and compile",
+        "numba": "each block as one operator compiled by Numba, CPU; as modules with text, autocast or compile",
     },
     "scan": {
         "torch": "selective scan in PyTorch with a backward pass of its own, any device",

@@ -29,6 +29,8 @@ from tread_bench.core.describe.plugins import by_name
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.describe.violations import Violation, run_check
 from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.data.open import open_data
+from tread_bench.diffusion.conditioning import with_random_text
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import build_objective
@@ -74,6 +76,9 @@ class GuidanceSubject(CellSubject):
         self.cell = complete
         self.rule = complete.sampling.guidance
 
+        # Digits, with random text beside them for a network that takes text.
+        self.data = with_random_text(open_data(complete.data), self.spec)
+
         # Two networks with different weights.
         self.objective = build_objective(complete.objective)
         self.times = self.objective.sampling_times(STEPS)
@@ -101,7 +106,13 @@ class GuidanceSubject(CellSubject):
         part = slice(first, first + count)
         y = None if self.y is None else self.y[part]
         predict = Guided(
-            self.network, self.scaled(scale), self.times, BatchRange(0, first, count), y, self._weak_network()
+            self.network,
+            self.scaled(scale),
+            self.times,
+            BatchRange(0, first, count),
+            y,
+            self._weak_network(),
+            self.empty_text,
         )
         return torch.stack([predict(self.x[part], torch.full((count,), time)) for time in self.times[:-1]])
 
@@ -111,7 +122,8 @@ class GuidanceSubject(CellSubject):
     def counted_macs(self) -> int:
         """Count the multiply-adds of one sample."""
         with FlopCounterMode(display=False) as counter:
-            list(generate(self.network, self.objective, self.cell.sampling, 0, 1, 1, self._weak_network()))
+            weak, held_out = self._weak_network(), self.data.held_out
+            list(generate(self.network, self.objective, self.cell.sampling, 0, 1, 1, weak, held_out=held_out))
         return counter.get_total_flops() // 2
 
 

@@ -60,8 +60,11 @@ def how_generated(cell: Cell, decoder: Decoder | None) -> dict[str, Any]:
     it.
     """
     sampling = cell.sampling.model_dump(mode="json", exclude=GUIDANCE)
+    labels = "balanced: sample index mod num_classes" if cell.data.num_classes else "none"
+    if cell.data.text_shape is not None:
+        labels = "captions: one of each held-out sample, in order"
     return {
-        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
+        "labels": labels,
         "ema": cell.metrics.ema,
         "pixels": _PIXELS[cell.metrics.pixels],
         **(_decoding(decoder) if decoder else {}),

@@ -35,7 +35,7 @@ class CellSubject:
     Args:
         options: options of the method.
         routes: of the cell; a method that takes none gets none.
-        backbone: name and sizes of the backbone.
+        backbone: name and sizes of the backbone; with `num_classes: 0` and `context_tokens`, it is given random text.
 
     Raises:
         ValueError: the options are not valid, or a route does not fit the backbone.
@@ -60,6 +60,10 @@ class CellSubject:
         self.x = torch.randn(shape, generator=self.generator)
         self.t = torch.rand(BATCH, generator=self.generator)
         self.y = torch.arange(BATCH) if self.spec.num_classes else None
+        self.empty_text = None
+        if self.spec.context_shape is not None:
+            self.y = torch.randn(BATCH, *self.spec.context_shape, generator=self.generator)
+            self.empty_text = torch.zeros(self.spec.context_shape)
 
     def build(self, cell: Cell, seed: int = 0) -> tuple[Backbone, Method]:
         """Return the backbone and the method of a cell with their initial weights."""

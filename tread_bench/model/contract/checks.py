@@ -22,7 +22,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.model.backbone import TokenState, kind, run_blocks
+from tread_bench.model.backbone import Backbone, TokenState, kind, run_blocks
 from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps, with_skips_by_hand
 
 Check = Callable[[Subject], Iterator[str]]
@@ -155,6 +155,37 @@ def check_order(subject: Trial) -> Iterator[str]:
             )
 
 
+def check_text(subject: Subject) -> Iterator[str]:
+    """Every text token has an effect, and under a route a block reads the same rows of `context` as without one."""
+    if subject.spec.context_shape is None:
+        return
+
+    # From the text to the prediction.
+    x, t, y = subject.inputs
+    assert y is not None
+    for case in subject.dense_and_longest:
+        text = y.clone().requires_grad_()
+        unread = ~_read(subject.predict(case, (x, t, text)), text).all(0)
+        if unread.any():
+            yield f"{case or 'dense'}: expected an effect of every text token; saw none of tokens {_numbers(unread)}"
+            return
+
+    # From the context to each block.
+    if subject.start().context is None:
+        return
+    for case in subject.dense_and_longest[1:]:
+        expected, seen = (
+            torch.stack([_context_read(subject.model, step) for step in steps(subject.model, subject.start(), one)])
+            for one in (None, case)
+        )
+        other = (expected != seen).flatten(0, 1).any(0)
+        if other.any():
+            yield (
+                f"{case}: expected every block to read the rows of the context that it reads without a route; saw "
+                f"another choice of rows {_numbers(other)}: the context is never routed"
+            )
+
+
 def check_skips(subject: Trial) -> Iterator[str]:
     """A long skip across a route's border equals the same skip expanded and gathered explicitly."""
     for case in subject.cases:
@@ -208,6 +239,7 @@ CHECKS: tuple[Check, ...] = (
     check_rate_zero,
     check_bypassed,
     check_order,
+    check_text,
     check_skips,
     check_checkpointing,
     check_autocast,
@@ -244,6 +276,26 @@ def _step_problems(step: Step) -> Iterator[str]:
             yield f"expected the state's {field} as it came; saw another: return state.with_streams(...)"
     for name, stream in step.streams.items():
         yield from not_equal(f"stream {name!r} of the state that came unwritten", stream, before.streams[name])
+
+
+def _read(result: Tensor, text_BME: Tensor) -> Tensor:
+    """Return which text tokens (B, M) a result depends on."""
+    weights = torch.linspace(-1, 1, result.numel(), device=result.device).view_as(result)
+    (gradient,) = torch.autograd.grad((result * weights).sum(), text_BME, allow_unused=True, materialize_grads=True)
+    return gradient.any(2)
+
+
+def _context_read(model: Backbone, step: Step) -> Tensor:
+    """Return which rows (B, M) of the context a block reads."""
+    assert step.before.context is not None
+    context = step.before.context.detach().requires_grad_()
+    streams = {name: stream.detach() for name, stream in step.streams.items()}
+    after = model.run_block(step.block, replace(step.before, streams=streams, context=context))
+    return _read(torch.cat([stream.flatten() for stream in after.streams.values()]), context)
+
+
+def _numbers(mask: Tensor) -> str:
+    return few([str(number) for number in mask.nonzero().flatten().tolist()], SHOWN)
 
 
 def _streams_around(subject: Trial, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -16,6 +16,8 @@ from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.model.backbone import Backbone, Skip, TokenState, build_backbone, come_back, leave
 from tread_bench.model.ops.selecting import select
 
+Inputs = tuple[Tensor, Tensor, Tensor | None]  # x, t and y
+
 BATCH = 3
 RATES = (0.5, 0.75, 0.25)  # the first one that a family accepts is used
 
@@ -56,7 +58,7 @@ class Trial:
         inputs: x, t and y; `Subject` draws its own.
     """
 
-    inputs: tuple[Tensor, Tensor, Tensor | None]
+    inputs: Inputs
 
     def __init__(self, model: Backbone, device: torch.device) -> None:
         self.model = model
@@ -105,11 +107,12 @@ class Trial:
         """Return no route, then the route over the most blocks."""
         return [None, *sorted(self.cases, key=lambda case: case.route.start - case.route.end)[:1]]
 
-    def predict(self, case: Case | None = None) -> Tensor:
-        """Return the prediction, dense or under one route."""
+    def predict(self, case: Case | None = None, inputs: Inputs | None = None) -> Tensor:
+        """Return the prediction, dense or under one route; of other `inputs` if given."""
+        inputs = inputs or self.inputs
         if case is None:
-            return self.model(*self.inputs)
-        return self.model(*self.inputs, routes=[case.route], selector=case.selector, ids=[case.ids])
+            return self.model(*inputs)
+        return self.model(*inputs, routes=[case.route], selector=case.selector, ids=[case.ids])
 
     def start(self) -> TokenState:
         """Return the state before the first block."""
@@ -147,7 +150,7 @@ class Subject(Trial):
         """Return the network with its initial weights."""
         return build_backbone(self.family, self.spec, self._kernels, seed=0)
 
-    def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def draw_inputs(self, batch: int) -> Inputs:
         """Draw x (B, C, H, W), t (B,) and y: labels (B,), including "no label", or text features (B, M, E)."""
         size = self.spec.image_size
         classes = self.spec.num_classes

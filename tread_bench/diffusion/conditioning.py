@@ -1,0 +1,90 @@
+"""What networks are conditioned on: labels or captions of samples, and what a sample without its own has instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.numbers import draws
+from tread_bench.data.source import CaptionedSplit, DataSource, DataSplit
+
+HELD_OUT_SEED = 0  # of held-out captions, the same for every cell
+
+
+def condition(spec: BackboneSpec, split: DataSplit, index: NDArray[np.int64], seed: int, first: int) -> Tensor | None:
+    """Return the labels (B,) of a split's items `index`, or the text (B, M, E) of one caption of each, drawn by the
+    seed and the sample's number, `first` ...; None for an unconditional network.
+    """
+    if spec.context_shape is not None:
+        return cast(CaptionedSplit, split).text(index, seed, first)
+    return split.labels(index) if spec.num_classes else None
+
+
+def no_condition(spec: BackboneSpec, split: DataSplit) -> Tensor:
+    """Return what a sample has without its condition: the label `num_classes`, or the empty caption's text (M, E)."""
+    if spec.context_shape is not None:
+        return cast(CaptionedSplit, split).empty_text
+    return torch.tensor(spec.num_classes)
+
+
+def held_out_condition(spec: BackboneSpec, held_out: DataSplit, first: int, count: int) -> Tensor | None:
+    """Return the condition of held-out samples `first` ..., taken in turn; captions are the same for every cell."""
+    return condition(spec, held_out, _in_turn(held_out, first, count), HELD_OUT_SEED, first)
+
+
+def held_out_captions(held_out: DataSplit, first: int, count: int) -> list[str]:
+    """Return the captions whose text `held_out_condition` gives."""
+    return cast(CaptionedSplit, held_out).captions(_in_turn(held_out, first, count), HELD_OUT_SEED, first)
+
+
+def _in_turn(split: DataSplit, first: int, count: int) -> NDArray[np.int64]:
+    return np.arange(first, first + count) % len(split)
+
+
+@dataclass(frozen=True)
+class RandomText:
+    """A split with random text (M, E) beside each of its samples, where only the shapes of text count."""
+
+    split: DataSplit
+    text_shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.split.shape
+
+    @property
+    def sha256(self) -> str:
+        return self.split.sha256
+
+    @property
+    def empty_text(self) -> Tensor:
+        return torch.zeros(self.text_shape)
+
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        return self.split.images(index)
+
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        return self.split.labels(index)
+
+    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        return torch.from_numpy(draws.normal(seed, "random text", first, len(index), self.text_shape))
+
+    def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
+        return ["random"] * len(index)
+
+
+def with_random_text(data: DataSource, spec: BackboneSpec) -> DataSource:
+    """Return data that the network can read: with random text beside their samples, if it takes text."""
+    if spec.context_shape is None:
+        return data
+    train, held_out = (RandomText(split, spec.context_shape) for split in (data.train, data.held_out))
+    return replace(data, train=train, held_out=held_out, num_classes=0)
