@@ -44,7 +44,8 @@ class Linear:
 
     def __init__(self, gain: float = 1.0) -> None:
         self.gain, self.calls, self.num_blocks = gain, 0, 4
-        self.spec = SimpleNamespace(num_classes=10, num_tokens=16, grid=(4, 4), channels=1, image_size=4)
+        sizes = {"num_tokens": 16, "grid": (4, 4), "channels": 1, "image_size": 4}
+        self.spec = SimpleNamespace(num_classes=10, context_shape=None, **sizes)
         self.backbone = self
         self.method = SimpleNamespace(selector="random", shallow_forward=self.shallow_forward)
 

@@ -19,14 +19,9 @@ from tread_bench.core.stored.redaction import Redaction
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 
-_FILES = {
-    "samples",
-    "samples_sha256",
-    "captions",
-    "real_samples",
-    "real_samples_sha256",
-}  # which stay in the run folder
-_NOT_SENT = {"evaluations": {"__all__": _FILES}}
+# Of pictures, which stay in the run folder.
+_PICTURES = {"samples", "samples_sha256", "captions", "real_samples", "real_samples_sha256"}
+_NOT_SENT = {"evaluations": {"__all__": _PICTURES}}
 _WAY_OUT = "get the file again from whoever exported it"
 
 

@@ -45,7 +45,7 @@ ALLOWED_IN_TRAINING = {
     "tread_bench.measure.targets:__call__": "REPA's feature network moves to the device at the first step",
 }
 ALLOWED_IN_SAMPLING = {
-    "tread_bench.diffusion.generate:generate": "noise and conditions are made by sample index, on the host, once a batch",
+    "tread_bench.diffusion.generate:generate": "noise and conditions come by sample index, from the host, once a batch",
     "tread_bench.diffusion.samplers.churn:perturb": "fresh noise is drawn by sample index, on the host, once a step",
     "tread_bench.model.methods.base:draw_kept": "a guided branch's masks are drawn by sample index, on the host",
 }
