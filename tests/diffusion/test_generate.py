@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from tests.captioned_digits import TOKENS, WIDTH, CaptionedDigits, read_captioned
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.describe.samplers import find_sampler
+from tread_bench.diffusion.conditioning import held_out_captions
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
@@ -66,6 +69,48 @@ def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
     network = Pointwise()
     images(EDM, 10, network, sampler=sampler)
     assert network.calls == [10] * Sampling(sampler=sampler, steps=5).velocity_calls
+
+
+class Reading(Pointwise):
+    """Writes the sum of its text into every pixel, and notes the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = self.spec.model_copy(update={"num_classes": 0, "context_tokens": TOKENS, "context_dim": WIDTH})
+        self.read: list[torch.Tensor] = []
+
+    def forward(self, x, t, y=None):
+        self.read.append(y)
+        return self.weight * x / (1 + x.abs()) + y.sum((1, 2)).view(-1, 1, 1, 1)
+
+
+def test_samples_are_made_for_the_held_out_captions_in_turn():
+    held_out = read_captioned(CaptionedDigits()).held_out
+    few = replace(held_out, pixels=held_out.pixels[:7], classes=held_out.classes[:7], numbers=held_out.numbers[:7])
+    expected = few.text(np.arange(10) % 7, 0, 0)
+    made = {}
+    for batch, turns in ((10, 1), (4, 1), (3, 2)):
+        parts = []
+        for turn in range(turns):
+            network = Reading()
+            images = list(generate(network, FLOW, Sampling(steps=1), 3, 10, batch, turn=(turn, turns), held_out=few))
+            parts += [
+                (turn + turns * number, *both) for number, both in enumerate(zip(images, network.read, strict=True))
+            ]
+        parts.sort(key=lambda part: part[0])
+        assert torch.equal(torch.cat([text for _, _, text in parts]), expected)
+        made[batch] = torch.cat([image for _, image, _ in parts])
+    assert torch.equal(made[10], made[4]) and torch.equal(made[10], made[3])
+    assert held_out_captions(few, 0, 10) == few.captions(np.arange(10) % 7, 0, 0)
+
+
+def test_without_their_caption_samples_have_the_empty_one():
+    network, held_out = Reading(), read_captioned(CaptionedDigits()).held_out
+    sampling = Sampling(steps=1, guidance="cfg", guidance_scale=2)
+    list(generate(network, FLOW, sampling, 3, 5, 5, held_out=held_out))
+    weak, strong = sorted(network.read, key=lambda text: not torch.equal(text[0], held_out.empty_text))
+    assert torch.equal(weak, held_out.empty_text.expand(5, -1, -1))
+    assert torch.equal(strong, held_out.text(np.arange(5), 0, 0))
 
 
 @pytest.mark.parametrize(("step", "amount"), [("CallsTwice", "more"), ("CallsNever", "fewer")])

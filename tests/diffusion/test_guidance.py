@@ -51,7 +51,7 @@ class Linear:
 
     def output(self, x, t, y, bypassed=0, dropped=0):
         self.calls += 1
-        label = 0 if y is None else y.view(-1, 1, 1, 1)
+        label = 0 if y is None else y.view(len(y), -1).sum(1).view(-1, 1, 1, 1)
         return self.gain * x + t.view(-1, 1, 1, 1) + label + 100 * bypassed + 1000 * dropped
 
     def __call__(self, x, t, y=None, *, routes=(), selector="random", ids=()):
@@ -76,9 +76,9 @@ def guided(rule, scale=2.5, sampler="euler", weak=None, network=None, steps=4):
     return network, Guided(network, sampling, TIMES, BatchRange(0, 0, 2), y, weak or Linear(0.5)), y
 
 
-def outputs(rule, y, x, t):
-    """Strong and weak branch of each rule at the first step, written out."""
-    null, half = torch.full_like(y, 10), Linear(0.5)
+def outputs(rule, y, x, t, null=None):
+    """Strong and weak branch of each rule at the first step, written out; without a label, y is `null`."""
+    null, half = torch.full_like(y, 10) if null is None else null, Linear(0.5)
     at = Linear().output
     return {
         "none": (at(x, t, y), 0 * x),
@@ -102,6 +102,18 @@ def test_a_rule_is_its_formula_on_a_linear_network(rule):
     strong, weak = outputs(rule, y, x, t)
     expected = strong if rule == "none" else weak + 2.5 * (strong - weak)
     torch.testing.assert_close(predict(x, t), expected)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_leaves_text_out_as_it_leaves_a_label_out(rule):
+    """A branch without the label has the empty caption's text, and every other one the sample's own."""
+    network, text, empty = Linear(), torch.randn(2, 3, 5), torch.randn(3, 5)
+    network.spec.num_classes, network.spec.context_shape = 0, (3, 5)
+    sampling = Sampling(steps=4, guidance=RULES[rule], guidance_scale=1 if rule == "none" else 2.5)
+    predict = Guided(network, sampling, TIMES, BatchRange(0, 0, 2), text, Linear(0.5), empty)
+    x, t = torch.randn(2, 1, 4, 4), torch.full((2,), 1.0)
+    strong, weak = outputs(rule, text, x, t, null=empty.expand(2, 3, 5))
+    torch.testing.assert_close(predict(x, t), strong if rule == "none" else weak + 2.5 * (strong - weak))
 
 
 @pytest.mark.parametrize("rule", RULES)

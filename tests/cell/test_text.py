@@ -1,0 +1,165 @@
+"""Training on captions: which text a sample has, whose text is left out, and that only the text can tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.captioned_digits import Captioned, captioned_cell, features
+from tests.cell.test_step import make_trainer
+from tread_bench.cell.step import Trainer
+from tread_bench.contract import check_device, check_guidance, check_method
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.describe.families import families
+from tread_bench.core.describe.guidance import guidance_rules
+from tread_bench.core.describe.methods import methods
+from tread_bench.core.numbers import draws
+from tread_bench.data.ranks import Ranks
+from tread_bench.data.source import DataSource
+from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.measure.inside.gradients import block_parameters
+from tread_bench.model.backbone import build_backbone
+from tread_bench.model.methods.base import build_method
+from tread_bench.model.network import Network
+
+ROUTED = {"method": "tread", "routes": "1:2@0.5"}
+
+
+def test_the_network_follows_from_the_captions():
+    spec = make_trainer(captioned_cell()).network.spec
+    assert (spec.num_classes, spec.context_shape) == (0, (3, 6))
+
+
+def test_dropped_samples_have_the_empty_text_bit_for_bit_and_the_others_their_caption():
+    cell = captioned_cell(training={"iterations": 12, "batch": 1000, "label_dropout": 0.25})
+    trainer = make_trainer(cell)
+    train, batch = trainer.data.train, trainer.batch(1)
+    items = draws.permuted(0, "order", 1000, 1000, len(train))
+    dropped = torch.from_numpy(draws.uniform(0, "label dropout", 1000, 1000) < 0.25)
+    is_empty = (batch.y == train.empty_text).flatten(1).all(1)
+    assert torch.equal(is_empty, dropped) and 200 < dropped.sum() < 300
+    assert torch.equal(batch.y[~dropped], train.text(items, 0, 1000)[~dropped])
+    assert torch.equal(batch.y[dropped], features("").expand(int(dropped.sum()), -1, -1))
+
+
+@pytest.mark.parametrize(("share", "empty"), [(0, 0), (1, 8)])
+def test_none_or_all_samples_can_lose_their_caption(share, empty):
+    trainer = make_trainer(captioned_cell(training={"iterations": 12, "batch": 8, "label_dropout": share}))
+    assert (trainer.batch(0).y == features("")).flatten(1).all(1).sum() == empty
+
+
+def test_a_sample_has_the_same_text_in_every_cell_and_whatever_the_batch():
+    small, large, routed = (
+        make_trainer(captioned_cell(training={"iterations": 12, "batch": size}, **extra))
+        for size, extra in ((4, {}), (8, {}), (8, ROUTED))
+    )
+    expected = large.batch(1).y
+    assert torch.equal(torch.cat([small.batch(2).y, small.batch(3).y]), expected)
+    assert torch.equal(routed.batch(1).y, expected)
+    assert torch.equal(torch.cat([part.y for part in large.batch(1).split(3)]), expected)
+    large.ranks = Ranks(1, 2)
+    assert torch.equal(large.prepared(1).y, expected[4:])
+
+
+def test_captions_of_an_image_vary_over_epochs():
+    trainer = make_trainer(captioned_cell())
+    train, index = trainer.data.train, np.zeros(50, dtype=np.int64)
+    assert set(train.captions(index, 0, 0)) == {"a zero", "the digit zero"}
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "LightningDiT", "U-ViT", "ZigMa"])
+def test_a_step_gives_gradients_to_what_reads_the_text(backbone):
+    sizes = {"name": backbone, "depth": 4, "hidden": 16, "patch": 2}
+    trainer = make_trainer(captioned_cell(backbone=sizes | ({} if backbone == "ZigMa" else {"heads": 2}), **ROUTED))
+    for step in range(3):  # what is zero at first lets the gradients of others through only then
+        assert trainer.step(trainer.batch(step)).isfinite()
+    before = {name: p.detach().clone() for name, p in trainer.network.named_parameters()}
+    trainer.step(trainer.batch(3))
+    reads_text = ("y_embedder", "context_embed", "cross_attn", "msa")
+    moved = {name: not torch.equal(p, before[name]) for name, p in trainer.network.named_parameters()}
+    found = [is_moved for name, is_moved in moved.items() if any(part in name for part in reads_text)]
+    assert found and all(found)
+
+
+def test_the_parameters_of_a_block_include_its_attention_to_the_text():
+    trainer = make_trainer(captioned_cell())
+    batch, backbone = trainer.batch(0), trainer.network.backbone
+    name_of = {parameter: name for name, parameter in backbone.named_parameters()}
+    for number, block in enumerate(block_parameters(backbone, batch.x, batch.t, batch.y)):
+        names = {name_of[parameter] for parameter in block}
+        assert {f"blocks.{number}.cross_attn.to_{part}.weight" for part in "qkv"} <= names
+        assert all(name.startswith(f"blocks.{number}.") for name in names)
+
+
+# Only the text tells
+
+
+def black_and_white():
+    """Images that are all black or all white, which their captions alone tell: under pure noise nothing else does."""
+    numbers = np.arange(64) % 2
+    pixels = np.broadcast_to(np.uint8(255) * numbers[:, None, None, None].astype(np.uint8), (64, 1, 8, 8))
+    return Captioned(np.ascontiguousarray(pixels), np.zeros(64, dtype=np.int64), numbers)
+
+
+@pytest.mark.parametrize("backbone", ["DiT", pytest.param("U-ViT", marks=pytest.mark.slow)])
+def test_a_network_learns_what_only_the_text_tells(backbone):
+    part = black_and_white()
+    data = DataSource(part, part, 0)
+    sizes = {"name": backbone, "depth": 2, "hidden": 32, "heads": 2, "patch": 4}
+    training = {"iterations": 250, "batch": 32, "learning_rate": 1e-3, "ema_decay": 0.9}
+    cell = captioned_cell(backbone=sizes, training=training)
+    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    objective = build_objective(cell.objective)
+    trainer = Trainer(cell, 0, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
+    for step in range(250):
+        trainer.step(trainer.batch(step))
+
+    def brightness(**guidance):
+        sampling = Sampling(steps=8, **guidance)
+        images = generate(trainer.average, objective, sampling, 0, 40, 16, held_out=part)
+        return torch.cat(list(images)).mean((1, 2, 3))
+
+    told = torch.from_numpy(part.numbers[:40]) == 1
+    for guidance in ({}, {"guidance": "cfg", "guidance_scale": 1.5}):
+        found = brightness(**guidance)
+        assert (found[told] > 0.2).all() and (found[~told] < -0.2).all()
+
+
+# The contracts of everything else hold with text too
+
+TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
+BACKBONES = {
+    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
+    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
+    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
+    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0, **TEXT},
+}
+ON = ["DiT", *(pytest.param(name, marks=pytest.mark.slow) for name in BACKBONES if name != "DiT")]
+METHOD_ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}
+OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
+
+
+def test_every_family_that_takes_text_is_tried():
+    takes_text = {family.spec for family in families().values() if "context_tokens" in family.spec.model_fields}
+    assert {families()[name].spec for name in BACKBONES} == takes_text
+
+
+@pytest.mark.parametrize("backbone", ON)
+def test_text_stays_on_its_device(backbone):
+    assert check_device(backbone=BACKBONES[backbone], guidance={"name": "cfg"}) == []
+
+
+@pytest.mark.parametrize("backbone", ON)
+@pytest.mark.parametrize("name", methods())
+def test_every_method_keeps_its_contract_with_text(name, backbone):
+    routes = METHOD_ROUTES.get(name, "1:3@0.5")
+    assert check_method(name, options=OPTIONS.get(name), routes=routes, backbone=BACKBONES[backbone]) == []
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT"])
+@pytest.mark.parametrize("name", guidance_rules())
+def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
+    options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name)
+    assert check_guidance(name, options, backbone=BACKBONES[backbone]) == []

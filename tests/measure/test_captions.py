@@ -1,0 +1,87 @@
+"""What is measured of a network that takes text: held-out captions are the same for every cell, seed and batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.captioned_digits import CaptionedDigits, captioned_cell, read_captioned
+from tread_bench.core.config.routed import setting_of, with_blocks
+from tread_bench.core.numbers import draws
+from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.measure.evaluation import Evaluator
+from tread_bench.measure.inside.gap import routed_gap
+from tread_bench.measure.inside.similarity import layer_similarity
+from tread_bench.measure.inside.validation import held_out_batches, validation_losses
+from tread_bench.measure.quality.fingerprint import how_generated
+from tread_bench.model.backbone import build_backbone
+from tread_bench.model.methods.base import build_method
+from tread_bench.model.network import Network
+from tread_bench.runner.export import _PICTURES
+
+METRICS = {"num_samples": 60, "validation_samples": 12, "similarity_samples": 6, "kid_subset_size": 30}
+DATA = read_captioned(CaptionedDigits())
+
+
+def made(backbone="DiT", **keys):
+    sizes = {"name": backbone, "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
+    cell = captioned_cell(backbone=sizes, sampling={"steps": 1}, **keys)
+    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
+    network = Network(model, build_method(cell, model)).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in network.parameters():
+        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return cell, network
+
+
+def test_held_out_samples_have_the_same_caption_whatever_the_batch():
+    _, network = made()
+    whole, parts = (
+        torch.cat([y for _, _, y, _ in held_out_batches(network, DATA.held_out, 12, size)]) for size in (12, 5)
+    )
+    assert torch.equal(whole, parts) and torch.equal(whole, DATA.held_out.text(np.arange(12), 0, 0))
+
+
+def test_the_validation_loss_is_that_of_the_captions():
+    cell, network = made()
+    objective, index = build_objective(cell.objective), np.arange(12)
+    x, text = DATA.held_out.images(index), DATA.held_out.text(index, 0, 0)
+    noise = torch.from_numpy(draws.normal(0, "held-out noise", 0, 12, (1, 8, 8)))
+    losses = validation_losses(network, objective, DATA.held_out, 12, 5)
+    for time in objective.validation_times:
+        x_t = (1 - time) * x + time * noise
+        error = network(x_t, torch.full((12,), time), text) - (noise - x)
+        assert losses[f"{time:g}"] == pytest.approx(error.square().mean().item(), rel=1e-5)
+        other = network(x_t, torch.full((12,), time), DATA.held_out.empty_text.expand(12, -1, -1)) - (noise - x)
+        assert losses[f"{time:g}"] != pytest.approx(other.square().mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT"])
+def test_similarity_and_the_gap_to_inference_are_measured_with_captions(backbone):
+    routed = {"routed_rates": [0, 0.5], "routed_blocks": "1:2", "validation_samples": 12, "similarity_samples": 6}
+    cell, network = made(backbone, metrics=routed)
+    cell, objective = with_blocks(setting_of(cell)), build_objective(cell.objective)
+    gap = routed_gap(network, objective, DATA.held_out, cell.metrics)
+    assert gap.rates[0].cosine == pytest.approx([1.0] * network.num_blocks)
+    assert gap.rates[1].cosine[2] < 0.9999
+    similarity = layer_similarity(network, objective, DATA.held_out, 6, [0.2, 0.8])
+    assert [row[k] for k, row in enumerate(similarity.matrix)] == pytest.approx([1.0] * network.num_blocks)
+
+
+def test_an_evaluation_keeps_the_captions_of_its_grid(tmp_path):
+    cell, network = made(metrics=METRICS)
+    evaluator = Evaluator(cell, DATA, build_objective(cell.objective), tmp_path)
+    evaluator.check()
+    found = evaluator(network, 1, 0.0, seed=3)
+    assert found.captions == DATA.held_out.captions(np.arange(len(found.captions)), 0, 0)
+    assert 0 < len(found.captions) <= 60 and (tmp_path / found.samples).exists()
+    assert found.protocol_details["labels"] == "captions: one of each held-out sample, in order"
+    assert "captions" in _PICTURES
+
+
+def test_what_captions_samples_have_is_part_of_the_protocol():
+    captioned = captioned_cell()
+    labelled = captioned.model_copy(update={"data": type(captioned).model_fields["data"].get_default()})
+    said = [how_generated(cell, None)["labels"] for cell in (captioned, labelled)]
+    assert said == ["captions: one of each held-out sample, in order", "balanced: sample index mod num_classes"]
