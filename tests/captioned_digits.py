@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import torch
 
-from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.numbers import draws
 from tread_bench.data.digits.family import DIGITS, DigitsData
@@ -83,6 +82,8 @@ def read_captioned(options, folder=None):
 
 def captioned_cell(**keys):
     """A cell on these data, as a suite would write it."""
+    from tread_bench.core.config.suite import Cell  # which asks for every data source, and maybe for this one
+
     backbone = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
     keys = {"backbone": backbone, "training": {"iterations": 12, "batch": 8}, **keys}
     return Cell.model_validate(keys).model_copy(update={"data": CaptionedDigits()})

@@ -273,7 +273,6 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--train"), "leave --train and --guidance out"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--depth", "5"), "no block left in 5"),
         (("profile", "U-ViT-S/2-T2I", "--num-classes", "10"), "a model takes labels or text"),
-        (("profile", "U-ViT-S/2-T2I", "--train"), "takes text"),
         (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
         (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile has only one backbone"),

@@ -270,6 +270,7 @@ def _find_backbone(cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[P
             if key in shape and value != shape[key]:
                 message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
                 problems.append(Problem(message, ("backbone", key)))
+        sizes = {key: value for key, value in sizes.items() if key not in shape}
         if mismatched := list(_text_problems(cell, family, shape)):
             return None, problems + mismatched
     else:
