@@ -25,7 +25,7 @@ class Training(Model):
     betas: tuple[Share, Share] = (0.9, 0.999)
     weight_decay: Float = Field(0.0, ge=0)
     ema_decay: Float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
-    label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label")
+    label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label or caption")
     gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
     checkpoint_every: Int = Field(
