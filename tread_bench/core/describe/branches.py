@@ -20,7 +20,7 @@ class Branch:
 
     Args:
         name: name of its random stream.
-        label: whether it is conditioned on the label.
+        label: whether it is conditioned on the label or caption.
         routes: routes whose tokens bypass blocks, with the rate at the first step.
         decays: whether that rate falls to 0 over the steps, following half a cosine.
         other_weights: whether it uses the weights of the weak network instead of the evaluated network.
