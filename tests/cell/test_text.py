@@ -8,8 +8,11 @@ import torch
 
 from tests.captioned_digits import Captioned, captioned_cell, features
 from tests.cell.test_step import make_trainer
+from tests.measure.test_activations import PLAIN, activations_of, step_of
+from tread_bench.cell.predicted import predict_activations
 from tread_bench.cell.step import Trainer
 from tread_bench.contract import check_device, check_guidance, check_method
+from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe.families import families
 from tread_bench.core.describe.guidance import guidance_rules
@@ -91,6 +94,15 @@ def test_the_parameters_of_a_block_include_its_attention_to_the_text():
         names = {name_of[parameter] for parameter in block}
         assert {f"blocks.{number}.cross_attn.to_{part}.weight" for part in "qkv"} <= names
         assert all(name.startswith(f"blocks.{number}.") for name in names)
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT"])
+@pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "routed"])
+def test_activations_are_predicted_without_the_captions(backbone, extra):
+    sizes = {"name": backbone, "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
+    cell = captioned_cell(backbone=sizes, **extra)
+    found = predict_activations(cell, StepOptions(), PLAIN, torch.device("cpu"), processes=1)
+    assert found == activations_of(step_of(cell))
 
 
 # Only the text tells

@@ -68,6 +68,7 @@ class _Shapes:
         self.shape = (data.channels, data.image_size, data.image_size)
         self._count = count
         self._pictures = (3, *[data.picture_shape[1]] * 2)
+        self._text = data.text_shape or ()
 
     def __len__(self) -> int:
         return self._count
@@ -77,6 +78,13 @@ class _Shapes:
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
         return torch.zeros(len(index), dtype=torch.long)
+
+    @property
+    def empty_text(self) -> Tensor:
+        return torch.zeros(self._text)
+
+    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        return torch.zeros(len(index), *self._text)
 
     def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
         return torch.zeros(len(index), *self._pictures)
