@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+import torch
 
 from benchmarks.gpu.document import GpuDocument, SpeedRun
 from benchmarks.page import Place
+from tread_bench.cell.predicted import predict_activations
+from tread_bench.core.config.compute import StepOptions
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.records import CostFigures, Record, TimingFigures
 from tread_bench.reports.tables.tables import Entry, Table, as_markdown, markdown_text
 from tread_bench.reports.text.numbers import DASH, names, number
+from tread_bench.services.gpus import STATE_BYTES
 
 PAGE = Place("python -m benchmarks.gpu")
 NOBODY = "Nobody has sent in a result of `tox -e gpu` yet. Nothing is claimed here about the speed of a GPU."
 HEADERS = (
     *("row", "GPUs", "images/s", "per GPU", "scaling", "denoiser alone, images/s"),
-    *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "failed"),
+    *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "planned, MiB", "failed"),
 )
 Found = tuple[float, float, float]  # a figure and its 95 % interval
 
@@ -78,12 +87,12 @@ def speed_rows(runs: Sequence[SpeedRun]) -> Iterator[list[Entry]]:
     alone = {record.row: images_per_s(timing) for record, _, timing in timed([r for r in runs if r.processes == 1])}
     for run in runs:
         for record in run.run.records:
-            yield [Entry(record.row), Entry(str(run.processes)), *speed_entries(record, run.processes, alone)]
+            yield [Entry(record.row), Entry(str(run.processes)), *speed_entries(record, run, alone)]
 
 
-def speed_entries(record: Record, processes: int, alone: Mapping[str, Found]) -> list[Entry]:
+def speed_entries(record: Record, run: SpeedRun, alone: Mapping[str, Found]) -> list[Entry]:
     """What was measured of a row; `alone`, images per second of one process, by row."""
-    timing, cost = record.timing, record.cost
+    timing, cost, processes = record.timing, record.cost, run.processes
     if timing is None or cost is None:
         return [Entry(DASH)] * (len(HEADERS) - 3) + [Entry(record.reason)]
     rate = images_per_s(timing)
@@ -97,6 +106,7 @@ def speed_entries(record: Record, processes: int, alone: Mapping[str, Found]) ->
         of_macs(cost, timing) if record.routes else Entry(DASH),
         Entry(DASH if timing.data_wait_share is None else number(100 * timing.data_wait_share, 1)),
         memory_entry(timing),
+        Entry(number(planned_mib(record, cost, run), 0)),
         Entry(""),
     ]
 
@@ -129,10 +139,33 @@ def of_macs(cost: CostFigures, timing: TimingFigures) -> Entry:
 
 
 def memory_entry(timing: TimingFigures) -> Entry:
-    """The allocator's peak of a training step, of the first process. What `plan` predicts belongs beside it."""
+    """The allocator's peak of a training step, of the first process."""
     return Entry(
         number(timing.peak_memory_mib, 0), "" if timing.memory_kind == "allocator" else timing.memory_kind or ""
     )
+
+
+def planned_mib(record: Record, cost: CostFigures, run: SpeedRun) -> float | None:
+    """State and activations of one process as `plan --memory cuda` says them; None where it cannot."""
+    numerics = run.run.plan.numerics
+    options = StepOptions(**numerics.model_dump(include=set(StepOptions.model_fields)))
+    activations = activation_bytes(
+        json.dumps(record.config), options.model_dump_json(), json.dumps(numerics.kernels), run.processes
+    )
+    return None if activations is None else (STATE_BYTES * cost.trainable_params + activations) / 2**20
+
+
+@cache
+def activation_bytes(cell: str, options: str, kernels: str, processes: int) -> int | None:
+    """All but the last in JSON."""
+    step = StepOptions.model_validate_json(options)
+    try:
+        found = predict_activations(
+            Cell.model_validate_json(cell), step, json.loads(kernels), torch.device("cuda", 0), processes
+        )
+    except (UserError, ImportError, RuntimeError):  # such as a kernel that is not installed here
+        return None
+    return found.total
 
 
 def rate_entry(found: Found) -> Entry:

@@ -19,7 +19,7 @@ from tread_bench.cell import compiling, numerics
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
-from tread_bench.cell.step import Trainer
+from tread_bench.cell.step import Trainer, _Loss, _summed
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
@@ -450,6 +450,73 @@ def test_a_gpu_gives_the_losses_of_the_cpu(options):
     trainer = make_trainer(device=torch.device("cuda"), **options)
     torch.testing.assert_close(losses(trainer).cpu(), losses(make_trainer()), rtol=2**-9, atol=0)
     assert trainer.scaler.skipped_steps == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"autocast": "bfloat16"}, {"autocast": "float16", "micro_batch": 3}, {"gradient_checkpointing": True}],
+    ids=str,
+)
+@pytest.mark.parametrize("cell", [DENSE, *NEIGHBOURS.values()], ids=["dense", *NEIGHBOURS])
+def test_a_step_on_a_gpu_waits_for_nothing(cell, options):
+    """Backward pass, clipping, loss scale, optimiser and average included; torch raises where the host would wait."""
+    clipped = {"iterations": 12, "batch": 6, "gradient_clip": 1.0}
+    trainer = make_trainer(cell, device=torch.device("cuda"), training=clipped, **options)
+    first, *others = (trainer.prepared(step) for step in range(3))
+    trainer.step(first)  # which makes what is made once
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for batch in others:
+            trainer.step(batch)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_batch_is_copied_beside_what_computes_and_waited_for(monkeypatch):
+    """With stand-ins for streams: every copy is made in the side stream, before the other one waits for it."""
+    events = []
+
+    class Stream:
+        def __enter__(self):
+            events.append("copies")
+
+        def __exit__(self, *raised):
+            events.append("computes")
+
+        def wait_stream(self, other):
+            events.append(("waits for", other))
+
+    copies, computing = Stream(), Stream()
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: computing)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: events.append((tensor.shape, stream)))
+    trainer = make_trainer(ROUTED)
+    batch, tensors = trainer.batch(0), []
+    batch.each(lambda tensor: (tensors.append(tensor.shape), tensor)[1])
+    expected = trainer.loss(batch)
+
+    copied = batch.copied(torch.device("cpu"), copies)
+    assert events[:3] == ["copies", "computes", ("waits for", copies)]
+    assert events[3:] == [(shape, computing) for shape in tensors]
+    assert torch.equal(trainer.loss(copied), expected)
+
+
+@pytest.fixture
+def alone_in_a_group():
+    """A group of one rank, whose gradients go the way of several."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_under_ddp_compiled_blocks_give_the_same_and_compile_as_little(alone_in_a_group, counter):
+    """DDP splits what is compiled inside it at its buckets, and once compiled for each number of tokens."""
+    cell = {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}}
+    plain, compiled = (make_trainer(cell, training={"iterations": 16, "batch": 6}, compile=c) for c in (False, True))
+    compiled._loss = _summed(_Loss(compiled))
+    assert error(losses(compiled, 16), losses(plain, 16)) < 1e-5
+    assert 0 < counter.frame_count <= 3
 
 
 @pytest.mark.gpu

@@ -60,6 +60,22 @@ class Batch:
         """Return the same on the device; from pinned memory without waiting for the copy."""
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
+    def copied(self, device: torch.device, copies: torch.cuda.Stream) -> Batch:
+        """Return the same on the device, copied beside the work that is under way there; what is computed next waits
+        for it, and the host does not.
+        """
+        with torch.cuda.stream(copies):
+            copied = self.to(device)
+        computing = torch.cuda.current_stream(device)
+        computing.wait_stream(copies)
+
+        def keep(tensor: Tensor) -> Tensor:
+            """Its memory is not used again before the work on it is done."""
+            tensor.record_stream(computing)
+            return tensor
+
+        return copied.each(keep)
+
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """Return the same with every tensor changed."""
         masks = {key: change(ids) for key, ids in self.range.masks.items()}
@@ -232,6 +248,7 @@ class Trainer(ForwardPass):
         )
 
         # How a step computes.
+        self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.scaler = LossScaler(device, enabled=options.autocast == "float16")
         blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
         self.compiled = blocks.active if blocks else nullcontext
@@ -266,7 +283,7 @@ class Trainer(ForwardPass):
 
         # Loss and gradients. What a plug-in draws from torch's own generator is seeded by the step: not to be saved.
         self.seed_torch("torch", batch.range.first)
-        loss = self.backward(batch.to(self.device))
+        loss = self.backward(batch.copied(self.device, self._copies) if self._copies else batch.to(self.device))
 
         # The optimiser, at this step's learning rate.
         for group in self.optimizer.param_groups:
