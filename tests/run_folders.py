@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.core.config.compute import Compute
@@ -32,10 +33,14 @@ def planned(folder: Path, text: str) -> Plan:
     return load_plan(folder / "toy.yaml")
 
 
-def begun(root: Path, plan: Plan, text: str, cells: Sequence[PlannedCell] = ()) -> RunFolder:
-    """One with the documents of a plan, or of some of its cells, and no results."""
+def begun(
+    root: Path, plan: Plan, text: str, cells: Sequence[PlannedCell] = (), numerics: Mapping[str, Any] | None = None
+) -> RunFolder:
+    """One with the documents of a plan, or of some of its cells, and no results; `numerics` replace this machine's."""
     folder = new_folder(root)
-    write_plan(plan, cells or plan.cells, text, folder, resolve_choices(Compute(), "cpu"))
+    choices = resolve_choices(Compute(), "cpu")
+    choices = choices.model_copy(update={"numerics": choices.numerics.model_copy(update=dict(numerics or {}))})
+    write_plan(plan, cells or plan.cells, text, folder, choices)
     return folder
 
 

@@ -152,7 +152,7 @@ def planned_mib(record: Record, cost: CostFigures, run: SpeedRun) -> float | Non
     activations = activation_bytes(
         json.dumps(record.config), options.model_dump_json(), json.dumps(numerics.kernels), run.processes
     )
-    return None if activations is None else (STATE_BYTES * cost.trainable_params + activations) / 2**20
+    return None if activations is None else (STATE_BYTES * cost.stored_params + activations) / 2**20
 
 
 @cache

@@ -22,6 +22,8 @@ from benchmarks.gpu import device, parts, table
 from benchmarks.gpu.document import GpuDocument, read_results
 from benchmarks.processes import CHECKOUT
 from tests.run_folders import begun
+from tread_bench.core.config.compute import StepOptions
+from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import TimingFigures
@@ -95,7 +97,9 @@ class Recorded:
         overrides = [option["--set"]] if "--set" in option else []
         root = Path(option["--data-root"]) if "--data-root" in option else None
         plan = load_plan(suite, overrides, data_root=root, allows_missing=True)
-        folder = begun(Path(option["--out"]), plan, suite.read_text())
+        chosen = plan.suite.compute.model_dump(include=set(StepOptions.model_fields))
+        kernels = resolve_kernels(plan.suite.compute.kernels.model_dump(), "cuda")
+        folder = begun(Path(option["--out"]), plan, suite.read_text(), numerics={**chosen, "kernels": kernels})
         for planned in plan.cells:
             request, written = folder.existing_request(planned.id), folder.existing_plan()
             if planned.row in self.failing:
@@ -490,7 +494,7 @@ def toy(monkeypatch, tmp_path):
     monkeypatch.setattr("benchmarks.conditions.gpu_conditions", lambda: MACHINE)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_every_part_of_one_process_runs(toy, tmp_path, monkeypatch):
     monkeypatch.setattr(parts, "gpus", lambda: 1)
     status, document, text = measured(tmp_path / "out")
