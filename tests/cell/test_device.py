@@ -66,6 +66,8 @@ def test_all_of_them_together_stay_on_their_device(backbone, method, objective, 
 
 
 def test_a_loss_that_does_not_fit_the_cell_is_refused():
+    with pytest.raises(ValueError, match="needs tokens that bypass a route, and method dense has none"):
+        check_device(method={"name": "dense"}, routes=(), auxiliary=[{"name": "mae"}])
     with pytest.raises(ValueError, match="block 99"):
         check_device(auxiliary=[{"name": "repa", "projector": 8, "block": 99}])
 

@@ -32,7 +32,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     yield from _schedule(cell, family, spec, draft)
     for index, loss in enumerate(cell.auxiliary):
         own = problems_found(loss.family, Setting(cell, family, spec), loss)
-        for problem in (*_suits(loss, cell.method), *own):
+        for problem in (*loss_problems(loss, cell.method), *own):
             yield replace(problem, loc=("auxiliary", index, *problem.loc))
         if loss.name in (other.name for other in cell.auxiliary[:index]):
             yield Problem(f"auxiliary {loss.name} is named twice: keep one", ("auxiliary", index))
@@ -89,8 +89,8 @@ def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[s
                 return
 
 
-def _suits(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:
-    """Problems of a loss on tokens that the method does not have."""
+def loss_problems(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:
+    """Yield what is wrong with a loss on tokens that the method does not have."""
     own = method.family.own_losses.get(loss.name)
     if own is not None or (loss.family.needs_absent_tokens and not method.family.predicts_absent_tokens):
         able = [one for one in methods().values() if one.predicts_absent_tokens and loss.name not in one.own_losses]

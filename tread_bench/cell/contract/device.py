@@ -37,6 +37,7 @@ from tread_bench.model.contract.cells import BATCH, SMALL, check_built
 from tread_bench.model.fake_device import FakeDevice
 from tread_bench.model.network import Network, build_network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
+from tread_bench.suite.method_rules import loss_problems
 
 KERNELS = {"attention": "sdpa", "adaln": "torch", "scan": "torch", "wkv": "torch"}  # of any GPU
 
@@ -82,7 +83,9 @@ class DeviceSubject(GuidanceSubject):
 
         # Losses that do not fit it.
         setting = setting_of(self.cell)
-        problems = [problem for options in losses for problem in problems_found(options.family, setting, options)]
+        problems = []
+        for options in losses:
+            problems += [*loss_problems(options, self.cell.method), *problems_found(options.family, setting, options)]
         if problems:
             raise ValueError("; ".join(problem.message for problem in problems))
 
