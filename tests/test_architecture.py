@@ -24,6 +24,7 @@ from tread_bench.core.describe.metrics import known_figures, metrics
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.describe.text_encoders import text_encoders
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "services", "cli")
@@ -234,7 +235,7 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
 _PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *selectors(), *data_sources()}
-_PLUGGED_IN |= {*metrics(), *known_figures(), *extractors()}
+_PLUGGED_IN |= {*metrics(), *known_figures(), *extractors(), *text_encoders()}
 _COMMON = {"none": "guidance", **dict.fromkeys(("blocks", "columns", "random", "rows"), "selector")}  # words of others
 
 

@@ -40,12 +40,15 @@ from tread_bench.core.describe.routes import Route as Route
 from tread_bench.core.describe.samplers import SamplerFamily as SamplerFamily
 from tread_bench.core.describe.selectors import SelectorFamily as SelectorFamily
 from tread_bench.core.describe.selectors import TokenOrder as TokenOrder
+from tread_bench.core.describe.text_encoders import TextEncoderFamily as TextEncoderFamily
+from tread_bench.core.describe.text_encoders import TextEncoderOptions as TextEncoderOptions
 from tread_bench.core.numbers import draws as draws
 from tread_bench.core.problems import Problem as Problem
 from tread_bench.core.stored.evaluations import SetEvaluation as SetEvaluation
 from tread_bench.data.contract import check_data as check_data
 from tread_bench.data.source import DataSource as DataSource
 from tread_bench.data.source import ImageSet as ImageSet
+from tread_bench.data.text.contract import check_text_encoder as check_text_encoder
 from tread_bench.diffusion.contract.guidance import check_guidance as check_guidance
 from tread_bench.diffusion.contract.objectives import check_objective as check_objective
 from tread_bench.diffusion.contract.samplers import check_sampler as check_sampler

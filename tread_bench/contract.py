@@ -11,6 +11,7 @@ from __future__ import annotations
 from tread_bench.cell.contract.device import check_device
 from tread_bench.core.describe.violations import Violation
 from tread_bench.data.contract import check_data
+from tread_bench.data.text.contract import check_text_encoder
 from tread_bench.diffusion.contract.guidance import check_guidance
 from tread_bench.diffusion.contract.objectives import check_objective
 from tread_bench.diffusion.contract.samplers import check_sampler
@@ -35,5 +36,6 @@ __all__ = [
     "check_objective",
     "check_sampler",
     "check_selector",
+    "check_text_encoder",
     "check_wrapped",
 ]

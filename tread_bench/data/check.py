@@ -21,10 +21,12 @@ from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
 from tread_bench.core.stored.data_files import SETTLED_S, FileState, state_of
 
 _SHOWN = 3  # classes in a message
+_ENCODER = "tread_bench.data.text.encoder:encoder_problems"
 
 
 def data_problems(read: Iterable[tuple[DataOptions, bool]], reads_everything: bool = False) -> list[str]:
-    """Return one message for each mistake in data files: in headers, columns, labels, and first and last samples.
+    """Return one message for each mistake in data files: in headers, columns, labels, captions, and first and last
+    samples.
 
     Files in which nothing was found are not read again until one of them changes.
 
@@ -35,6 +37,9 @@ def data_problems(read: Iterable[tuple[DataOptions, bool]], reads_everything: bo
     found: dict[str, None] = {}  # each once, in order
     for options, generates in read:
         family = options.family
+        if (encoder := options.text_encoder) is not None:
+            files = [path for _, path in encoder.family.files(encoder)]
+            found |= dict.fromkeys(messages_of(_ENCODER, (encoder,), files))
         for check in (family.check_files, family.check_all if reads_everything else None):
             if check is not None:
                 files = [path for _, path in family.files(options, generates)]

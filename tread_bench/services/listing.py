@@ -18,6 +18,7 @@ from tread_bench.core.describe.metrics import metrics
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.describe.text_encoders import text_encoders
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.suite.load import shipped_suites
 
@@ -104,5 +105,6 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "guidance": lambda: _described(guidance_rules()),
     "metrics": lambda: _described(metrics()),
     "extractors": lambda: _described(extractors()),
+    "text_encoders": lambda: _described(text_encoders()),
     "kernels": _kernels,
 }

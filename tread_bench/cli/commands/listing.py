@@ -20,6 +20,7 @@ Listed = Literal[
     "guidance",
     "metrics",
     "extractors",
+    "text_encoders",
     "kernels",
     "schema",
 ]

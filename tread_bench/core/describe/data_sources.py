@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.extractors import extractors
 from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.text_encoders import TextEncoderOptions
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
@@ -42,9 +43,15 @@ class DataOptions(Model):
         return find_data_source(self.name)
 
     @property
+    def text_encoder(self) -> TextEncoderOptions | None:
+        """What encodes captions; None: there are none, or they are encoded already."""
+        return None
+
+    @property
     def text_shape(self) -> tuple[int, int] | None:
         """Tokens and width of a caption, which takes the place of a label; None: there are no captions."""
-        return None
+        encoder = self.text_encoder
+        return None if encoder is None else (encoder.tokens, encoder.width)
 
     @property
     def picture_shape(self) -> tuple[int, int]:

@@ -41,6 +41,8 @@ def _used_by(cell: Cell) -> Iterator[Description]:
     # What is trained, and how.
     yield cell.backbone.family()
     yield cell.data.family
+    if (encoder := cell.data.text_encoder) is not None:
+        yield encoder.family
     yield cell.method.family
     yield find_selector(cell.selector)
     yield cell.objective.family

@@ -1,0 +1,182 @@
+"""Text encoders keep their contract, each check finds what it is there for, words have their laws, and CLIP is that of
+transformers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.data.tiny_clip import TOKENS, WIDTH, write_clip
+from tread_bench.contract import check_text_encoder
+from tread_bench.core.describe import text_encoders as registry
+from tread_bench.core.describe.text_encoders import TextEncoderOptions, find_text_encoder
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
+from tread_bench.data.glyphs.family import GlyphsData
+from tread_bench.data.text.contract import CAPTIONS, TEXT_ENCODER_CHECKS
+from tread_bench.data.text.encoder import encoder_sha256, open_text_encoder
+from tread_bench.data.text.words.encoder import Words, word_vector, words_of
+from tread_bench.data.text.words.family import WordsOptions
+
+WORDS = find_text_encoder("words")
+
+
+@pytest.mark.parametrize("options", [{}, {"tokens": 5, "width": 7}, {"tokens": 77, "width": 768}])
+def test_words_keep_the_contract(options):
+    assert check_text_encoder("words", options) == []
+
+
+BROKEN = {
+    "Short": {"features"},
+    "InFloat64": {"features"},
+    "NotANumber": {"features"},
+    "Constant": {"content"},
+    "BagOfWords": {"content"},
+    "StandardisesBatches": {"batches"},
+    "LengthsCutOff": {"lengths"},
+    "Draws": {"determinism"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name):
+    broken = replace(WORDS, builder=f"tests.data.broken_text_encoders:{name}")
+    assert {violation.check for violation in check_text_encoder(broken)} == BROKEN[name]
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in TEXT_ENCODER_CHECKS}
+
+
+class Shapeless(TextEncoderOptions):
+    """No tokens."""
+
+    name: str = "shapeless"
+
+
+def test_an_encoder_without_a_shape_is_refused_by_its_rule():
+    rule = registry.TEXT_ENCODERS.rule(replace(WORDS, options=Shapeless))
+    assert rule == "its options must have tokens, width, as fields or as properties"
+
+
+# ---- words
+
+
+def encoded(*captions, tokens=6, width=64):
+    return Words(WordsOptions(tokens=tokens, width=width)).encode(captions)
+
+
+def test_a_word_has_one_vector_of_fixed_length_wherever_it_is():
+    first, second = encoded("cat sat", "a Cat!")
+    places = encoded("cat cat cat")[0]
+    place = torch.from_numpy(Words(WordsOptions(tokens=6, width=64))._places).float()
+    vector = torch.from_numpy(word_vector("cat", 64)).float()
+    torch.testing.assert_close(first[0] - place[0], vector, rtol=0, atol=1e-6)
+    torch.testing.assert_close(second[1] - place[1], vector, rtol=0, atol=1e-6)
+    torch.testing.assert_close(places[:3] - place[:3], vector.expand(3, 64), rtol=0, atol=1e-6)
+    assert float(vector.square().sum()) == pytest.approx(64, abs=1e-4)
+    assert torch.allclose(place.square().sum(1), torch.tensor(64.0), atol=1e-3)
+
+
+def test_vectors_of_words_are_nearly_orthogonal():
+    vectors = torch.stack([torch.from_numpy(word_vector(f"word{n}", 512)) for n in range(200)]) / 512**0.5
+    cosines = (vectors @ vectors.T - torch.eye(200)).abs()
+    assert float(cosines.max()) < 6 / 512**0.5
+    assert float(vectors.mean()) == pytest.approx(0, abs=5 * (1 / 512 / vectors.numel()) ** 0.5)
+
+
+def test_padding_is_zeros_and_the_empty_caption_is_all_padding():
+    found = encoded("one two", "", " \n\u2028\x00")
+    assert (found[0, :2] != 0).any(1).all()
+    assert not found[0, 2:].any() and not found[1].any()
+
+
+def test_words_are_runs_of_letters_whatever_the_script_and_composition():
+    assert words_of("Zwei Hunde, 2x!") == ["zwei", "hunde", ",", "2x", "!"]
+    assert words_of("caf\u00e9") == words_of("cafe\u0301")
+    assert words_of("STRASSE Straße") == ["strasse", "strasse"]
+    assert words_of("<b>&") == ["<", "b", ">", "&"]
+
+
+def test_features_are_the_same_bytes_on_every_machine():
+    """The hash of features that were computed once; integers, roots and quotients have the same bits everywhere."""
+    found = Words(WordsOptions(tokens=24, width=64)).encode(CAPTIONS)
+    assert hashlib.sha256(found.numpy().tobytes()).hexdigest() == PINNED
+
+
+PINNED = "91e579a7e6b24cd220619ff154bf4a47033ee5d62b0a79ba715728c3bb1e4700"
+
+
+# ---- CLIP
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+    pytest.importorskip("transformers")
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip")
+
+
+def settings(folder, **changed):
+    return find_text_encoder("clip").options(**{"weights": str(folder), "tokens": TOKENS, "width": WIDTH, **changed})
+
+
+def test_clip_keeps_the_contract(clip):
+    assert check_text_encoder("clip", {"weights": clip, "tokens": TOKENS, "width": WIDTH}) == []
+
+
+def test_clip_is_that_of_transformers(clip):
+    import transformers
+
+    captions = ["the cat", "", "a very long caption of the cat", "街"]
+    tokenizer = transformers.CLIPTokenizer.from_pretrained(clip)
+    ids = tokenizer(captions, padding="max_length", max_length=TOKENS, truncation=True, return_tensors="pt").input_ids
+    assert ids.shape == (4, TOKENS)
+    with torch.no_grad():
+        expected = transformers.CLIPTextModel.from_pretrained(clip).eval()(input_ids=ids).last_hidden_state
+    encoder = open_text_encoder(settings(clip))
+    torch.testing.assert_close(encoder.encode(captions), expected, rtol=1e-5, atol=1e-6)
+    assert encoder.lengths(captions)[:2] == [len(tokenizer("the cat").input_ids), 2]
+    assert encoder.lengths(captions)[2] > TOKENS
+
+
+def test_clip_is_known_by_the_contents_of_its_files(clip, tmp_path):
+    here, there = settings(clip), settings(write_clip(tmp_path / "same"))
+    assert encoder_sha256(here) == encoder_sha256(there)
+    assert encoder_sha256(settings(write_clip(tmp_path / "other", seed=1))) != encoder_sha256(here)
+    with open(Path(there.weights) / "merges.txt", "a") as file:
+        file.write("a n\n")
+    assert encoder_sha256(there) != encoder_sha256(here)
+
+
+def test_a_folder_that_is_not_clip_is_refused_by_its_rule(clip, tmp_path):
+    with pytest.raises(UserError, match=r"tokens of width 16 where the encoder's width is 768: set width: 16"):
+        open_text_encoder(settings(clip, width=768))
+    with pytest.raises(UserError, match=r"at most 12 tokens where the encoder's tokens are 77: set tokens: 12"):
+        open_text_encoder(settings(clip, tokens=77))
+    with pytest.raises(UserError, match=r"config.json: no such file; give a folder with a CLIPTextModel"):
+        open_text_encoder(settings(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 20)
+    with pytest.raises(UserError, match="not a CLIPTextModel that transformers"):
+        open_text_encoder(settings(tmp_path))
+    deeper = write_clip(tmp_path / "deeper", num_hidden_layers=3)
+    (Path(deeper) / "model.safetensors").write_bytes((Path(clip) / "model.safetensors").read_bytes())
+    with pytest.raises(UserError, match="weights are missing, such as"):
+        open_text_encoder(settings(deeper))
+
+
+def test_mistakes_in_an_encoder_are_found_before_a_run(clip):
+    (message,) = data_problems([(GlyphsData(captions={"encoder": settings(clip, width=768).model_dump()}), False)])
+    assert "set width: 16" in message
+
+
+def test_without_transformers_the_way_out_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    with pytest.raises(UserError, match=r"needs transformers .*: pip install 'tread-bench\[text\]'"):
+        open_text_encoder(settings(tmp_path))

@@ -1,0 +1,1 @@
+"""Text encoders: from captions to tokens."""

@@ -1,0 +1,128 @@
+"""CLIP's text model by transformers, from a local folder: nothing is downloaded, and no file can run code.
+
+Source: baofff/U-ViT, libs/clip.py, whose features of captions these are: the last hidden state of all tokens, padded
+to the maximum, without a mask of the padding.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.errors import UserError
+from tread_bench.data.encode.vae import in_chunks
+from tread_bench.data.precision import full_float32
+from tread_bench.data.text.clip.family import CONFIG, WEIGHTS, ClipOptions
+
+_CHUNK = 16  # captions at a time
+_WAY_OUT = "give a folder with a CLIPTextModel and a CLIPTokenizer, as `save_pretrained` of transformers writes them"
+
+
+class Clip:
+    """The encoder `clip`, computed in float32.
+
+    Raises:
+        UserError: transformers is not installed, or the folder does not hold such a model, of such a width.
+    """
+
+    def __init__(self, options: ClipOptions) -> None:
+        self.options = options
+        self.tokenizer, self.network = _load(Path(options.weights))
+        config = self.network.config
+        if config.hidden_size != options.width:
+            raise UserError(
+                f"{options.weights}: tokens of width {config.hidden_size} where the encoder's width is "
+                f"{options.width}: set width: {config.hidden_size}"
+            )
+        if config.max_position_embeddings < options.tokens:
+            raise UserError(
+                f"{options.weights}: at most {config.max_position_embeddings} tokens where the encoder's tokens are "
+                f"{options.tokens}: set tokens: {config.max_position_embeddings}"
+            )
+
+    def to(self, device: torch.device | str) -> Self:
+        """Return the same encoder, on that device."""
+        self.network.to(device)
+        return self
+
+    @torch.no_grad()
+    def encode(self, captions: Sequence[str]) -> Tensor:
+        """Captions -> (B, M, E) float32, on the CPU."""
+        with _quiet():
+            found = self.tokenizer(
+                _readable(captions),
+                truncation=True,
+                max_length=self.options.tokens,
+                padding="max_length",
+                return_tensors="pt",
+            )
+        device = self.network.device
+        with full_float32(device):
+            ids = found["input_ids"].to(device)
+            return in_chunks(lambda part: self.network(input_ids=part).last_hidden_state, ids, _CHUNK).cpu()
+
+    def lengths(self, captions: Sequence[str]) -> list[int]:
+        """Return how many tokens each caption has, with those of start and end; those beyond M are cut off."""
+        with _quiet():
+            return [len(ids) for ids in self.tokenizer(_readable(captions))["input_ids"]]
+
+
+def _readable(captions: Sequence[str]) -> list[str]:
+    """Halves of surrogate pairs, which JSON can hold and a tokenizer cannot, as question marks."""
+    return [caption.encode("utf-8", "replace").decode() for caption in captions]
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    """The tokenizer and the model, with every weight from the folder's safetensors file. Raises UserError."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise UserError(f"{folder}: needs transformers ({error}): pip install 'tread-bench[text]'") from None
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise UserError(f"{folder / name}: no such file; {_WAY_OUT}")
+
+    # Damaged files may raise any exception.
+    try:
+        with _quiet():
+            tokenizer = transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+            network, about = transformers.CLIPTextModel.from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+            )
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        version = transformers.__version__
+        raise UserError(f"{folder}: not a CLIPTextModel that transformers {version} can load ({reason})") from None
+
+    # Weights that are not in the file would be random; those of CLIP's image side are not needed.
+    kinds = {"missing": "missing_keys", "of another shape": "mismatched_keys"}
+    wrong = {what: sorted(map(str, about[key])) for what, key in kinds.items() if about[key]}
+    if wrong:
+        found = "; ".join(f"{len(names)} weights are {what}, such as {names[0]}" for what, names in wrong.items())
+        raise UserError(f"{folder / WEIGHTS}: {found}; {_WAY_OUT}")
+    return tokenizer, network.eval().requires_grad_(False)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what transformers prints: its warnings are errors here, or are reported."""
+    from transformers.utils import logging as printed
+
+    logger = logging.getLogger("transformers")
+    level, has_bars = logger.level, printed.is_progress_bar_enabled()
+    logger.setLevel(logging.CRITICAL)
+    printed.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if has_bars:
+            printed.enable_progress_bar()

@@ -1,0 +1,1 @@
+"""Fixed random vectors, one for each word."""
