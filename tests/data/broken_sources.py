@@ -68,6 +68,24 @@ class Standardised(Changed):
         return (images - images.mean()).clamp(-1, 1)
 
 
+class Captioned(ImageSet):
+    """Whose options state no captions."""
+
+    empty_text = torch.zeros(2, 3)
+
+    def text(self, index, seed, first):
+        return torch.zeros(len(index), 2, 3)
+
+    def captions(self, index, seed, first):
+        return [""] * len(index)
+
+
+def has_captions_that_are_not_stated(options, folder):
+    source = read_digits(options)
+    parts = (Captioned(part.pixels, part.classes) for part in (source.train, source.held_out))
+    return DataSource(*parts, source.num_classes)
+
+
 cropped = partial(digits_as, Cropped)
 doubled = partial(digits_as, Doubled)
 in_float64 = partial(digits_as, InFloat64)

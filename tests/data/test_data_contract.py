@@ -73,6 +73,7 @@ BROKEN = {
     "standardises_batches": {"order"},
     "shares_one_sample": {"split", "counts"},
     "draws_anew": {"again"},
+    "has_captions_that_are_not_stated": {"captions"},
     "shows_floats": {"real_images"},
     "fingerprints_names": {"fingerprint"},
     "fingerprints_numbers_of_files": {"fingerprint"},

@@ -29,7 +29,7 @@ from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Plac
 from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.stored.data_paths import is_folder_name
-from tread_bench.data.source import DataSource, DataSplit
+from tread_bench.data.source import CaptionedSplit, DataSource, DataSplit
 
 BATCH = 64
 STAND_IN = 64  # training samples
@@ -159,6 +159,35 @@ def check_fingerprint(subject: DataSubject) -> Iterator[str]:
             yield "`changed` leads to the same training samples: give options that lead to others"
 
 
+def check_captions(subject: DataSubject) -> Iterator[str]:
+    """If the options state a shape of text, both parts have captions whose features have it, drawn by seed and sample
+    number alone; without one they have none.
+    """
+    shape = subject.options.text_shape
+    for name, part in _parts(subject.opened()):
+        if shape is not None and isinstance(part, CaptionedSplit):
+            yield from _caption_problems(name, part, min(BATCH, len(part)), shape)
+        elif shape is not None or isinstance(part, CaptionedSplit):
+            yield f"{name}: the options say text_shape={shape}, and it is a {type(part).__name__}"
+
+
+def _caption_problems(name: str, part: CaptionedSplit, count: int, shape: tuple[int, int]) -> Iterator[str]:
+    # Shapes and types.
+    index = np.arange(count)
+    text, captions = part.text(index, 0, 0), part.captions(index, 0, 0)
+    for what, found, expected in (("text", text, (count, *shape)), ("the empty text", part.empty_text, shape)):
+        if tuple(found.shape) != expected or found.dtype != torch.float32 or not torch.isfinite(found).all():
+            yield f"{name}: expected {what} as finite float32 {expected}; saw {found.dtype} {tuple(found.shape)}"
+            return
+    if len(captions) != count or not all(isinstance(caption, str) for caption in captions):
+        yield f"{name}: expected {count} captions as texts; saw {len(captions)}"
+
+    # Draws.
+    one_by_one = [part.text(index[place : place + 1], 0, place) for place in range(count)]
+    if not torch.equal(torch.cat(one_by_one), text) or part.captions(index, 0, 0) != captions:
+        yield f"{name}: a caption depends on more than the seed, the sample's number and the sample"
+
+
 def check_real_images(subject: DataSubject) -> Iterator[str]:
     """Where samples can be compared with real images, these are uint8, as many as it says, in any size of batch."""
     if not subject.is_comparable:
@@ -199,8 +228,9 @@ def check_stand_in(subject: DataSubject) -> Iterator[str]:
             yield f"expected {expected} training and held-out samples; saw {found}"
         if not outside:
             stands_for = DataSubject(family, standing)
-            yield from (*check_shape(stands_for), *check_labels(stands_for), *check_real_images(stands_for))
-        shape = ("image_size", "channels", "num_classes", "picture_shape")
+            for check in (check_shape, check_labels, check_captions, check_real_images):
+                yield from check(stands_for)
+        shape = ("image_size", "channels", "num_classes", "picture_shape", "text_shape")
         if any(getattr(standing, key) != getattr(options, key) for key in shape):
             yield f"its options have another shape than those that it stands in for: {standing}"
 
@@ -273,6 +303,7 @@ DATA_CHECKS: tuple[Callable[[DataSubject], Iterator[str]], ...] = (
     check_split,
     check_again,
     check_fingerprint,
+    check_captions,
     check_real_images,
     check_files,
     check_stand_in,

@@ -94,7 +94,7 @@ class CaptionedSplit(Protocol):
         """(B, M, E) float32, a caption of each, drawn by the seed and the sample `first` ... alone."""
 
     def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
-        """The captions that `text` draws, as they are written."""
+        """The captions that `text` draws, as they are written; "" where only their features are stored."""
 
 
 def training_samples(split: DataSplit, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
@@ -125,6 +125,16 @@ class Pixels:
 
     def __len__(self) -> int:
         return len(self.classes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        raise NotImplementedError
+
+    @property
+    def sha256(self) -> str:
+        """Hash of content and labels in their order."""
+        raise NotImplementedError
 
     def uint8(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) uint8, as the feature networks take them."""

@@ -23,7 +23,8 @@ DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by 
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (  # ends of paths in a suite: a cell's keys are at several places
     *(".data.train", ".data.held_out", ".data.train_images", ".data.decoder", ".data.images", ".data.scale"),
-    *(".data.shift", ".metrics.extractor_weights", ".metrics.inception_weights", ".metrics.reference"),
+    *(".data.shift", ".data.captions.files", ".data.captions.empty", ".data.captions.encoder.weights"),
+    *(".metrics.extractor_weights", ".metrics.inception_weights", ".metrics.reference"),
     *(".metrics.extractor.weights", ".metrics.also.weights", ".auxiliary.weights", ".evaluate.run"),
 )
 

@@ -81,10 +81,14 @@ def _box_muller(unit: NDArray[np.floating], found: NDArray[np.float32]) -> None:
     found[:, pairs:] = (radius * np.sin(angle))[:, : size - pairs]
 
 
-def integers(seed: int, stream: str, first: int, count: int, high: int) -> NDArray[np.int64]:
-    """Draw (count,) integers in [0, high) by multiply-shift, whose bias is below high / 2^32."""
+def integers(seed: int, stream: str, first: int, count: int, high: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Draw (count,) integers in [0, high) by multiply-shift, whose bias is below high / 2^32.
+
+    Args:
+        high: of all of them, or of each, (count,).
+    """
     drawn = words(seed, stream, first, count, 1)[:, 0].astype(np.uint64)
-    return ((drawn * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
+    return ((drawn * np.asarray(high, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArray[np.int64]:

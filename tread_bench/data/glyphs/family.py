@@ -7,9 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.config.base import Int
+from tread_bench.core.config.base import Int, is_unused
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
+from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
+from tread_bench.data.captions.family import CaptionsChoice, caption_files
 from tread_bench.data.glyphs.fonts import FACES, font_folder
 from tread_bench.data.glyphs.scripts import SCRIPTS
 
@@ -19,6 +21,11 @@ class GlyphsData(DataOptions):
 
     name: Literal["glyphs"] = "glyphs"
     image_size: Int = Field(16, ge=8, le=256, description="side in pixels; a tenth of the characters is held out")
+    captions: CaptionsChoice | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="captions such as 'a bold Latin capital K in DejaVu Sans' in place of labels: their encoder",
+    )
 
     @property
     def channels(self) -> int:
@@ -26,7 +33,11 @@ class GlyphsData(DataOptions):
 
     @property
     def num_classes(self) -> int:
-        return len(SCRIPTS)
+        return 0 if self.captions is not None else len(SCRIPTS)
+
+    @property
+    def text_encoder(self) -> TextEncoderOptions | None:
+        return None if self.captions is None else self.captions.encoder
 
 
 def _counts(options: GlyphsData) -> tuple[int, int] | None:
@@ -40,8 +51,9 @@ def _counts(options: GlyphsData) -> tuple[int, int] | None:
     return int((~is_held_out).sum()), int(is_held_out.sum())
 
 
-def _fonts(options: GlyphsData, generates: bool) -> Iterator[tuple[Place, str]]:
-    """The fonts that are there; `check_files` reports one that is missing, since no option names it."""
+def _files(options: GlyphsData, generates: bool) -> Iterator[tuple[Place, str]]:
+    """Those of the encoder, and the fonts that are there; `check_files` reports a font that is missing."""
+    yield from caption_files(options.captions)
     yield from (((), str(path)) for face in FACES if (path := font_folder() / f"{face}.ttf").is_file())
 
 
@@ -49,7 +61,7 @@ GLYPHS = DataFamily(
     name="glyphs",
     options=GlyphsData,
     builder="tread_bench.data.glyphs.source:read_glyphs",
-    files=_fonts,
+    files=_files,
     not_comparable=always_comparable,
     extractor="glyphs-classifier",
     counts=_counts,

@@ -35,12 +35,14 @@ class Glyphs:
         pixels: (N, 1, S, S) uint8, white on black.
         scripts: (N,) int64, places in `SCRIPTS`.
         code_points: (N,) int64; a character may occur in several faces.
+        faces: (N,) int64, places in `fonts.FACES`.
         fonts_sha256: of the fonts' files.
     """
 
     pixels: NDArray[np.uint8]
     scripts: NDArray[np.int64]
     code_points: NDArray[np.int64]
+    faces: NDArray[np.int64]
     fonts_sha256: str
 
     @property
@@ -56,7 +58,7 @@ def draw_glyphs(image_size: int) -> Glyphs:
     paths = font_files()
     size = _DRAWN_LARGER * image_size * 3 // 4
     fonts = [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
-    found: dict[bytes, tuple[int, int]] = {}  # distinct images -> script, code point
+    found: dict[bytes, tuple[int, int, int]] = {}  # distinct images -> script, code point, face
     counts: Counter[int] = Counter()
 
     # Go through all characters of all faces in a drawn order. Scripts share shapes, such as a Latin and a Greek A: the
@@ -66,13 +68,13 @@ def draw_glyphs(image_size: int) -> Glyphs:
         if counts[script] < MOST_IMAGES:
             pixels = _drawn(fonts[face], chr(code_point), image_size)
             if pixels != blank and pixels not in found:
-                found[pixels] = script, code_point
+                found[pixels] = script, code_point, face
                 counts[script] += 1
 
-    scripts, code_points = np.array([*found.values()], dtype=np.int64).T
+    scripts, code_points, faces = np.array([*found.values()], dtype=np.int64).T
     images = np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, 1, image_size, image_size)
     digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths))
-    return Glyphs(images, scripts, code_points, digest.hexdigest())
+    return Glyphs(images, scripts, code_points, faces, digest.hexdigest())
 
 
 def characters(path: Path) -> Iterator[tuple[int, str]]:

@@ -6,6 +6,7 @@ import unicodedata
 
 # The ten that have most characters in these fonts; a label is a place in this list.
 SCRIPTS = ("latin", "symbol", "greek", "cyrillic", "math", "canadian", "arrow", "arabic", "georgian", "armenian")
+LANGUAGES = tuple(script for script in SCRIPTS if script not in ("symbol", "math", "arrow"))  # written with a capital
 
 
 def script_of(character: str) -> str:

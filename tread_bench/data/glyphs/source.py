@@ -7,21 +7,32 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tread_bench.data.captions.split import with_captions
+from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.glyphs.fonts import font_files
-from tread_bench.data.glyphs.render import draw_glyphs
+from tread_bench.data.glyphs.fonts import FACES, font_files
+from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
+from tread_bench.data.glyphs.words import caption_of
 from tread_bench.data.source import DataSource, ImageSet
 
 
 def read_glyphs(choice: GlyphsData, folder: Path | None = None) -> DataSource:
     """At most 10,000 images, about a tenth of them held out: all faces of a character. Raises UserError."""
     glyphs = draw_glyphs(choice.image_size)
-    train, held_out = (
-        GlyphSet(glyphs.pixels[part], glyphs.scripts[part], glyphs.fonts_sha256)
-        for part in (~glyphs.is_held_out, glyphs.is_held_out)
-    )
-    return DataSource(train, held_out, choice.num_classes)
+    parts = (~glyphs.is_held_out, glyphs.is_held_out)
+    train, held_out = (GlyphSet(glyphs.pixels[part], glyphs.scripts[part], glyphs.fonts_sha256) for part in parts)
+    source = DataSource(train, held_out, choice.num_classes)
+    return with_captions(choice.captions, source, [_texts(glyphs, part) for part in parts])
+
+
+def _texts(glyphs: Glyphs, part: NDArray[np.bool_]) -> Texts:
+    """A caption of each character."""
+    characters = zip(glyphs.faces[part].tolist(), glyphs.code_points[part].tolist(), strict=True)
+    return Texts([[caption_of(FACES[face], code_point)] for face, code_point in characters])
 
 
 def missing_fonts(choice: GlyphsData, generates: bool) -> list[str]:

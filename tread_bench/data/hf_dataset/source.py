@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.data.captions.tables import caption_column, read_column
+from tread_bench.data.captions.texts import Reading
 from tread_bench.data.check import absent_classes
 from tread_bench.data.hf_dataset.arrow import arrow_files
 from tread_bench.data.hf_dataset.family import HfDatasetData
@@ -49,16 +51,20 @@ class DatasetImages:
         self._folders = all_matches(entries)
         self._files: list[tuple[str, pa.ChunkedArray]] = []  # path and images of each
         labels = [np.zeros(0, dtype=np.int64)]
+        reading = Reading()
         for path, table in (file for folder in self._folders for file in arrow_files(folder)):
             check_schema(choice, path, table.schema)
             images = table.column(choice.image_column)
             _check_places(path, images)
             self._files.append((path, images))
             labels.append(_labels(choice, path, table))
+            if choice.captions is not None:
+                read_column(choice, path, table.schema, table.column(caption_column(choice)[1]), reading)
         self._firsts = np.cumsum([len(found) for found in labels])  # number of rows before each file
         self.classes = np.concatenate(labels)
         if not len(self.classes):
             raise UserError(f"{', '.join(self._folders)}: no rows; a split needs at least one image")
+        self.texts = None if choice.captions is None else reading.texts()
 
     @cached_property
     def sha256(self) -> str:

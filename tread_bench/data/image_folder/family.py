@@ -6,7 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from tread_bench.core.config.base import is_unused
 from tread_bench.core.describe.data_sources import DataFamily, always_comparable
+from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
 from tread_bench.data.images.family import ImageOptions, counted, decoded_bytes, is_flipped, whole_folders
 
@@ -20,6 +22,9 @@ class ImageFolderData(ImageOptions):
     )
     held_out: tuple[str, ...] = Field(
         (), description="the same with the held-out images; empty: every tenth training image is held out"
+    )
+    captions: FolderCaptionsChoice | None = Field(
+        None, exclude_if=is_unused, description="captions in place of labels: an encoder, and where they are"
     )
 
 

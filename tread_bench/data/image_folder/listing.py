@@ -19,12 +19,14 @@ class Listing:
     Args:
         folders: of the split.
         paths: of the image files.
+        names: of the image files, below their folder.
         class_of: for each of them, the name of the class folder that it is in; "" where it is in none.
         classes: names of the class folders, in order; one may be empty.
     """
 
     folders: list[str]
     paths: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
     class_of: list[str] = field(default_factory=list)
     classes: list[str] = field(default_factory=list)
 
@@ -46,8 +48,10 @@ def listed(entries: Sequence[str]) -> Listing:
             root = os.path.join(folder, "")
             for entry in entries_below(root):
                 if entry.name.lower().endswith(SUFFIXES):
-                    first, separator, _ = entry.path.removeprefix(root).partition(os.sep)
+                    name = entry.path.removeprefix(root)
+                    first, separator, _ = name.partition(os.sep)
                     found.paths.append(entry.path)
+                    found.names.append(name)
                     found.class_of.append(first if separator else "")
     found.classes.extend(sorted(classes))
     return found

@@ -15,6 +15,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.data.captions.folders import FolderReader
+from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
@@ -35,10 +37,29 @@ def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSou
     for problem in _problems(choice, train, held_out):
         raise UserError(problem)
 
-    # Images with their labels.
+    # Images with their labels or captions.
     classes = train.classes if choice.num_classes else []
-    held_out_images = None if held_out is None else FolderImages(held_out, classes)
-    return open_images(choice, FolderImages(train, classes), held_out_images, folder)
+    texts, held_out_texts = _texts(choice, train, held_out)
+    held_out_images = None if held_out is None else FolderImages(held_out, classes, held_out_texts)
+    return open_images(choice, FolderImages(train, classes, texts), held_out_images, folder)
+
+
+def _texts(choice: ImageFolderData, *splits: Listing | None) -> list[Texts | None]:
+    """The captions of both splits, if they have some. Raises UserError with the mistakes in both."""
+    found, problems = _read_captions(choice, *splits)
+    if problems:
+        raise UserError("\n".join(problems))
+    return found
+
+
+def _read_captions(choice: ImageFolderData, *splits: Listing | None) -> tuple[list[Texts | None], list[str]]:
+    """The captions of each split, None where there are none, and a message for each mistake in them."""
+    if choice.captions is None:
+        return [None for _ in splits], []
+    reader = FolderReader(choice.captions)
+    readings = [None if split is None else reader.read(split) for split in splits]
+    problems = [message for reading in readings if reading is not None for message in reading.reported()]
+    return [None if reading is None else Texts(reading.each) for reading in readings], problems
 
 
 class FolderImages:
@@ -46,10 +67,12 @@ class FolderImages:
 
     Args:
         classes: names of the class folders; a label is the place of a name. Images in no class have label 0.
+        texts: the captions; None: there are none.
     """
 
-    def __init__(self, listing: Listing, classes: list[str]) -> None:
+    def __init__(self, listing: Listing, classes: list[str], texts: Texts | None = None) -> None:
         self._listing = listing
+        self.texts = texts
         labels = {name: label for label, name in enumerate(classes)}
         self.classes = np.array([labels.get(name, 0) for name in listing.class_of], dtype=np.int64)
 
@@ -114,6 +137,12 @@ def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
                 "remove the empty folders and correct data.num_classes, or set metrics.generate: false"
             )
         yield from too_few_to_split(choice, len(train.paths))
+
+    # Captions.
+    try:
+        yield from _read_captions(choice, train, held_out)[1]
+    except UserError as error:
+        yield str(error)
 
     # Images.
     for split in filter(None, (train, held_out)):

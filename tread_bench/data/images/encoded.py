@@ -18,6 +18,8 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.decoded import MOST_BYTES
+from tread_bench.data.captions.split import with_captions
+from tread_bench.data.captions.texts import Texts
 from tread_bench.data.images.decode import Wanted, decode
 from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
 from tread_bench.data.images.kept import kept_or_decoded
@@ -30,6 +32,10 @@ class Encoded(Protocol):
     @property
     def classes(self) -> NDArray[np.int64]:
         """(N,) labels."""
+
+    @property
+    def texts(self) -> Texts | None:
+        """The captions; None: there are none."""
 
     @property
     def sha256(self) -> str:
@@ -62,6 +68,12 @@ class OnDemand(Pixels):
     def shape(self) -> tuple[int, ...]:
         """(C, H, W)."""
         return self.wanted.shape
+
+    @property
+    def texts(self) -> Texts | None:
+        """The captions of the split's images, if they have some."""
+        texts = self.encoded.texts
+        return texts if texts is None or self.items is None else texts.of(self.items)
 
     def uint8(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) uint8, as the feature networks take them."""
@@ -112,13 +124,16 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, 
         second = OnDemand(held_out, wanted)
 
     # Decode as images are needed, or all of them at once.
-    if pixel_bytes(choice, len(first) + len(second)) > MOST_BYTES:
-        return DataSource(first, second, choice.num_classes)
+    source = DataSource(first, second, choice.num_classes)
+    if pixel_bytes(choice, len(first) + len(second)) <= MOST_BYTES:
+        source = kept_or_decoded(choice, folder, lambda: _decoded(first, second, choice.num_classes))
 
-    def decode_all() -> DataSource:
-        return DataSource(_in_memory(first), _in_memory(second), choice.num_classes)
+    # Captions.
+    return with_captions(choice.captions, source, [split.texts for split in (first, second)])
 
-    return kept_or_decoded(choice, folder, decode_all)
+
+def _decoded(train: Pixels, held_out: Pixels, num_classes: int) -> DataSource:
+    return DataSource(_in_memory(train), _in_memory(held_out), num_classes)
 
 
 def _in_memory(split: Pixels) -> ImageSet:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
 from tread_bench.core.describe.data_sources import DataOptions, Place
+from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
+from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
 _LABEL_BYTES = 8
@@ -32,6 +34,19 @@ class ImageOptions(DataOptions):
         exclude_if=is_unused,
         description="enlarge images whose shorter side is below image_size, as ADM does; without it they are an error",
     )
+    captions: ImageCaptionsChoice | None = Field(
+        None, exclude_if=is_unused, description="captions in place of labels: an encoder, and where they are"
+    )
+
+    @model_validator(mode="after")
+    def _has_captions_or_labels(self) -> Self:
+        if self.captions is not None and self.num_classes:
+            raise ValueError(f"num_classes {self.num_classes}: captions take the place of labels; set num_classes: 0")
+        return self
+
+    @property
+    def text_encoder(self) -> TextEncoderOptions | None:
+        return None if self.captions is None else self.captions.encoder
 
 
 class TableOptions(ImageOptions):
@@ -67,10 +82,11 @@ def too_few_to_split(options: Any, train: int) -> Iterator[str]:
 
 
 def whole_folders(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
-    """Folders that a source names, each as a whole: it may have millions of files."""
+    """Folders that a source names, each as a whole: it may have millions of files; and the files of captions."""
     for key in ("train", "held_out"):
         for index, entry in enumerate(getattr(options, key)):
             yield from (((key, index), folder_name(path)) for path in matches(entry))
+    yield from caption_files(options.captions)
 
 
 def pixel_bytes(options: ImageOptions, count: int) -> int:

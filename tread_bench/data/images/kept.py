@@ -72,8 +72,10 @@ def kept_or_decoded(choice: ImageOptions, folder: Path | None, decode: Callable[
 
 def _key(choice: ImageOptions) -> str:
     """Hash of the files' contents, and of all that decoded pixels depend on."""
-    files = [(place[0], content_sha256(path)) for place, path in choice.family.files(choice, False)]
-    read = choice.model_dump(exclude={"train", "held_out", "horizontal_flip"})
+    splits = ("train", "held_out")
+    images = [(place[0], path) for place, path in choice.family.files(choice, False) if place[0] in splits]
+    files = [(split, content_sha256(path)) for split, path in images]
+    read = choice.model_dump(exclude={*splits, "horizontal_flip", "captions"})
     decoders = (PIL.__version__, *(features.version(name) for name in ("jpg", "zlib", "webp", "libtiff")))
     return hashlib.sha256(repr((files, read, decoders)).encode()).hexdigest()
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from tread_bench.data.captions.family import METADATA, FolderCaptions
+from tread_bench.data.captions.stand_in import random_captions, with_encoder_there
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images.family import ImageOptions, TableOptions
@@ -21,14 +23,35 @@ _DETAIL = 8  # independent values along a side
 
 
 def write_folders(options: ImageFolderData, folder: Path, count: int) -> ImageFolderData:
-    """Class folders."""
+    """Class folders; captions are in COCO's file or in metadata.jsonl, as the options name them."""
+    captions: dict[str, list[str]] = {}
     for split, seed, images in _splits(count):
         names = [f"class-{label:04d}" for label in range(options.num_classes)] or ["images"]
         for name in names:
             (folder / split / name).mkdir(parents=True)
         for number, (content, label) in enumerate(random_images(options, images, seed)):
-            (folder / split / names[label] / f"{number:05d}.png").write_bytes(content)
-    return options.model_copy(update=_named(folder, ""))
+            name = f"{names[label]}/{split}-{number:05d}.png"
+            (folder / split / name).write_bytes(content)
+            captions[name] = random_captions(number)
+    return options.model_copy(update={**_named(folder, ""), "captions": _write_captions(options, folder, captions)})
+
+
+def _write_captions(options: ImageFolderData, folder: Path, captions: dict[str, list[str]]) -> FolderCaptions | None:
+    """Write the captions of images, by the images' names; return options that name them."""
+    if options.captions is None:
+        return None
+    found = with_encoder_there(options.captions)
+    if not found.files:
+        lines = [json.dumps({"file_name": name, found.column: several}) for name, several in captions.items()]
+        for split in ("train", "held_out"):
+            (folder / split / METADATA).write_text("\n".join(lines))
+        return found
+    coco = {
+        "images": [{"id": name, "file_name": name} for name in captions],
+        "annotations": [{"image_id": name, "caption": one} for name, several in captions.items() for one in several],
+    }
+    (folder / "captions.json").write_text(json.dumps(coco))
+    return found.model_copy(update={"files": (str(folder / "captions.json"),)})
 
 
 def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDatasetData:
@@ -40,14 +63,14 @@ def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDataset
         with pa.OSFile(str(folder / split / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
             writer.write_table(table)
         (folder / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
-    return options.model_copy(update=_named(folder, ""))
+    return options.model_copy(update={**_named(folder, ""), **_encoder_there(options)})
 
 
 def write_parquet(options: ParquetData, folder: Path, count: int) -> ParquetData:
     """Return a Parquet file for each split."""
     for split, seed, images in _splits(count):
         pq.write_table(_table(options, images, seed), folder / f"{split}.parquet")
-    return options.model_copy(update=_named(folder, ".parquet"))
+    return options.model_copy(update={**_named(folder, ".parquet"), **_encoder_there(options)})
 
 
 def random_images(options: ImageOptions, count: int, seed: int) -> Iterator[tuple[bytes, int]]:
@@ -77,4 +100,13 @@ def _table(options: TableOptions, count: int, seed: int) -> pa.Table:
     rows = list(random_images(options, count, seed))
     images = pa.array([{"bytes": content, "path": None} for content, _ in rows], kind)
     labels = pa.array([label for _, label in rows])
-    return pa.table({options.label_column: labels, options.image_column: images})  # images where the names are equal
+    columns = {options.label_column: labels}
+    if options.captions is not None:
+        columns[options.captions.column] = pa.array([random_captions(number) for number in range(count)])
+    columns[options.image_column] = images  # last: images where names are equal
+    names = {"info": {"features": {options.label_column: {"names": ["dots"], "_type": "ClassLabel"}}}}
+    return pa.table(columns).replace_schema_metadata({"huggingface": json.dumps(names)})
+
+
+def _encoder_there(options: TableOptions) -> dict[str, object]:
+    return {} if options.captions is None else {"captions": with_encoder_there(options.captions)}

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.captions.tables import caption_column, check_captions
 from tread_bench.data.images.family import TableOptions
 
 
@@ -18,6 +19,8 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
     read = {"image_column": choice.image_column}
     if choice.num_classes:
         read["label_column"] = choice.label_column
+    if choice.captions is not None:
+        read |= dict([caption_column(choice)])
     for key, column in read.items():
         if column not in schema.names:
             raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
@@ -34,6 +37,8 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
         kind = schema.field(choice.label_column).type
         if not pa.types.is_integer(kind):
             raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
+    if choice.captions is not None:
+        check_captions(choice, path, schema)
 
 
 def _holds_images(kind: pa.DataType) -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tread_bench.core.describe.data_sources import DataFamily, Place, always_comparable
 from tread_bench.core.stored.data_paths import expanded
+from tread_bench.data.captions.family import caption_files
 from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped
 
 SUFFIXES = (".parquet", ".pq")
@@ -28,6 +29,7 @@ def _files(options: ParquetData, generates: bool) -> Iterator[tuple[Place, str]]
     for key in ("train", "held_out"):
         for index, entry in enumerate(getattr(options, key)):
             yield from (((key, index), file) for file in expanded([entry], SUFFIXES))
+    yield from caption_files(options.captions)
 
 
 def _counts(options: ParquetData) -> tuple[int, int] | None:

@@ -26,6 +26,9 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import expanded
+from tread_bench.data.captions.split import with_captions
+from tread_bench.data.captions.tables import caption_column, read_column
+from tread_bench.data.captions.texts import Reading, Texts
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.images.decode import Wanted, decode, opened
 from tread_bench.data.images.family import pixel_bytes
@@ -44,7 +47,8 @@ def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource
     and rule.
     """
     train, held_out = (_opened(choice, paths) for paths in (choice.train, choice.held_out))
-    return kept_or_decoded(choice, decoded, lambda: decode_all(choice, train, held_out))
+    source = kept_or_decoded(choice, decoded, lambda: decode_all(choice, train, held_out))
+    return with_captions(choice.captions, source, [_texts(choice, files) for files in (train, held_out)])
 
 
 Files = list[tuple[str, pq.ParquetFile]]
@@ -127,14 +131,16 @@ def _read_split(choice: ParquetData, files: Files) -> ImageSet:
 
 
 def file_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
-    """A message for each file that cannot be used: its columns, all labels, and images at its ends."""
+    """A message for each file that cannot be used: its columns, all labels, captions, and images at its ends."""
     for key in ("train", "held_out"):
         paths = expanded(getattr(choice, key), SUFFIXES)
         labels = []
         for path in paths:
             try:
                 check_ends(choice, path, Wanted.of(choice))
-                labels.append(_labels(choice, _open(choice, path), path))
+                file = _open(choice, path)
+                labels.append(_labels(choice, file, path))
+                _texts(choice, [(path, file)])
             except UserError as error:
                 yield str(error)
         if generates and key == "train" and len(labels) == len(paths):
@@ -148,6 +154,19 @@ def _labels(choice: ParquetData, file: pq.ParquetFile, path: str) -> NDArray[np.
     with _damage_reported(path, 0):
         column = file.read(columns=[choice.label_column]).column(choice.label_column)
     return labels_of(choice, path, column)
+
+
+def _texts(choice: ParquetData, files: Files) -> Texts | None:
+    """The captions of a split, if there are some. Raises UserError with all mistakes in them."""
+    if choice.captions is None:
+        return None
+    _, name = caption_column(choice)
+    reading = Reading()
+    for path, file in files:
+        with _damage_reported(path, 0):
+            column = file.read(columns=[name]).column(name)
+        read_column(choice, path, file.schema_arrow, column, reading)
+    return reading.texts()
 
 
 def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:

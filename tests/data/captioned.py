@@ -1,0 +1,122 @@
+"""Small sets of images with five captions each, as people have them on disk: one content, in every layout."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from tread_bench.core.describe.data_sources import DataOptions, find_data_source
+
+SIDE = 8
+COUNTS = {"train": 200, "val": 40}
+KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_NOUNS = ("dog", "cat", "street", "kitchen", "wave")
+
+
+def name_of(split: str, number: int) -> str:
+    return f"COCO_{split}2014_{number:012d}.jpg"
+
+
+def captions_of(split: str, number: int) -> list[str]:
+    return [f"A {noun} with {number} things in {split}, seen {k + 1} times." for k, noun in enumerate(_NOUNS)]
+
+
+def picture(split: str, number: int) -> bytes:
+    generator = np.random.default_rng((number, len(split)))
+    stream = io.BytesIO()
+    Image.fromarray(generator.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def write_images(root: Path) -> None:
+    for split, count in COUNTS.items():
+        (root / f"{split}2014").mkdir(parents=True)
+        for number in range(count):
+            (root / f"{split}2014" / name_of(split, number)).write_bytes(picture(split, number))
+
+
+def with_coco(root: Path) -> DataOptions:
+    """COCO's files, whose annotations are in no order of images."""
+    write_images(root)
+    files = []
+    for split, count in COUNTS.items():
+        images = [{"id": 7 * n, "file_name": name_of(split, n), "height": SIDE} for n in reversed(range(count))]
+        annotations = [
+            {"image_id": 7 * number, "id": 1000 * place + number, "caption": captions_of(split, number)[place]}
+            for place in range(5)
+            for number in range(count)
+        ]
+        path = root / f"captions_{split}2014.json"
+        path.write_text(json.dumps({"info": {}, "images": images, "annotations": annotations}))
+        files.append(str(path))
+    return _folders(root, files=files)
+
+
+def with_metadata(root: Path) -> DataOptions:
+    write_images(root)
+    for split, count in COUNTS.items():
+        lines = [
+            json.dumps({"file_name": name_of(split, number), "text": captions_of(split, number)}, ensure_ascii=False)
+            for number in range(count)
+        ]
+        (root / f"{split}2014" / "metadata.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return _folders(root)
+
+
+def with_text_files(root: Path) -> DataOptions:
+    write_images(root)
+    for split, count in COUNTS.items():
+        for number in range(count):
+            path = (root / f"{split}2014" / name_of(split, number)).with_suffix(".txt")
+            path.write_text("\n".join(captions_of(split, number)) + "\n")
+    return _folders(root)
+
+
+def table(split: str, number: int) -> pa.Table:
+    images = [{"bytes": picture(split, one), "path": name_of(split, one)} for one in range(number)]
+    captions = [captions_of(split, one) for one in range(number)]
+    return pa.table({"image": pa.array(images, KIND), "text": pa.array(captions)})
+
+
+def with_parquet(root: Path) -> DataOptions:
+    root.mkdir(parents=True)
+    for split, count in COUNTS.items():
+        pq.write_table(table(split, count), root / f"{split}.parquet", row_group_size=64)
+    return options("parquet", train=[str(root / "train.parquet")], held_out=[str(root / "val.parquet")])
+
+
+def with_dataset(root: Path) -> DataOptions:
+    for split, count in COUNTS.items():
+        (root / split).mkdir(parents=True)
+        whole = table(split, count)
+        with pa.OSFile(str(root / split / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as writer:
+            writer.write_table(whole, max_chunksize=64)
+        (root / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+    return options("hf_dataset", train=[str(root / "train")], held_out=[str(root / "val")])
+
+
+LAYOUTS = {
+    "coco": with_coco,
+    "metadata": with_metadata,
+    "text_files": with_text_files,
+    "parquet": with_parquet,
+    "hf_dataset": with_dataset,
+}
+
+
+def options(name: str, captions: Any = "words", **more: Any) -> DataOptions:
+    return find_data_source(name).options.model_validate(
+        {"name": name, "image_size": SIDE, "num_classes": 0, "captions": captions, **more}
+    )
+
+
+def _folders(root: Path, **captions: Any) -> DataOptions:
+    folders = {"train": [str(root / "train2014")], "held_out": [str(root / "val2014")]}
+    return options("image_folder", {"encoder": "words", **captions}, **folders)

@@ -1,0 +1,289 @@
+"""Captions wherever people keep them: the same draws and features, every mistake at once with its place, and hostile
+text, which is kept as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from tests.data.captioned import COUNTS, KIND, LAYOUTS, captions_of, name_of, options, picture, with_metadata
+from tread_bench.contract import check_data
+from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
+from tread_bench.data.open import open_data
+from tread_bench.data.source import CaptionedSplit
+from tread_bench.data.text.words.family import WordsOptions
+
+INDEX = np.arange(64) * 3
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_has_the_same_draws_and_features(layout: str, tmp_path: Path) -> None:
+    here, there = (open_data(LAYOUTS[one](tmp_path / f"{one}-{n}")) for n, one in enumerate((layout, "metadata")))
+    assert (len(here.train), len(here.held_out)) == tuple(COUNTS.values())
+    for part, other in ((here.train, there.train), (here.held_out, there.held_out)):
+        index = INDEX % len(part)
+        assert isinstance(part, CaptionedSplit) and isinstance(other, CaptionedSplit)
+        assert part.captions(index, 5, 100) == other.captions(index, 5, 100)
+        assert torch.equal(part.text(index, 5, 100), other.text(index, 5, 100))
+        assert torch.equal(part.images(index), other.images(index))
+    found = here.train.captions(INDEX, 5, 100)
+    assert all(caption in captions_of("train", number) for caption, number in zip(found, INDEX, strict=True))
+
+
+def test_a_caption_is_drawn_uniformly_by_seed_and_sample_number_alone(tmp_path: Path) -> None:
+    part = open_data(with_metadata(tmp_path / "coco")).train
+    same = np.full(5000, 3)
+    drawn = part.captions(same, 0, 0)
+    counts = Counter(drawn)
+    assert set(counts) == set(captions_of("train", 3))
+    assert all(abs(count - 1000) < 5 * np.sqrt(5000 * 0.2 * 0.8) for count in counts.values())
+    assert drawn[700:800] == part.captions(same[:100], 0, 700)
+    assert drawn[:100] != part.captions(same[:100], 1, 0)
+    assert part.captions(same[:1], 0, 42) == [drawn[42]]
+
+
+@pytest.mark.parametrize("layout", ["coco", "parquet"])
+def test_the_contract_holds(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in COUNTS:
+        monkeypatch.setitem(COUNTS, name, 70)
+    first, second = (LAYOUTS[layout](tmp_path / str(number)) for number in (0, 1))
+    changed = second.model_dump(mode="json", exclude={"name"})
+    if layout == "coco":
+        path = Path(changed["train"][0]) / name_of("train", 3)
+        path.write_bytes(picture("val", 3))
+    else:
+        pq.write_table(pq.read_table(changed["train"][0]).slice(1), changed["train"][0])
+    found = check_data(first.name, first.model_dump(mode="json", exclude={"name"}), changed=changed)
+    assert [str(one) for one in found if one.check != "split"] == []
+
+
+def test_another_caption_or_encoder_is_another_fingerprint(tmp_path: Path) -> None:
+    choice = with_metadata(tmp_path / "coco")
+    before = open_data(choice).sha256
+    encoder = choice.captions.model_copy(update={"encoder": WordsOptions(tokens=5)})
+    assert open_data(choice.model_copy(update={"captions": encoder})).sha256 != before
+    halved = choice.captions.model_copy(update={"dtype": "float16"})
+    assert open_data(choice.model_copy(update={"captions": halved})).sha256 != before
+    path = tmp_path / "coco" / "train2014" / "metadata.jsonl"
+    path.write_text(path.read_text().replace("seen 1 times", "seen once"))
+    assert open_data(choice).sha256 != before
+
+
+def test_captions_and_labels_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"num_classes 3: captions take the place of labels; set num_classes: 0"):
+        options("image_folder", train=["x"], num_classes=3)
+    with pytest.raises(ValueError, match=r"'a photo': must contain \{class\}"):
+        options("image_folder", {"template": "a photo"}, train=["x"])
+
+
+def folder(root: Path, names: list[str], lines: list[Any] | None = None) -> str:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8)).save(root / name)
+    if lines is not None:
+        text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+        (root / "metadata.jsonl").write_text(text)
+    return str(root)
+
+
+def problems(choice: Any) -> list[str]:
+    """What a check finds, which is what opening reports, too."""
+    found = [line for message in data_problems([(choice, False)]) for line in message.splitlines()]
+    with pytest.raises(UserError) as raised:
+        open_data(choice)
+    assert set(str(raised.value).splitlines()) <= set(found)
+    return found
+
+
+def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_path: Path) -> None:
+    lines = [
+        {"file_name": "0.png", "text": "good"},
+        {"file_name": "1.png", "text": ["good", "  ", 7]},
+        {"file_name": "2.png", "text": None},
+        {"file_name": "3.png"},
+        {"file_name": "4.png", "text": []},
+        {"file_name": "5.png", "text": {"en": "a"}},
+    ]
+    root = folder(tmp_path / "x", [f"{n}.png" for n in range(10)], lines)
+    path = f"{root}/metadata.jsonl"
+    assert problems(options("image_folder", train=[root])) == [
+        f"{path}, line 2, text, caption 2: an empty caption",
+        f"{path}, line 2, text, caption 3: 7 is not text",
+        f"{path}, line 3, text: no caption",
+        f"{path}, line 4, text: no caption",
+        f"{path}, line 5, text: [] is not text",
+        f"{path}, line 6, text: {{'en': 'a'}} is not text",
+        *(f"{root}/{n}.png: no caption of {n}.png in {path}" for n in range(6, 10)),
+    ]
+    folder(tmp_path / "x", [], [*lines[:1], '{"file_name": "1.png", "text" "a"}', [1], {"text": "a"}])
+    assert problems(options("image_folder", train=[root])) == [
+        f"{path}, line 2, column 31: not JSON (Expecting ':' delimiter)",
+        f"{path}, line 3: no file_name, the image that it is about",
+        f"{path}, line 4: no file_name, the image that it is about",
+    ]
+
+
+def test_mistakes_in_files_beside_images_are_reported_all_at_once(tmp_path: Path) -> None:
+    root = folder(tmp_path / "x", [f"{n}.png" for n in range(10)])
+    for number in range(2, 10):
+        (tmp_path / "x" / f"{number}.txt").write_text("good\r\n\n")
+    (tmp_path / "x" / "1.txt").write_bytes(b"good\n\nab\xffc\n")
+    (tmp_path / "x" / "2.txt").write_text("")
+    assert problems(options("image_folder", train=[root])) == [
+        f"{root}/0.png: no caption: no metadata.jsonl in its data folder, no 0.txt beside it",
+        f"{root}/1.txt, line 3, column 3: not UTF-8",
+        f"{root}/1.txt, line 2: an empty caption",
+        f"{root}/2.txt, line 1: an empty caption",
+    ]
+
+
+def test_mistakes_in_files_of_coco_are_reported_all_at_once(tmp_path: Path) -> None:
+    root = folder(tmp_path / "x", [f"{n}.png" for n in range(10)])
+    path = tmp_path / "captions.json"
+    choice = options("image_folder", {"files": [str(path)]}, train=[root])
+    images = [{"id": n, "file_name": f"{n}.png"} for n in range(9)]
+    annotations = [{"image_id": n, "caption": "good"} for n in range(8)]
+    wrong = [{"image_id": 0, "caption": ""}, {"image_id": 1}, {"image_id": 2, "caption": 3.5}]
+    path.write_text(json.dumps({"images": images, "annotations": annotations + wrong}))
+    assert problems(choice) == [
+        f"{path}, annotations[8], caption: an empty caption",
+        f"{path}, annotations[9], caption: no caption",
+        f"{path}, annotations[10], caption: 3.5 is not text",
+        f"{root}/8.png: no caption of 8.png in {path}",
+        f"{root}/9.png: no caption of 9.png in {path}",
+    ]
+    path.write_text(json.dumps({"images": [*images, {"id": 1}, 5], "annotations": [7, {"image_id": 99}]}))
+    assert problems(choice) == [
+        f"{path}, images[9]: no id, or no file_name",
+        f"{path}, images[10]: no id, or no file_name",
+        f"{path}, annotations[0]: image_id None is not the id of one of its images",
+        f"{path}, annotations[1]: image_id 99 is not the id of one of its images",
+    ]
+    path.write_text('{"images": [],\n "annotations": 3,}')
+    assert problems(choice)[0].startswith(f"{path}, line 2, column ")
+    path.write_text("[" * 100_000)
+    assert problems(choice)[0].startswith(f"{path}: not JSON (")
+
+
+@pytest.mark.parametrize("name", ["parquet", "hf_dataset"])
+def test_mistakes_in_a_column_are_reported_all_at_once_with_row_and_column(name: str, tmp_path: Path) -> None:
+    def written(captions: pa.Array | None) -> Any:
+        images = pa.array([{"bytes": picture("train", n), "path": None} for n in range(len(captions))], KIND)
+        table = pa.table({"image": images, "text": captions})
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        if name == "parquet":
+            pq.write_table(table, path := path.with_suffix(".parquet"))
+        else:
+            path.mkdir()
+            with pa.OSFile(str(path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+            (path / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
+        file = str(path) if name == "parquet" else f"{path}/a.arrow"
+        return options(name, train=[str(path)], held_out=[str(path)]), file
+
+    choice, file = written(pa.array(["good", None, " ", "good"]))
+    assert problems(choice) == [
+        f"{file}, row 1, column 'text': no caption",
+        f"{file}, row 2, column 'text': an empty caption",
+    ]
+    choice, file = written(pa.array([["good", None], [], ["good", ""]]))
+    assert problems(choice) == [
+        f"{file}, row 0, column 'text', caption 2: no caption",
+        f"{file}, row 1, column 'text': no caption",
+        f"{file}, row 2, column 'text', caption 2: an empty caption",
+    ]
+    choice, file = written(pa.array([1, 2]))
+    message = f"{file}: column 'text' is int64, neither text nor lists of text: set data.captions.column"
+    assert problems(choice) == [message]
+    other = choice.model_copy(update={"captions": choice.captions.model_copy(update={"column": "caption"})})
+    assert problems(other) == [f"{file}: no column 'caption'; it has image, text: set data.captions.column"]
+
+
+def test_many_mistakes_are_counted(tmp_path: Path) -> None:
+    root = folder(tmp_path / "x", [f"{n:02d}.png" for n in range(50)], [])
+    found = problems(options("image_folder", train=[root]))
+    assert len(found) == 21
+    assert found[-1] == f"{root}/00.png: 50 mistakes in captions; the first 20 are named"
+
+
+def test_captions_from_names_of_classes(tmp_path: Path) -> None:
+    template = {"template": "a photo of a {class}"}
+    root = folder(tmp_path / "x", [f"{name}/{n}.png" for name in ("cat", "dog") for n in range(5)])
+    data = open_data(options("image_folder", template, train=[root], held_out=[root]))
+    assert data.train.captions(np.arange(10), 0, 0) == ["a photo of a cat"] * 5 + ["a photo of a dog"] * 5
+    folder(tmp_path / "x", ["loose.png"])
+    (message,) = problems(options("image_folder", template, train=[root], held_out=[root]))[:1]
+    assert message == f"{root}/loose.png: in no class folder, whose name data.captions.template needs"
+
+    # Names that Hugging Face's libraries keep.
+    images = pa.array([{"bytes": picture("train", n), "path": None} for n in range(3)], KIND)
+    about = {"info": {"features": {"label": {"names": ["airplane", "ship"], "_type": "ClassLabel"}}}}
+    path = str(tmp_path / "a.parquet")
+    table = pa.table({"image": images, "label": [1, 0, 1]})
+    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), path)
+    choice = options("parquet", template, train=[path], held_out=[path])
+    expected = ["a photo of a ship", "a photo of a airplane", "a photo of a ship"]
+    assert open_data(choice).train.captions(np.arange(3), 0, 0) == expected
+    pq.write_table(table, path)
+    assert "no names of the classes in column 'label'" in problems(choice)[0]
+
+
+HOSTILE = (
+    "dog " * 25_000,  # 100,000 characters
+    "街の上を歩く二匹の犬",
+    "كلبان يمشيان",
+    "a\x00b\x07c\u202ed\u2028e",
+    '<script>alert("1")</script> &amp; {class} %s $data_root',
+    "\ud800 half of a pair",
+    "👩‍👩‍👧",
+)
+
+
+def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{"file_name": f"{n}.png", "text": HOSTILE[n % len(HOSTILE)]} for n in range(10)]
+    choice = options("image_folder", train=[folder(tmp_path / "x", [f"{n}.png" for n in range(10)], lines)])
+    assert data_problems([(choice, False)]) == []
+    with caplog.at_level(logging.WARNING):
+        part = open_data(choice).train
+        index = np.arange(9)
+        assert part.captions(index, 0, 0) == [HOSTILE[n % len(HOSTILE)] for n in range(9)]
+        text = part.text(index, 0, 0)
+        part.text(index, 1, 0)
+    assert torch.isfinite(text).all() and len(torch.unique(text, dim=0)) == len(HOSTILE)
+    expected = "1 of 7 captions are longer than the 24 tokens of text encoder words; the rest of them is cut off"
+    assert [record.getMessage() for record in caplog.records] == [expected]  # once
+
+    # What was computed before is not reported again.
+    caplog.clear()
+    assert torch.equal(open_data(choice).train.text(index, 0, 0), text)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", ["image_folder", "parquet", "hf_dataset"])
+@pytest.mark.parametrize("captions", [{}, {"files": ["missing.json"]}, {"template": "a {class}"}])
+def test_a_stand_in_has_captions_where_they_are_read(name: str, captions: dict[str, Any], tmp_path: Path) -> None:
+    if "files" in captions and name != "image_folder":
+        pytest.skip("only image files have their captions in files")
+    encoder = {"name": "clip", "weights": "missing", "tokens": 7, "width": 33}
+    choice = options(name, {"encoder": encoder, **captions}, train=["missing"], held_out=["missing"])
+    standing = named(find_data_source(name).stand_in)(choice, tmp_path, 64)
+    assert standing.text_shape == choice.text_shape == (7, 33)
+    part = open_data(standing).train
+    assert part.text(np.arange(5), 0, 0).shape == (5, 7, 33)
+    assert data_problems([(standing, True)], reads_everything=True) == []

@@ -1,0 +1,195 @@
+"""The features of captions, computed once: each caption's, in shards of the user's cache that later starts go on with.
+
+A folder of the cache is named after the encoder and the captions. A shard appears complete or not at all, has the same
+bytes whoever writes it, and is mapped into memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.stored.cache import cache_folder, one_at_a_time
+from tread_bench.core.stored.files import replacing, temporaries
+from tread_bench.core.stored.identity import canonical_json
+from tread_bench.core.stored.outputs import OutputError
+from tread_bench.data.captions.family import Captions
+from tread_bench.data.captions.texts import captions_sha256
+from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
+
+log = logging.getLogger(__name__)
+
+EMPTY = ""
+_VERSION = 1  # of what is stored
+_SHARD_BYTES = 2**26
+AT_A_TIME = 64  # captions that are encoded together
+DTYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+class CaptionFeatures:
+    """Features of captions, encoded when they are first needed.
+
+    Args:
+        captions: all that are read; each is encoded once, and the empty one in any case.
+
+    Raises:
+        OSError: a file of the encoder cannot be read.
+        UserError: from its methods, where the encoder cannot be opened or the features not be stored.
+    """
+
+    def __init__(self, settings: Captions, captions: Iterable[str]) -> None:
+        self._settings = settings
+        self._captions = list(dict.fromkeys((EMPTY, *captions)))
+        self._rows = {caption: row for row, caption in enumerate(self._captions)}
+        self._turn = threading.Lock()  # threads that prepare batches ask together
+        encoder = settings.encoder
+        self.shape = (encoder.tokens, encoder.width)
+        self.identity = f"{encoder_sha256(encoder)} {settings.dtype}"
+
+    def of(self, captions: Iterable[str]) -> Tensor:
+        """Captions -> (B, M, E) float32."""
+        rows = np.array([self._rows[caption] for caption in captions], dtype=np.int64)
+        shards = self.shards
+        found = torch.empty(len(rows), *self.shape)
+        for number in np.unique(rows // self._each).tolist():
+            positions = torch.from_numpy(np.flatnonzero(rows // self._each == number))
+            found[positions] = shards[number][torch.from_numpy(rows)[positions] % self._each].float()
+        return found
+
+    @property
+    def shards(self) -> list[Tensor]:
+        """Features of all captions, (K, M, E) each, mapped into memory; encoded first where they are not stored."""
+        with self._turn:
+            return self._stored
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where they are stored."""
+        return cache_folder("text") / hashlib.sha256(canonical_json(self._about).encode()).hexdigest()
+
+    @cached_property
+    def _about(self) -> dict[str, object]:
+        """All that the stored features depend on."""
+        return {
+            "version": _VERSION,
+            "encoder": self.identity,
+            "captions": captions_sha256(self._captions),
+        }
+
+    @property
+    def _bytes_each(self) -> int:
+        tokens, width = self.shape
+        return tokens * width * DTYPES[self._settings.dtype].itemsize
+
+    @cached_property
+    def _each(self) -> int:
+        """Captions in a shard."""
+        return max(1, _SHARD_BYTES // self._bytes_each)
+
+    @cached_property
+    def _stored(self) -> list[Tensor]:
+        shards = self._load_all()
+        if None in shards:
+            with one_at_a_time(f"text-{self.folder.name}"):
+                shards = self._load_all()  # of another process, for which this one has waited
+                if None in shards:
+                    shards = [*self._encoded(shards)]
+        return [shard for shard in shards if shard is not None]
+
+    def _load_all(self) -> list[Tensor | None]:
+        return [self._load(number) for number in range(-(-len(self._captions) // self._each))]
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"features-{number:05d}.safetensors"
+
+    def _load(self, number: int) -> Tensor | None:
+        """A shard that is stored; None: it is not."""
+        with suppress(OSError, SafetensorError), safe_open(self._path(number), framework="pt") as file:
+            if (file.metadata() or {}).get("about") == canonical_json({**self._about, "shard": number}):
+                tensor: Tensor = file.get_tensor("features")
+                return tensor
+        return None
+
+    def _encoded(self, shards: list[Tensor | None]) -> Iterator[Tensor]:
+        """All shards; those that are missing are encoded and stored."""
+        # Room for them, and what a killed writer left half written.
+        missing = sum(shard is None for shard in shards)
+        self._make_room(min(missing * self._each, len(self._captions)) * self._bytes_each)
+
+        # Shard by shard.
+        settings = self._settings
+        encoder = open_text_encoder(settings.encoder)
+        cut = 0
+        for number, shard in enumerate(shards):
+            captions = self._captions[number * self._each :][: self._each]
+            cut += cut_off(encoder, settings, captions)
+            if shard is None:
+                features = encoded(encoder, settings, captions)
+                self._save(number, features)
+                shard = self._load(number)
+                shard = features if shard is None else shard
+            yield shard
+        report_cut_off(settings, cut, len(self._captions) - 1)
+
+    def _make_room(self, needed: int) -> None:
+        """Make the folder, if that is possible. Raises UserError where the disk has no room."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in temporaries(self.folder):
+                left.unlink(missing_ok=True)
+            if (free := shutil.disk_usage(self.folder).free) < needed:
+                raise UserError(
+                    f"{self.folder}: the features of {len(self._captions):,} captions need {needed / 2**20:,.0f} MiB "
+                    f"and {free / 2**20:,.0f} MiB are free; free some space, set XDG_CACHE_HOME to a folder on another "
+                    "disk, or set data.captions.dtype: float16"
+                )
+
+    def _save(self, number: int, features: Tensor) -> None:
+        # In one entry: the library stores several in any order, and a shard has the same bytes each time.
+        about = {"about": canonical_json({**self._about, "shard": number})}
+        # What cannot be stored costs time, not results.
+        with suppress(OSError, OutputError), replacing(self._path(number)) as temporary:
+            save_file({"features": features}, temporary, about)
+
+
+def encoded(encoder: TextEncoder, settings: Captions, captions: Sequence[str]) -> Tensor:
+    """Captions -> (K, M, E) in the type in which they are stored, on the CPU.
+
+    Raises:
+        UserError: they contain NaN, or values that the type does not hold.
+    """
+    firsts = range(0, len(captions), AT_A_TIME)
+    parts = [encoder.encode(captions[first : first + AT_A_TIME]).float().cpu() for first in firsts]
+    features = torch.cat(parts).to(DTYPES[settings.dtype])
+    if not torch.isfinite(features).all():
+        raise UserError(
+            f"text encoder {settings.encoder.name}: features contain NaN, or values that {settings.dtype} does not hold"
+        )
+    return features.contiguous()
+
+
+def cut_off(encoder: TextEncoder, settings: Captions, captions: Sequence[str]) -> int:
+    """Return how many of the captions are longer than the encoder's tokens."""
+    return sum(length > settings.encoder.tokens for length in encoder.lengths(captions))
+
+
+def report_cut_off(settings: Captions, count: int, total: int) -> None:
+    """Log how many captions were cut off, if any; said where features are computed, so once."""
+    if count:
+        log.warning(
+            "%s of %s captions are longer than the %s tokens of text encoder %s; the rest of them is cut off",
+            *(f"{count:,}", f"{total:,}", settings.encoder.tokens, settings.encoder.name),
+        )

@@ -1,0 +1,161 @@
+"""Captions of image files: in COCO's files, in metadata.jsonl, in a text file beside each, or from names of classes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.problems import shortened
+from tread_bench.core.stored.data_paths import all_matches
+from tread_bench.data.captions.family import CLASS, METADATA, FolderCaptions
+from tread_bench.data.captions.texts import Reading, values_at
+from tread_bench.data.image_folder.listing import Listing
+
+Found = dict[str, list[tuple[str, object]]]  # where a caption is and what is there, by the name of the image
+
+
+class FolderReader:
+    """Reads the captions of image files; COCO's files once for both splits.
+
+    Raises:
+        UserError: a file of COCO cannot be read at all.
+    """
+
+    def __init__(self, captions: FolderCaptions) -> None:
+        self.captions = captions
+        self._coco: Found = {}
+        for path in all_matches(captions.files):
+            for name, found in _coco(path).items():
+                self._coco.setdefault(name, []).extend(found)
+
+    def read(self, listing: Listing) -> Reading:
+        """Return the captions of a split's images. Raises UserError where a file cannot be read."""
+        reading = Reading()
+        by_folder: dict[str, Found | None] = {}
+        damaged: set[str] = set()  # folders whose list has lines that name no image
+        images = zip(listing.paths, listing.names, listing.class_of, strict=True)
+        for path, name, class_name in images:
+            # One caption that a template makes of the class.
+            if (template := self.captions.template) is not None:
+                made = [(path, template.replace(CLASS, class_name))] if class_name else []
+                reading.add(made, f"{path}: in no class folder, whose name data.captions.template needs")
+                continue
+
+            # COCO's files.
+            if self.captions.files:
+                where = ", ".join(self.captions.files)
+                reading.add(self._coco.get(name, []), f"{path}: no caption of {name} in {where}")
+                continue
+
+            # What is beside the images.
+            folder = path.removesuffix(name)
+            metadata = os.path.join(folder, METADATA)
+            if folder not in by_folder:
+                before = len(reading.problems)
+                by_folder[folder] = self._metadata(metadata, reading)
+                damaged |= {folder} if len(reading.problems) > before else set()
+            listed = by_folder[folder]
+            if listed is None:
+                _add_beside(reading, path)
+            elif name in listed or folder not in damaged:
+                reading.add(listed.get(name, []), f"{path}: no caption of {name} in {metadata}")
+        return reading
+
+    def _metadata(self, path: str, reading: Reading) -> Found | None:
+        """What the lines of metadata.jsonl say of images, by their names below its folder; None: there is no file."""
+        key = self.captions.column
+        found: Found = {}
+        if not os.path.exists(path):
+            return None
+        for number, line in enumerate(_content(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            try:
+                about = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+                reading.problems.append(f"{where}{column}: not JSON ({_reason(error)})")
+                continue
+            name = about.get("file_name") if isinstance(about, dict) else None
+            if not isinstance(name, str):
+                reading.problems.append(f"{where}: no file_name, the image that it is about")
+                continue
+            captions = values_at(f"{where}, {key}", about.get(key))
+            found.setdefault(name, []).extend(captions or [(f"{where}, {key}", about.get(key))])
+        return found
+
+
+def _add_beside(reading: Reading, path: str) -> None:
+    """Add the captions in the text file beside an image: one on each line."""
+    text = f"{os.path.splitext(path)[0]}.txt"
+    if not os.path.exists(text):
+        reading.add([], f"{path}: no caption: no {METADATA} in its data folder, no {os.path.basename(text)} beside it")
+        return
+    lines = _content(text).removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n").split(b"\n")
+    found: list[tuple[str, object]] = []
+    for number, line in enumerate(lines, 1):
+        where = f"{text}, line {number}"
+        try:
+            found.append((where, line.decode().removesuffix("\r")))
+        except UnicodeDecodeError as error:
+            reading.problems.append(f"{where}, column {error.start + 1}: not UTF-8")
+            found.append((where, "?"))  # which is reported
+    reading.add(found, "")
+
+
+def _coco(path: str) -> Found:
+    """Captions by the names of image files. Raises UserError where the file is not one of COCO's captions.
+
+    Source: COCO's captions_train2014.json: `images` have `id` and `file_name`, `annotations` `image_id` and `caption`.
+    """
+    # The file as a whole.
+    try:
+        about = json.loads(_content(path))
+    except (ValueError, RecursionError) as error:
+        place = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{path}{place}: not JSON ({_reason(error)}); name one of COCO's captions_*.json") from None
+    images, annotations = (about.get(key) if isinstance(about, dict) else None for key in ("images", "annotations"))
+    if not isinstance(images, list) or not isinstance(annotations, list):
+        raise UserError(f"{path}: no lists of images and of annotations; name one of COCO's captions_*.json")
+
+    # Names of images, and captions by name.
+    problems: list[str] = []
+    names: dict[Any, str] = dict(_names(path, images, problems))
+    found: Found = {}
+    for number, annotation in enumerate(annotations):
+        where = f"{path}, annotations[{number}]"
+        image = annotation.get("image_id") if isinstance(annotation, dict) else None
+        name = names.get(image) if isinstance(image, int | str) else None
+        if name is None:
+            problems.append(f"{where}: image_id {shortened(image)} is not the id of one of its images")
+        else:
+            found.setdefault(name, []).append((f"{where}, caption", annotation.get("caption")))
+    if problems:
+        raise UserError("\n".join(Reading(problems=problems).reported()))
+    return found
+
+
+def _names(path: str, images: list[Any], problems: list[str]) -> Iterator[tuple[Any, str]]:
+    """Id and file name of each image; a message for each that has none."""
+    for number, image in enumerate(images):
+        about = image if isinstance(image, dict) else {}
+        if isinstance(about.get("id"), int | str) and isinstance(about.get("file_name"), str):
+            yield about["id"], about["file_name"]
+        else:
+            problems.append(f"{path}, images[{number}]: no id, or no file_name")
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _reason(error: Exception) -> str:
+    return error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition("\n")[0]
