@@ -37,7 +37,7 @@ def problems(settings: dict[str, Any]) -> list[str]:
 
 
 def test_every_layout_is_tried() -> None:
-    assert PEERS.keys() == LAYOUTS.keys()
+    assert PEERS.keys() | {"u-vit-coco", "zigma-wds"} == LAYOUTS.keys()  # those two in test_captioned_latents.py
 
 
 @pytest.mark.parametrize("layout", PEERS)

@@ -34,6 +34,8 @@ def named(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
     kept = {key: settings[key] for key in ("train", "held_out", "image_size", "channels", "num_classes")}
     if layout in ("ddt", "dc-ae", "lightningdit"):
         kept |= {"scale": 0.18215, "shift": None}
+    if layout in ("u-vit-coco", "zigma-wds"):
+        kept |= {"captions": None, "num_classes": 0}
     return kept if layout is None else {**kept, "layout": layout}
 
 

@@ -115,6 +115,7 @@ features.CaptionFeatures(Captions(), {CAPTIONS!r}).of({CAPTIONS!r})
 """
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on_with_what_is_stored_and_has_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encodings: list[str]
 ) -> None:

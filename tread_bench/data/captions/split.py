@@ -24,7 +24,8 @@ class CaptionedImages(Pixels):
         features: of these captions, and perhaps of others.
     """
 
-    def __init__(self, pixels: Pixels, texts: Texts, features: CaptionFeatures) -> None:
+    def __init__(self, settings: Captions, pixels: Pixels, texts: Texts, features: CaptionFeatures) -> None:
+        self.settings = settings
         self.pixels = pixels
         self.texts = texts
         self.classes = np.zeros(len(texts), dtype=np.int64)
@@ -68,7 +69,7 @@ def with_captions(settings: Captions | None, source: DataSource, texts: Sequence
     all_captions = (caption for split in (train, held_out) for captions in split.each for caption in captions)
     features = CaptionFeatures(settings, all_captions)
     return DataSource(
-        CaptionedImages(source.train, train, features),
-        CaptionedImages(source.held_out, held_out, features),
+        CaptionedImages(settings, source.train, train, features),
+        CaptionedImages(settings, source.held_out, held_out, features),
         source.num_classes,
     )

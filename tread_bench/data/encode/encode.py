@@ -1,4 +1,4 @@
-"""Images to latents, in shards that a later start resumes, with a manifest that states what they are."""
+"""Images to latents, captions to features: shards that a later start resumes, and a manifest of what they are."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.files import read_json, replacing, write_json
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError, refuse_irregular
+from tread_bench.data.encode.captions import TextToStore
 from tread_bench.data.encode.job import GENERATOR, SPLITS, Images, Job, claimed
 from tread_bench.data.encode.vae import CHUNK, Vae
-from tread_bench.data.latents.manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
+from tread_bench.data.latents.manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity, StoredCaptions
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource, DataSplit, tensors_sha256
@@ -74,19 +75,22 @@ def encode(request: EncodeRequest, report: ReportProgress) -> Job:
         raise UserError(f"data {data.name} holds latents; encode takes a data source of images")
     vae = Vae(request.vae).to(request.device)
     source = open_data(data)
-    job = _job(request, vae, source)
+    text = TextToStore.of(source)
+    job = _job(request, vae, source, text)
     manifests = {name: _manifest(job, vae, data.num_classes, getattr(job, name).count) for name in SPLITS}
 
     # Both splits, shard by shard.
     with claimed(request.out, job):
-        splits = [_Split(request, job, vae, name, getattr(source, name), manifests[name]) for name in SPLITS]
+        splits = [_Split(request, job, vae, name, getattr(source, name), manifests[name], text) for name in SPLITS]
         _check_space(request.out, sum(split.missing_bytes for split in splits))
         for split in splits:
             split.write(report)
+        if text is not None:
+            text.report_cut_off()
     return job
 
 
-def _job(request: EncodeRequest, vae: Vae, source: DataSource) -> Job:
+def _job(request: EncodeRequest, vae: Vae, source: DataSource, text: TextToStore | None) -> Job:
     """What the latents depend on. Raises UserError where the autoencoder does not take the images."""
     # Shapes.
     data = request.data
@@ -114,9 +118,9 @@ def _job(request: EncodeRequest, vae: Vae, source: DataSource) -> Job:
         return Images(count=len(part), sha256=part.sha256)
 
     files = {str(place[0]) for place, _ in data.family.files(data, True) if place}
-    bytes_each = _bytes_each(latent, quantity, request.dtype)
+    bytes_each = _bytes_each(latent, quantity, request.dtype) + (text.bytes_of_sample if text else 0)
     return Job(
-        data=data.model_dump(mode="json", exclude=files),
+        data=data.model_dump(mode="json", exclude={*files, "captions"}),
         train=images(source.train),
         held_out=images(source.held_out),
         autoencoder=vae.kind,
@@ -128,6 +132,7 @@ def _job(request: EncodeRequest, vae: Vae, source: DataSource) -> Job:
         dtype=request.dtype,
         seed=request.seed if quantity == "sample" and vae.has_posterior else None,
         shard_samples=request.shard_samples or max(CHUNK, _SHARD_BYTES // bytes_each // CHUNK * CHUNK),
+        text=text.job if text else None,
     )
 
 
@@ -144,7 +149,9 @@ def _manifest(job: Job, vae: Vae, num_classes: int, count: int) -> LatentManifes
             shape=job.latent,
             count=count,
             num_classes=num_classes,
+            captions=StoredCaptions(tokens=job.text.tokens, width=job.text.width) if job.text else None,
             encoder=f"{job.autoencoder} of diffusers, {vae.folder.resolve().name}, sha256 {vae.sha256}",
+            text_encoder=f"{job.text.encoder}, sha256 {job.text.encoder_sha256}" if job.text else "",
         )
     except ValidationError as error:
         reasons = [problem.message for problem in validation_problems(error, LatentManifest)]
@@ -179,7 +186,14 @@ class _Split:
     """
 
     def __init__(
-        self, request: EncodeRequest, job: Job, vae: Vae, name: str, samples: DataSplit, manifest: LatentManifest
+        self,
+        request: EncodeRequest,
+        job: Job,
+        vae: Vae,
+        name: str,
+        samples: DataSplit,
+        manifest: LatentManifest,
+        text: TextToStore | None,
     ) -> None:
         self.request = request
         self.job = job
@@ -187,6 +201,7 @@ class _Split:
         self.name = name
         self.samples = samples
         self.manifest = manifest
+        self.text = text
         self.folder = request.out / name
         step = job.shard_samples
         self.shards = {
@@ -206,6 +221,7 @@ class _Split:
     @property
     def missing_bytes(self) -> int:
         each = _bytes_each(self.job.latent, self.job.quantity, self.job.dtype) * (1 + self.job.is_mirrored)
+        each += self.text.bytes_of_sample if self.text else 0
         return sum(len(self.shards[path]) for path in self.missing) * each
 
     def write(self, report: ReportProgress) -> None:
@@ -229,6 +245,8 @@ class _Split:
                 done += len(labels)
                 report(self.name, done, len(self.samples))
         tensors = {name: torch.cat([part[name] for part in parts]).contiguous() for name in parts[0]}
+        if self.text is not None:
+            tensors |= self.text.of_rows(self.samples, rows, self.request.device)
 
         # Write it, complete or not at all.
         with replacing(path) as temporary:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.base import Model, is_unused
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import read_document, temporaries, write_json
 from tread_bench.core.stored.identity import canonical_json
@@ -31,6 +31,16 @@ class Images(Model):
     sha256: str
 
 
+class TextJob(Model):
+    """What the features of captions depend on, beside the captions, which are part of the images' hash."""
+
+    encoder: str  # its name
+    encoder_sha256: str
+    tokens: int
+    width: int
+    dtype: Literal["float32", "float16"]
+
+
 class Job(Model):
     """What latents depend on; a folder holds those of one job."""
 
@@ -48,6 +58,7 @@ class Job(Model):
     dtype: Literal["float32", "float16"]
     seed: int | None  # of the noise of samples; None: nothing is drawn
     shard_samples: int
+    text: TextJob | None = Field(None, exclude_if=is_unused)  # None: the images have no captions
 
     @property
     def digest(self) -> str:

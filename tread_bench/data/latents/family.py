@@ -16,6 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
 from tread_bench.data.images.family import counted
+from tread_bench.data.latents.captions import beside
 from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
@@ -24,6 +25,7 @@ from tread_bench.data.latents.manifest import (
     Range,
     Scale,
     Shift,
+    StoredCaptions,
     inconsistent,
     manifests_of,
     read_manifest,
@@ -80,6 +82,9 @@ class LatentsData(DataOptions):
     flips: Flips = Field(
         "none", exclude_if=_is("none"), description="mirrored latents: none, one of each pair drawn, or further samples"
     )
+    captions: StoredCaptions | None = Field(
+        None, exclude_if=is_unused, description="features of captions that are stored, in place of labels"
+    )
     train_images: str | None = Field(
         None, exclude_if=is_unused, description="folder with the image of each training latent, for losses that see it"
     )
@@ -124,9 +129,29 @@ class LatentsData(DataOptions):
                 f"train_images: samples of layout {self.layout} have no names by which an image is found; those of "
                 f"{named} have"
             )
+        found += self._wrong_captions()
         if found:
             raise ValueError("; ".join(found))
         return self
+
+    def _wrong_captions(self) -> Iterator[str]:
+        """The rules that the captions break."""
+        if self.captions is None:
+            return
+        if not self.about.has_captions:
+            named = ", ".join(layout.name for layout in LAYOUTS.values() if layout.has_captions)
+            yield f"captions: layout {self.layout} stores none; {named} do"
+        elif self.about.lacks_empty_text and self.captions.empty is None:
+            yield (
+                f"captions: layout {self.layout} does not store the features of the empty caption, which a network "
+                "gets in place of a caption that is left out: set captions.empty to an .npy file that has them"
+            )
+        if self.num_classes:
+            yield f"num_classes {self.num_classes}: captions take the place of labels; set num_classes: 0"
+
+    @property
+    def text_shape(self) -> tuple[int, int] | None:
+        return None if self.captions is None else (self.captions.tokens, self.captions.width)
 
     @property
     def about(self) -> Layout:
@@ -166,7 +191,8 @@ def facts_of(manifest: LatentManifest) -> dict[str, Any]:
     """Return what a manifest says, by the keys of a suite."""
     channels, side, _ = manifest.shape
     facts = {key: getattr(manifest, key) for key in _FACTS}
-    return {**facts, "channels": channels, "image_size": side, "num_classes": manifest.num_classes}
+    captions = {} if manifest.captions is None else {"captions": manifest.captions}
+    return {**facts, "channels": channels, "image_size": side, "num_classes": manifest.num_classes, **captions}
 
 
 def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
@@ -199,6 +225,8 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
             yield (key,), path
     if options.train_images is not None:
         yield ("train_images",), folder_name(options.train_images)
+    if (path := empty_text_file(options)) is not None:
+        yield ("captions", "empty"), path
 
     # What samples become, and what they are compared with.
     if generates:
@@ -207,6 +235,14 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
             yield from ((("images", i), file) for file in found)
         if options.decoder is not None:
             yield from ((("decoder",), file) for file in decoder_files(options.decoder))
+
+
+def empty_text_file(options: LatentsData) -> str | None:
+    """Return the file with the features of the empty caption; None: there is none of its own."""
+    if options.captions is None or options.captions.empty is not None:
+        return None if options.captions is None else options.captions.empty
+    name = options.about.empty_text_beside
+    return beside(options.train[0], name) if name else None
 
 
 def holds_image_files(entry: str) -> bool:

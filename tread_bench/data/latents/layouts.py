@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tread_bench.data.latents.manifest import manifest_path
+from tread_bench.data.latents.manifest import StoredCaptions, manifest_path
 
 SD_VAE_SCALE = 0.18215
 INDEX = "dataset.json"  # of REPA, EDM2 and SR-DiT
@@ -22,6 +23,8 @@ _STORES = "tread_bench.data.latents"
 _EDM2_MEAN = (5.81, 3.25, 0.12, -2.15)
 _EDM2_STD = (4.17, 4.62, 3.71, 3.28)
 
+
+_OF_COCO = re.compile(r"\d+(_\d+)?\.npy")  # moments, features of a caption
 
 Has = Callable[[str], bool]  # whether a file of that name is in the folder that is named, or beside the file
 
@@ -55,6 +58,9 @@ class Layout:
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
         has_class_folders: a label is the number of a folder.
+        has_captions: features of captions can be stored with the samples.
+        empty_text_beside: name of the file beside its folders that has the features of the empty caption.
+        lacks_empty_text: it stores them nowhere.
     """
 
     name: str
@@ -66,6 +72,9 @@ class Layout:
     suffixes: tuple[str, ...] = ()
     is_named: bool = False
     has_class_folders: bool = False
+    has_captions: bool = False
+    empty_text_beside: str = ""
+    lacks_empty_text: bool = False
 
     @property
     def is_folder(self) -> bool:
@@ -92,6 +101,7 @@ _OWN = Layout(
     reader=f"{_STORES}.safetensors_store:SafetensorsStore",
     writer=f"{_STORES}.stand_in:write_safetensors",
     suffixes=(".safetensors",),
+    has_captions=True,
 )
 _REPA = Layout(
     name="repa",  # sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py
@@ -137,6 +147,7 @@ LAYOUTS: dict[str, Layout] = {
             looks=lambda name, has: name.endswith(".safetensors"),
             fixed={**_SAMPLES, "flips": "pair"},
             usual={"scale": LIGHTNINGDIT_STATISTICS, "shift": LIGHTNINGDIT_STATISTICS},
+            has_captions=False,
         ),
         Layout(
             name="mar",  # LTH14/mar, engine_mar.py and util/loader.py
@@ -182,6 +193,27 @@ LAYOUTS: dict[str, Layout] = {
             reader=f"{_STORES}.lmdb_store:LmdbStore",
             writer=f"{_STORES}.stand_in:write_lmdb",
             suffixes=("data.mdb",),
+        ),
+        Layout(
+            name="u-vit-coco",  # baofff/U-ViT, scripts/extract_mscoco_feature.py and datasets.py
+            looks=lambda name, has: _OF_COCO.fullmatch(name) is not None,
+            fixed={**_MEAN_LOGVAR, "flips": "none"},
+            usual={"scale": 0.23010, "num_classes": 0, "captions": StoredCaptions()},
+            reader=f"{_STORES}.coco_files:CocoFiles",
+            writer=f"{_STORES}.stand_in:write_coco",
+            has_captions=True,
+            empty_text_beside="empty_context.npy",
+        ),
+        Layout(
+            name="zigma-wds",  # CompVis/zigma, train_acc.py
+            looks=lambda name, has: name.endswith(".tar"),
+            fixed={**_SAMPLES, "flips": "none"},
+            usual={"scale": SD_VAE_SCALE, "num_classes": 0, "captions": StoredCaptions()},
+            reader=f"{_STORES}.captioned_tar:CaptionedTar",
+            writer=f"{_STORES}.stand_in:write_captioned_tar",
+            suffixes=(".tar",),
+            has_captions=True,
+            lacks_empty_text=True,
         ),
     )
 }

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from tread_bench.core.config.base import Float, Int, Model, no_boolean
+from tread_bench.core.config.base import Float, Int, Model, is_unused, no_boolean
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import shortened, validation_problems
 
@@ -55,6 +55,18 @@ Shift = Annotated[float | tuple[float, ...] | str | None, BeforeValidator(_finit
 Scale = Annotated[float | tuple[float, ...] | str, BeforeValidator(_positive), BeforeValidator(_finite)]
 
 
+class StoredCaptions(Model):
+    """The features of captions that are stored beside latents, several for each."""
+
+    tokens: Int = Field(77, ge=1, description="of a caption")
+    width: Int = Field(768, ge=1, description="of a token")
+    empty: str | None = Field(
+        None,
+        exclude_if=is_unused,
+        description=".npy file with the features of the empty caption, where the layout does not store them",
+    )
+
+
 class LatentManifest(Model):
     """The facts of one folder of latents.
 
@@ -75,6 +87,10 @@ class LatentManifest(Model):
     num_classes: Int = Field(ge=0)
     files: dict[str, str] = Field(default_factory=dict, description="name -> SHA-256 of its content")
     encoder: str = Field("", description="what encoded the images")
+    captions: StoredCaptions | None = Field(
+        None, exclude_if=is_unused, description="the features of captions that are stored, too"
+    )
+    text_encoder: str = Field("", exclude_if=is_unused, description="what encoded the captions")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.latents.captions import CaptionsInTensors, CaptionStore
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
 from tread_bench.data.latents.store import Store, wrong_shape
@@ -54,6 +55,12 @@ class SafetensorsStore(Store):
     def _rows(self, file: int, number: int, rows: NDArray[np.int64]) -> NDArray[np.generic]:
         values: NDArray[np.generic] = self._maps[file][number].numpy()[rows]
         return values
+
+    @cached_property
+    def captioned(self) -> CaptionStore:
+        """In the same files."""
+        sizes = (self.ends - self.firsts).tolist()
+        return CaptionsInTensors(self.choice, self.paths, [_open(path, "pt") for path in self.paths], sizes)
 
     def where(self, row: int) -> str:
         """File and row."""

@@ -20,6 +20,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.data.captions.texts import drawn_captions
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.image_folder.source import RealFolders
 from tread_bench.data.latents.beside import ImagesBeside
@@ -49,8 +50,9 @@ def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArra
 def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
     real_images = _real_images(choice) if choice.images else None
-    kind = LatentSet if choice.train_images is None else PicturedLatents
-    return DataSource(kind(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images)
+    kind = LatentSet if choice.captions is None else CaptionedLatents
+    train_kind = kind if choice.train_images is None else PicturedLatents  # whose layouts store no captions
+    return DataSource(train_kind(choice, choice.train), kind(choice, choice.held_out), choice.num_classes, real_images)
 
 
 def _real_images(choice: LatentsData) -> ParquetImages | RealFolders:
@@ -156,6 +158,36 @@ class PicturedLatents(LatentSet):
         return flip(images, torch.from_numpy(self.is_mirrored(seed, first, len(index))))
 
 
+class CaptionedLatents(LatentSet):
+    """Latents of one split with captions, whose features are stored."""
+
+    @property
+    def empty_text(self) -> Tensor:
+        """(M, E) float32, of the empty caption."""
+        return torch.from_numpy(self.store.captioned.empty_text)
+
+    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, M, E) float32, a caption of each of samples `first` ... of the seed's training.
+
+        Raises:
+            UserError: one contains NaN or infinite values.
+        """
+        chosen = self._chosen(index, seed, first)
+        text = torch.from_numpy(self.store.captioned.text(index, chosen))
+        is_finite = torch.isfinite(text).flatten(1).all(1).numpy()
+        if not is_finite.all():
+            where = self.store.where(int(index[is_finite.argmin()]))
+            raise UserError(f"{where}: features of its captions contain NaN or infinite values; encode them again")
+        return text
+
+    def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
+        """Return the captions that `text` draws; "" where only features are stored."""
+        return self.store.captioned.captions(index, self._chosen(index, seed, first))
+
+    def _chosen(self, index: NDArray[np.int64], seed: int, first: int) -> NDArray[np.int64]:
+        return drawn_captions(self.store.captioned.counts[index], seed, first)
+
+
 def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
     """A message for each mistake that headers, labels and a few hundred samples show.
 
@@ -212,9 +244,19 @@ def _sample_problems(found: LatentSet, entries: tuple[str, ...]) -> Iterator[str
 
 def _check_samples(found: LatentSet, rows: NDArray[np.int64]) -> None:
     """Raise UserError where one of these samples, or its mirrored one, cannot be read or is not finite."""
+    if found.choice.captions is not None:
+        _check_captions(found, rows)
     is_paired = found.choice.flips == "pair"
     for is_mirrored in (False, True) if is_paired else (False,):
         found.stored(rows, np.full(len(rows), is_mirrored))
+
+
+def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
+    """Raise UserError where features of these samples' first or last caption, or of the empty one, are not there."""
+    stored = found.store.captioned
+    texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, stored.counts[rows] - 1)]
+    if not all(np.isfinite(text).all() for text in (*texts, stored.empty_text)):
+        raise UserError(f"{found.store.where(int(rows[0]))}: features of captions contain NaN or infinite values")
 
 
 def _class_problems(train: tuple[str, ...], held_out: tuple[str, ...]) -> Iterator[str]:
@@ -299,8 +341,8 @@ def manifest_problems(choice: LatentsData, entries: tuple[str, ...], count: int 
         # The facts and sizes.
         for key, says in facts_of(manifest).items():
             value = getattr(choice, key)
-            is_without_classes = key == "num_classes" and not value
-            if value != says and not is_without_classes:
+            is_left_out = key in ("num_classes", "captions") and not value
+            if value != says and not is_left_out:
                 yield f"{path} has {key} {says!r}, and the suite data.{key} {value!r}; correct the one that is wrong"
         if manifest.shape[1] != manifest.shape[2]:
             yield f"{path} has shape {manifest.shape}; latents must be square"

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from tread_bench.core.describe.plugins import named
+from tread_bench.data.captions.stand_in import random_captions
 from tread_bench.data.images.stand_in import random_images, write_parquet
+from tread_bench.data.latents.captions import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.lmdb_store import lmdb_package
 from tread_bench.data.parquet.family import ParquetData
@@ -59,6 +61,12 @@ def stand_in(options: LatentsData, folder: Path, count: int) -> LatentsData:
         if isinstance(getattr(options, key), str):
             changed[key] = str(folder / f"{key}.npy")
             np.save(changed[key], np.full((options.channels, 1, 1), number, dtype=np.float32))
+
+    # Features of the empty caption, where they have a file of their own.
+    if options.captions is not None and options.captions.empty is not None:
+        empty = str(folder / "empty.npy")
+        np.save(empty, _features(options, 1)[0])
+        changed["captions"] = options.captions.model_copy(update={"empty": empty})
 
     # Decoder and images.
     if options.decoder is not None:
@@ -110,6 +118,16 @@ def write_safetensors(options: LatentsData, folder: Path, samples: Samples) -> l
     tensors: dict[str, NDArray[Any]] = {key: samples.values, "labels": samples.labels}
     if options.flips == "pair":
         tensors[f"{key}_flip"] = samples.mirrored
+    if options.text_shape is not None:
+        each = [random_captions(number) for number in range(len(samples.labels))]
+        contents = [caption.encode() for captions in each for caption in captions]
+        tensors |= {
+            TEXT: _features(options, len(contents)),
+            EMPTY_TEXT: _features(options, 1)[0],
+            COUNTS: np.array([len(captions) for captions in each]),
+            CAPTIONS: np.frombuffer(b"".join(contents), dtype=np.uint8),
+            CAPTION_BYTES: np.array([len(content) for content in contents]),
+        }
     save_file(tensors, folder / "latents-00000.safetensors")
     return []
 
@@ -118,9 +136,7 @@ def write_tar(options: LatentsData, folder: Path, samples: Samples) -> list[str]
     with tarfile.open(folder / "train-0000.tar", "w") as shard:
         for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
             for name, content in ((f"{i:07d}.cls", b"%d" % label), (f"{i:07d}.latent.npy", _npy(value))):
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                shard.addfile(member, io.BytesIO(content))
+                _add(shard, name, content)
     return []
 
 
@@ -172,6 +188,37 @@ def write_lmdb(options: LatentsData, folder: Path, samples: Samples) -> list[str
             write.put(b"y-%d" % i, b"%d" % label)
         write.put(b"length", b"%d" % len(samples.labels))
     return []
+
+
+def write_coco(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    for i, value in enumerate(samples.values):
+        _write(folder / f"{i}.npy", _npy(value))
+        for k, features in enumerate(_features(options, 2)):
+            _write(folder / f"{i}_{k}.npy", _npy(features))
+    _write(folder.parent / options.about.empty_text_beside, _npy(_features(options, 1)[0]))
+    return []
+
+
+def write_captioned_tar(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    with tarfile.open(folder / "0000.tar", "w") as shard:
+        for i, value in enumerate(samples.values):
+            captions = random_captions(i)
+            _add(shard, f"{i:07d}.img_feature256.npy", _npy(value))
+            _add(shard, f"{i:07d}.caption_feature.npy", _npy(_features(options, len(captions))))
+            _add(shard, f"{i:07d}.caption.json", json.dumps(captions).encode())
+    return []
+
+
+def _features(options: LatentsData, count: int) -> Values:
+    """(count, M, E), of the width and size of those of captions."""
+    tokens, width = options.text_shape or (1, 1)
+    return np.random.default_rng(1).standard_normal((count, tokens, width), dtype=np.float32)
+
+
+def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    shard.addfile(member, io.BytesIO(content))
 
 
 def _in_class_folders(samples: Samples, suffix: str) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
+from tread_bench.data.latents.captions import CaptionStore
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
 
@@ -28,6 +30,11 @@ class Store:
 
     classes: tuple[str, ...] = ()  # names of the labels, where folders define them
     names: Sequence[str] = ()  # of the samples' files; empty where they have none of their own
+
+    @cached_property
+    def captioned(self) -> CaptionStore:
+        """The captions of the samples, where the options say that they are stored. Raises UserError."""
+        raise NotImplementedError
 
     def __init__(self, choice: LatentsData, paths: Sequence[str], labels: Sequence[NDArray[np.int64]]) -> None:
         self.choice = choice

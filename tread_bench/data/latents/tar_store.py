@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ class TarStore(Store):
     """Samples by shard, place and size. Raises UserError naming shard and key."""
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
-        tables = [_indexed(path) for path in paths]
+        tables = [indexed(path, _index) for path in paths]
         self._starts = np.concatenate([table["starts"] for table in tables])
         self._sizes = np.concatenate([table["sizes"] for table in tables])
         self._keys = [table["keys"] for table in tables]  # (N, bytes) of each shard
@@ -58,10 +58,11 @@ class TarStore(Store):
         return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
 
 
-def _indexed(path: str) -> Arrays:
+def indexed(path: str, index: Callable[[str], Arrays]) -> Arrays:
+    """Return what `index` finds in a shard, from the cache where it was found before. Raises UserError."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
-    return remembered(path, [], lambda: _index(path))
+    return remembered(path, [], lambda: index(path))
 
 
 def _index(path: str) -> Arrays:
@@ -69,10 +70,53 @@ def _index(path: str) -> Arrays:
     # Members by key.
     latents: dict[str, tuple[int, int]] = {}
     classes: dict[str, int] = {}
+    with named_where_unreadable(path), open(path, "rb") as content:
+        for key, extension, start, size in members_of(path, (_LATENT, _CLASS)):
+            if extension == _LATENT:
+                latents[key] = (start, size)
+            elif extension == _CLASS:
+                content.seek(start)
+                label = content.read(min(size, LONGEST_NUMBER + 1))
+                classes[key] = ascii_number(label, f"{path}: {key}.{extension}")
+            else:
+                _check_known(key, extension, path)
+    if not latents:
+        raise UserError(f"{path}: no KEY.{_LATENT} in it; set data.layout: zigma-wds for latents with captions")
+    for key in latents.keys() ^ classes.keys():
+        missing = _CLASS if key in latents else _LATENT
+        raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
+
+    # As arrays, which are kept.
+    places = np.array(list(latents.values()), dtype=np.int64)
+    labels = np.array([classes[key] for key in latents], dtype=np.int64)
+    return {
+        "starts": places[:, 0].copy(),
+        "sizes": places[:, 1].copy(),
+        "labels": labels,
+        "keys": keys_as_bytes(latents),
+    }
+
+
+def keys_as_bytes(names: Iterable[str]) -> NDArray[np.uint8]:
+    """Return keys as bytes, (N, longest), which can be kept."""
+    keys = np.array([key.encode(errors="replace") for key in names])
+    return keys.view(np.uint8).reshape(len(keys), -1)
+
+
+def members_of(path: str, read: Collection[str]) -> Iterator[tuple[str, str, int, int]]:
+    """Yield key, extension, place and size of every file in a shard.
+
+    Args:
+        read: extensions of which a key has one each.
+
+    Raises:
+        UserError: it is not a shard, or was cut, or a file is there twice.
+    """
     size = os.path.getsize(path)
     end = 0
+    seen: set[tuple[str, str]] = set()
     try:
-        with named_where_unreadable(path), tarfile.open(path, "r:") as shard, open(path, "rb") as content:
+        with named_where_unreadable(path), tarfile.open(path, "r:") as shard:
             for member in shard:
                 end = max(end, member.offset_data + -(-member.size // _BLOCK) * _BLOCK)
                 if not member.isreg():
@@ -80,38 +124,16 @@ def _index(path: str) -> Arrays:
                 key, extension = _key(member.name)
                 if member.offset_data + member.size > size:
                     raise UserError(f"{path}: {member.name} ends after the file does; the shard was cut, copy it again")
-                if extension in (_LATENT, _CLASS) and key in (latents if extension == _LATENT else classes):
+                if extension in read and (key, extension) in seen:
                     raise UserError(f"{path}: {member.name} is there twice")
-                if extension == _LATENT:
-                    latents[key] = (member.offset_data, member.size)
-                elif extension == _CLASS:
-                    content.seek(member.offset_data)
-                    label = content.read(min(member.size, LONGEST_NUMBER + 1))
-                    classes[key] = ascii_number(label, f"{path}: {member.name}")
-                else:
-                    _check_known(key, extension, path)
+                seen.add((key, extension))
+                yield key, extension, member.offset_data, member.size
     except tarfile.TarError as error:
         raise UserError(f"{path}: not a readable, uncompressed tar shard ({error})") from None
 
     # A shard that was cut between two members lacks the zeros at its end.
     if size < end + _BLOCK:
         raise UserError(f"{path}: the shard has no end; it was cut, copy it again")
-    if not latents:
-        raise UserError(f"{path}: no KEY.{_LATENT} in it")
-    for key in latents.keys() ^ classes.keys():
-        missing = _CLASS if key in latents else _LATENT
-        raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
-
-    # As arrays, which are kept; of keys their bytes.
-    places = np.array(list(latents.values()), dtype=np.int64)
-    labels = np.array([classes[key] for key in latents], dtype=np.int64)
-    keys = np.array([key.encode(errors="replace") for key in latents])
-    return {
-        "starts": places[:, 0].copy(),
-        "sizes": places[:, 1].copy(),
-        "labels": labels,
-        "keys": keys.view(np.uint8).reshape(len(keys), -1),
-    }
 
 
 def _key(name: str) -> tuple[str, str]:

@@ -1,0 +1,328 @@
+"""Features of captions beside latents: encoded in one go with them, whatever interrupted it, in every layout that has
+them, with the draws of the images that they were made of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from tests.data import captioned
+from tests.data.captioned import COUNTS, with_metadata
+from tests.data.latent_layouts import add_members, npy
+from tests.data.tiny_vae import LATENT, SIDE, write_vae
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.stored.outputs import OutputError
+from tread_bench.data.check import data_problems
+from tread_bench.data.encode.encode import EncodeRequest, encode
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.stand_in import stand_in
+from tread_bench.data.open import open_data
+
+KIND = "AutoencoderKL"
+INDEX = np.arange(40) * 5
+SHARD = 48
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with captioned images and an autoencoder."""
+    folder = tmp_path_factory.mktemp("captioned")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(captioned, "SIDE", SIDE)
+        with_metadata(folder / "coco")
+    write_vae(folder / KIND, KIND)
+    return folder
+
+
+def images_of(place: Path, **captions: Any) -> DataOptions:
+    folders = {"train": [str(place / "coco" / "train2014")], "held_out": [str(place / "coco" / "val2014")]}
+    return captioned.options("image_folder", {"encoder": "words", **captions}, **folders, image_size=SIDE)
+
+
+def encoded(place: Path, out: Path, data: DataOptions | None = None, **changes: Any) -> LatentsData:
+    """Data of a suite that trains on the encoded latents."""
+    request = EncodeRequest(data or images_of(place), place / KIND, out, shard_samples=SHARD, **changes)
+    encode(request, lambda *_: None)
+    return LatentsData(train=[str(out / "train")], held_out=[str(out / "held_out")])
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    files = (path for path in sorted(out.rglob("*")) if path.is_file() and path.name != ".encode.lock")
+    return {str(path.relative_to(out)): path.read_bytes() for path in files}
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("whole") / "latents"
+    encoded(place, out)
+    return out
+
+
+def test_encoded_captions_are_those_of_the_images_with_their_draws(place: Path, whole: Path) -> None:
+    choice = LatentsData(train=[str(whole / "train")], held_out=[str(whole / "held_out")])
+    assert choice.text_shape == (24, 64) and choice.num_classes == 0
+    assert data_problems([(choice, False)], reads_everything=True) == []
+    latents, images = open_data(choice), open_data(images_of(place))
+    for part, other in ((latents.train, images.train), (latents.held_out, images.held_out)):
+        index = INDEX % len(part)
+        assert part.captions(index, 3, 70) == other.captions(index, 3, 70)
+        assert torch.equal(part.text(index, 3, 70), other.text(index, 3, 70))
+        assert torch.equal(part.empty_text, other.empty_text)
+
+
+def test_float16_features_and_other_encoders_are_other_encodings(place: Path, whole: Path, tmp_path: Path) -> None:
+    half = open_data(encoded(place, tmp_path / "half", images_of(place, dtype="float16"))).train
+    expected = open_data(images_of(place, dtype="float16")).train
+    assert torch.equal(half.text(INDEX, 0, 0), expected.text(INDEX, 0, 0))
+    with pytest.raises(OutputError, match=r"text was .*float16.* and is .*float32"):
+        encoded(place, tmp_path / "half")
+
+
+_ENCODE = """
+import sys, time
+from pathlib import Path
+from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.data.encode.encode import EncodeRequest, encode
+from tread_bench.data.text.words.encoder import Words
+before = Words.encode
+Words.encode = lambda self, captions: time.sleep(0.1) or before(self, captions)
+name, settings, vae, out, shard = sys.argv[1:]
+data = find_data_source(name).options.model_validate_json(settings)
+encode(EncodeRequest(data, Path(vae), Path(out), shard_samples=int(shard)), lambda *_: None)
+"""
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_and_has_the_same_bytes(place: Path, whole: Path, tmp_path: Path) -> None:
+    data, out = images_of(place), tmp_path / "latents"
+    arguments = [data.name, data.model_dump_json(), place / KIND, out, SHARD]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    process = subprocess.Popen([sys.executable, "-c", _ENCODE, *map(str, arguments)], env=environment)
+    deadline = time.monotonic() + 60
+    while not list(out.glob("train/latents-*")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    left = list(out.rglob("latents-*"))
+    assert 0 < len(left) < len(list(whole.rglob("latents-*")))
+    encoded(place, out)
+    assert contents(out) == contents(whole)
+
+
+# ---- layouts of others
+
+
+def stored(whole: Path, split: str) -> list[tuple[np.ndarray, np.ndarray, list[str]]]:
+    """Moments, features and captions of each sample of an encoded split."""
+    found = []
+    for path in sorted((whole / split).glob("*.safetensors")):
+        tensors = load_file(path)
+        texts, content, caption = iter(tensors["text"]), tensors["captions"].tobytes(), 0
+        ends = np.cumsum(tensors["caption_bytes"])
+        for moments, count in zip(tensors["moments"], tensors["text_counts"].tolist(), strict=True):
+            places = range(caption, caption + count)
+            captions = [content[ends[p - 1] if p else 0 : ends[p]].decode() for p in places]
+            found.append((moments, np.stack([next(texts) for _ in places]), captions))
+            caption += count
+    return found
+
+
+def write_coco_features(whole: Path, root: Path) -> dict[str, Any]:
+    """What U-ViT's scripts leave."""
+    empty = load_file(whole / "train" / "latents-00000.safetensors")["empty_text"]
+    for split, name in (("train", "train"), ("held_out", "val")):
+        (root / name).mkdir(parents=True)
+        for i, (moments, features, _) in enumerate(stored(whole, split)):
+            np.save(root / name / f"{i}.npy", moments)
+            for k, one in enumerate(features):
+                np.save(root / name / f"{i}_{k}.npy", one)
+    np.save(root / "empty_context.npy", empty)
+    (root / "run_vis").mkdir()
+    (root / "run_vis" / "0.npy").write_bytes(pickle.dumps(("prompt", empty)))
+    return {"layout": "u-vit-coco", "train": [str(root / "train")], "held_out": [str(root / "val")]}
+
+
+def write_webdataset(whole: Path, root: Path) -> dict[str, Any]:
+    """What ZigMa reads; its latents are samples, here the means of the posteriors."""
+    root.mkdir()
+    for split in ("train", "held_out"):
+        for i, (moments, features, captions) in enumerate(stored(whole, split)):
+            members = {
+                f"{i:06d}.caption.json": json.dumps(captions).encode(),
+                f"{i:06d}.caption_feature.npy": npy(features),
+                f"{i:06d}.image.jpg": b"not read",
+                f"{i:06d}.img_feature256.npy": npy(moments[: len(moments) // 2]),
+            }
+            add_members(root / f"{split}-{i // 150}.tar", members)
+    np.save(root / "empty.npy", load_file(whole / "train" / "latents-00000.safetensors")["empty_text"])
+    return {
+        "layout": "zigma-wds",
+        "train": [str(root / "train-*.tar")],
+        "held_out": [str(root / "held_out-*.tar")],
+        "captions": {"tokens": 24, "width": 64, "empty": str(root / "empty.npy")},
+    }
+
+
+WRITERS = {"u-vit-coco": write_coco_features, "zigma-wds": write_webdataset}
+SHAPE = {"channels": LATENT[KIND][0], "image_size": LATENT[KIND][1]}
+
+
+def written(layout: str, whole: Path, root: Path) -> LatentsData:
+    settings = WRITERS[layout](whole, root)
+    captions = {"captions": {"tokens": 24, "width": 64}}
+    return LatentsData(**{**captions, **SHAPE, **settings, "scale": 1.0})
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_layouts_of_others_have_the_same_draws_and_features(
+    layout: str, place: Path, whole: Path, tmp_path: Path
+) -> None:
+    choice = written(layout, whole, tmp_path / "features")
+    assert (choice.num_classes, choice.text_shape) == (0, (24, 64))
+    assert [one for one in data_problems([(choice, False)]) if "standard deviation" not in one] == []
+    assert choice.family.counts(choice) == tuple(COUNTS.values())
+    here, there = open_data(choice), open_data(images_of(place))
+    own = open_data(LatentsData(train=[str(whole / "train")], held_out=[str(whole / "held_out")], scale=1.0))
+    for part, other, latents in ((here.train, there.train, own.train), (here.held_out, there.held_out, own.held_out)):
+        index = INDEX % len(part)
+        assert torch.equal(part.text(index, 3, 70), other.text(index, 3, 70))
+        assert torch.equal(part.empty_text, other.empty_text)
+        if layout == "u-vit-coco":
+            assert torch.equal(part.drawn(index, 3, 70), latents.drawn(index, 3, 70))
+            assert part.captions(index, 3, 70) == [""] * len(index)  # not stored
+        else:
+            assert part.captions(index, 3, 70) == other.captions(index, 3, 70)
+            torch.testing.assert_close(part.images(index), latents.stored(index, index < 0)[:, : part.shape[0]])
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_another_empty_caption_is_another_fingerprint(layout: str, whole: Path, tmp_path: Path) -> None:
+    choice = written(layout, whole, tmp_path / "features")
+    (path,) = (path for place, path in choice.family.files(choice, False) if place == ("captions", "empty"))
+    before = open_data(choice).sha256
+    np.save(path, np.load(path) + 1)
+    os.utime(path, (1, 1))
+    assert open_data(choice).sha256 != before
+
+
+def rewritten(shard: Path, name: str, content: bytes | None) -> None:
+    """A shard with another file in the place of one, or without it."""
+    with tarfile.open(shard) as tar:
+        members = {member.name: tar.extractfile(member).read() for member in tar}
+    shard.unlink()
+    members.pop(name)
+    add_members(shard, {**members, **({} if content is None else {name: content})})
+
+
+WRONG_COCO = {
+    "moments are missing": (lambda root: (root / "train/3.npy").unlink(), "train/3.npy: no such file, and there are"),
+    "a caption is missing": (lambda root: (root / "train/3_2.npy").unlink(), "train/3_2.npy: no such file; captions"),
+    "other width": (lambda root: np.save(root / "train/0_0.npy", np.zeros((24, 63), "f4")), "0_0.npy: array of shape"),
+    "pickled": (
+        lambda root: np.save(root / "train/0_0.npy", np.array([{}]), allow_pickle=True),
+        "train/0_0.npy: array holds Python objects",
+    ),
+    "not finite": (lambda root: np.save(root / "train/0_0.npy", np.full((24, 64), np.nan, "f4")), "contain NaN"),
+    "no empty caption": (lambda root: (root / "empty_context.npy").unlink(), "empty_context.npy cannot be read"),
+    "another folder": (lambda root: [path.unlink() for path in (root / "train").iterdir()], "no file such as 0.npy"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_COCO)
+def test_mistakes_in_features_of_coco_are_located(name: str, whole: Path, tmp_path: Path) -> None:
+    choice = written("u-vit-coco", whole, tmp_path / "features")
+    damage, told = WRONG_COCO[name]
+    damage(tmp_path / "features")
+    assert any(told in message for message in data_problems([(choice, False)]))
+
+
+WRONG_SHARD = {
+    "no features": ("000000.caption_feature.npy", None, "000000 has no .caption_feature.npy"),
+    "no latent": ("000000.img_feature256.npy", None, "000000 has no .img_feature256.npy"),
+    "no array": ("000000.caption_feature.npy", b"x" * 99, "000000.caption_feature.npy: not a NumPy array"),
+    "one caption": (
+        "000000.caption_feature.npy",
+        npy(np.zeros((24, 64), "f4")),
+        "(24, 64); expected (captions",
+    ),
+    "other width": (
+        "000000.caption_feature.npy",
+        npy(np.zeros((5, 24, 63), "f4")),
+        "floats of shape (N, 24, 64)",
+    ),
+    "cut": ("000000.caption_feature.npy", npy(np.zeros((5, 24, 64), "f4"))[:-8], "where its header declares others"),
+    "pickled": ("000000.caption_feature.npy", npy(np.array([[[{}]]])), "object of shape"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SHARD)
+def test_mistakes_in_shards_are_located(name: str, whole: Path, tmp_path: Path) -> None:
+    choice = written("zigma-wds", whole, tmp_path / "features")
+    member, content, told = WRONG_SHARD[name]
+    rewritten(tmp_path / "features" / "train-0.tar", member, content)
+    found = data_problems([(choice, False)])
+    assert any(told in message and "train-0.tar" in message for message in found), found
+
+
+WRONG_TENSORS = {
+    "no captions": (lambda t: t.pop("text"), "no tensor 'text', which holds captions; set data.captions: null"),
+    "another number": (
+        lambda t: t.update(text_counts=t["text_counts"][:-1]),
+        "text_counts of shape (47,)",
+    ),
+    "no caption": (
+        lambda t: t.update(text_counts=np.array([0, 10, *t["text_counts"][2:]])),
+        "text_counts: every sample needs a caption",
+    ),
+    "fewer bytes": (lambda t: t.update(captions=t["captions"][:-1]), "captions of shape"),
+    "other type": (lambda t: t.update(text=t["text"].astype("f8")), "text is F64; store F16 or F32"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TENSORS)
+def test_mistakes_in_tensors_are_located(name: str, whole: Path, tmp_path: Path) -> None:
+    root = tmp_path / "train"
+    root.mkdir()
+    path = root / "latents-00000.safetensors"
+    tensors = load_file(whole / "train" / path.name)
+    damage, told = WRONG_TENSORS[name]
+    damage(tensors)
+    save_file(tensors, path)
+    facts = {"quantity": "mean_logvar", "num_classes": 0, "captions": {"tokens": 24, "width": 64}}
+    choice = LatentsData(train=[str(root)], held_out=[str(root)], **facts, **SHAPE)
+    assert any(f"{path}: {told}" in message for message in data_problems([(choice, False)]))
+
+
+def test_captions_where_a_layout_has_none_are_refused() -> None:
+    files = {"train": ["x"], "held_out": ["x"]}
+    with pytest.raises(ValueError, match=r"layout repa stores none; safetensors, u-vit-coco, zigma-wds do"):
+        LatentsData(layout="repa", captions={}, num_classes=0, **files)
+    with pytest.raises(ValueError, match=r"layout zigma-wds does not store .* set captions\.empty to an \.npy file"):
+        LatentsData(layout="zigma-wds", **files)
+    with pytest.raises(ValueError, match="num_classes 10: captions take the place of labels; set num_classes: 0"):
+        LatentsData(captions={}, num_classes=10, **files)
+    assert LatentsData(layout="u-vit-coco", captions=None, **files).text_shape is None
+
+
+@pytest.mark.parametrize("layout", ["safetensors", *WRITERS])
+def test_a_stand_in_has_captions(layout: str, tmp_path: Path) -> None:
+    captions = {"tokens": 6, "width": 10, **({"empty": "missing.npy"} if layout == "zigma-wds" else {})}
+    files = {"train": ["missing/train"], "held_out": ["missing/val"], "num_classes": 0, "image_size": 4}
+    there = stand_in(LatentsData(layout=layout, captions=captions, **files), tmp_path, 40)
+    assert data_problems([(there, False)]) == []
+    part = open_data(there).train
+    assert part.text(np.arange(7), 0, 0).shape == (7, 6, 10) and part.empty_text.shape == (6, 10)
