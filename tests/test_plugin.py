@@ -31,6 +31,7 @@ from tread_bench import (
     ObjectiveFamily,
     SamplerFamily,
     SelectorFamily,
+    TextEncoderFamily,
 )
 from tread_bench.model.backbone import build_backbone
 
@@ -53,6 +54,7 @@ SHOWN = {
         "random_convolution/extractor.py",
         "random.yaml",
     ),
+    "text-encoder": ("pyproject.toml", "spelling/family.py", "spelling/encoder.py", "spelling.yaml"),
 }
 
 
@@ -111,6 +113,7 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
         ("guidance", "thinned", ["thinned 0.1.0"]),
         ("losses", "edges", ["edge-loss 0.1.0"]),
         ("extractors", "random-convolution", ["random-convolution 0.1.0"]),
+        ("text_encoders", "spelling", ["A token for each character", "spelling 0.1.0"]),
     ],
 )
 def test_a_kind_is_listed(installed: Path, plural: str, name: str, shown: list[str]) -> None:
@@ -272,6 +275,7 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 def test_the_document_names_every_check() -> None:
     from tread_bench.data.contract import DATA_CHECKS
+    from tread_bench.data.text.contract import TEXT_ENCODER_CHECKS
     from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS
     from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS
     from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS
@@ -285,7 +289,7 @@ def test_the_document_names_every_check() -> None:
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
     kinds |= {"metric": METRIC_CHECKS, "feature-network": EXTRACTOR_CHECKS}
     kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "loss": LOSS_CHECKS}
-    kinds |= {"guidance": GUIDANCE_CHECKS}
+    kinds |= {"guidance": GUIDANCE_CHECKS, "text-encoder": TEXT_ENCODER_CHECKS}
     for kind, checks in kinds.items():
         assert rows_of(kind, "The check") == [check.__name__.removeprefix("check_") for check in checks]
 
@@ -295,6 +299,7 @@ def test_the_document_names_every_trait() -> None:
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
     kinds["selector"] = SelectorFamily
     kinds |= {"metric": MetricFamily, "feature-network": ExtractorFamily}
+    kinds["text-encoder"] = TextEncoderFamily
     for kind, family in kinds.items():
         traits = [field.name for field in fields(family) if field.name not in identity]
         assert rows_of(kind, "The description") == traits
@@ -436,6 +441,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
         ("guidance/thinned.yaml", "guidance", ["none", "thinned 0.5"], "fid", "params", "thinned"),
         ("loss/edges.yaml", "auxiliary", ["", "edges"], "fid", "params", "edges"),
         ("feature-network/random.yaml", "inception_score", ["", ""], "fid", "params", ""),  # it has no logits
+        ("text-encoder/spelling.yaml", "data", ["glyphs", "glyphs"], "fid", "params", ""),
     ],
 )
 def test_a_kind_runs_as_our_own(
