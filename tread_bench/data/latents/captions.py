@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,7 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.data.latents.arrays import npy_array
-
-if TYPE_CHECKING:
-    from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.family import LatentsData
 
 # Tensors in this project's files.
 TEXT = "text"  # (K, M, E) features of the captions, sample by sample
@@ -154,8 +151,3 @@ class CaptionsInTensors:
         inside = rows - np.concatenate([[0], self._ends])[files]
         found = zip(files.tolist(), inside.tolist(), chosen.tolist(), strict=True)
         return [(file, int(self._firsts[file][row]) + caption) for file, row, caption in found]
-
-
-def beside(path: str, name: str) -> str:
-    """Return the path of a file beside a folder."""
-    return os.path.join(os.path.dirname(os.path.normpath(path)), name)

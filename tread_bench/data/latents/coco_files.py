@@ -21,8 +21,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.data.latents.arrays import npy_array
-from tread_bench.data.latents.captions import CaptionStore, beside, read_empty_text, text_shape
-from tread_bench.data.latents.family import LatentsData, empty_text_file
+from tread_bench.data.latents.captions import CaptionStore, read_empty_text, text_shape
+from tread_bench.data.latents.family import LatentsData, beside, empty_text_file
 from tread_bench.data.latents.store import Store, stored_array
 from tread_bench.data.latents.trees import Tree, open_tree
 

@@ -16,7 +16,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
 from tread_bench.data.images.family import counted
-from tread_bench.data.latents.captions import beside
 from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
@@ -243,6 +242,11 @@ def empty_text_file(options: LatentsData) -> str | None:
         return None if options.captions is None else options.captions.empty
     name = options.about.empty_text_beside
     return beside(options.train[0], name) if name else None
+
+
+def beside(path: str, name: str) -> str:
+    """Return the path of a file beside a folder."""
+    return os.path.join(os.path.dirname(os.path.normpath(path)), name)
 
 
 def holds_image_files(entry: str) -> bool:
