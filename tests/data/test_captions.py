@@ -19,7 +19,7 @@ from PIL import Image
 
 from tests.data.captioned import COUNTS, KIND, LAYOUTS, captions_of, name_of, options, picture, with_metadata
 from tread_bench.contract import check_data
-from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -28,11 +28,17 @@ from tread_bench.data.source import CaptionedSplit
 from tread_bench.data.text.words.family import WordsOptions
 
 INDEX = np.arange(64) * 3
+TEMPLATE = {"template": "a photo of a {class}"}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_has_the_same_draws_and_features(layout: str, tmp_path: Path) -> None:
-    here, there = (open_data(LAYOUTS[one](tmp_path / f"{one}-{n}")) for n, one in enumerate((layout, "metadata")))
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> DataOptions:
+    return with_metadata(tmp_path_factory.mktemp("reference") / "coco")
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"metadata"}))
+def test_every_layout_has_the_same_draws_and_features(layout: str, reference: DataOptions, tmp_path: Path) -> None:
+    here, there = open_data(LAYOUTS[layout](tmp_path / layout)), open_data(reference)
     assert (len(here.train), len(here.held_out)) == tuple(COUNTS.values())
     for part, other in ((here.train, there.train), (here.held_out, there.held_out)):
         index = INDEX % len(part)
@@ -44,8 +50,8 @@ def test_every_layout_has_the_same_draws_and_features(layout: str, tmp_path: Pat
     assert all(caption in captions_of("train", number) for caption, number in zip(found, INDEX, strict=True))
 
 
-def test_a_caption_is_drawn_uniformly_by_seed_and_sample_number_alone(tmp_path: Path) -> None:
-    part = open_data(with_metadata(tmp_path / "coco")).train
+def test_a_caption_is_drawn_uniformly_by_seed_and_sample_number_alone(reference: DataOptions) -> None:
+    part = open_data(reference).train
     same = np.full(5000, 3)
     drawn = part.captions(same, 0, 0)
     counts = Counter(drawn)
@@ -221,12 +227,11 @@ def test_many_mistakes_are_counted(tmp_path: Path) -> None:
 
 
 def test_captions_from_names_of_classes(tmp_path: Path) -> None:
-    template = {"template": "a photo of a {class}"}
     root = folder(tmp_path / "x", [f"{name}/{n}.png" for name in ("cat", "dog") for n in range(5)])
-    data = open_data(options("image_folder", template, train=[root], held_out=[root]))
+    data = open_data(options("image_folder", TEMPLATE, train=[root], held_out=[root]))
     assert data.train.captions(np.arange(10), 0, 0) == ["a photo of a cat"] * 5 + ["a photo of a dog"] * 5
     folder(tmp_path / "x", ["loose.png"])
-    (message,) = problems(options("image_folder", template, train=[root], held_out=[root]))[:1]
+    (message,) = problems(options("image_folder", TEMPLATE, train=[root], held_out=[root]))[:1]
     assert message == f"{root}/loose.png: in no class folder, whose name data.captions.template needs"
 
     # Names that Hugging Face's libraries keep.
@@ -235,7 +240,7 @@ def test_captions_from_names_of_classes(tmp_path: Path) -> None:
     path = str(tmp_path / "a.parquet")
     table = pa.table({"image": images, "label": [1, 0, 1]})
     pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), path)
-    choice = options("parquet", template, train=[path], held_out=[path])
+    choice = options("parquet", TEMPLATE, train=[path], held_out=[path])
     expected = ["a photo of a ship", "a photo of a airplane", "a photo of a ship"]
     assert open_data(choice).train.captions(np.arange(3), 0, 0) == expected
     pq.write_table(table, path)
@@ -275,11 +280,14 @@ def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(
     assert not caplog.records
 
 
-@pytest.mark.parametrize("name", ["image_folder", "parquet", "hf_dataset"])
-@pytest.mark.parametrize("captions", [{}, {"files": ["missing.json"]}, {"template": "a {class}"}])
+@pytest.mark.parametrize(
+    ("name", "captions"),
+    [
+        ("image_folder", {"files": ["missing.json"]}),
+        *((name, captions) for name in ("image_folder", "parquet", "hf_dataset") for captions in ({}, TEMPLATE)),
+    ],
+)
 def test_a_stand_in_has_captions_where_they_are_read(name: str, captions: dict[str, Any], tmp_path: Path) -> None:
-    if "files" in captions and name != "image_folder":
-        pytest.skip("only image files have their captions in files")
     encoder = {"name": "clip", "weights": "missing", "tokens": 7, "width": 33}
     choice = options(name, {"encoder": encoder, **captions}, train=["missing"], held_out=["missing"])
     standing = named(find_data_source(name).stand_in)(choice, tmp_path, 64)

@@ -176,6 +176,11 @@ def test_mistakes_in_an_encoder_are_found_before_a_run(clip):
     assert "set width: 16" in message
 
 
+def test_a_missing_file_of_an_encoder_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"config\.json cannot be read \(No such file or directory\)"):
+        encoder_sha256(settings(tmp_path))
+
+
 def test_without_transformers_the_way_out_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(UserError, match=r"needs transformers .*: pip install 'tread-bench\[text\]'"):

@@ -1,4 +1,4 @@
-"""`encode`: images to latents."""
+"""`encode`: images to latents, and captions to features."""
 
 from __future__ import annotations
 

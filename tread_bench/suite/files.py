@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import takewhile
 from typing import Any
 
 from tread_bench.core.config.files import files_beside_data
@@ -175,7 +176,9 @@ def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
                 what = f"{path.rstrip(os.sep)} is not a {kind}"
             else:
                 what = f"no such {kind}: {path}"
-            way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
+            keys = takewhile(lambda part: not isinstance(part, int), loc)  # of a list, that of the whole list
+            key = ".".join(map(str, keys))
+            way_out = "" if loc[0] == "auxiliary" else f", or --set {key}=..."
             yield Problem(f"{what}; correct the path{way_out}", loc)
 
 

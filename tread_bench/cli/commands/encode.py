@@ -37,7 +37,7 @@ def encode(
     ] = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Encode images to latents with an autoencoder; print the `data` of a suite that trains on them.
+    """Encode images to latents, and captions to features; print the `data` of a suite that trains on them.
 
     Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
     """

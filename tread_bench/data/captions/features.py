@@ -46,8 +46,8 @@ class CaptionFeatures:
         captions: all that are read; each is encoded once, and the empty one in any case.
 
     Raises:
-        OSError: a file of the encoder cannot be read.
-        UserError: from its methods, where the encoder cannot be opened or the features not be stored.
+        UserError: a file of the encoder cannot be read; from its methods, where the encoder cannot be opened, the
+            features cannot be stored, or the disk has no room for them.
     """
 
     def __init__(self, settings: Captions, captions: Iterable[str]) -> None:

@@ -76,6 +76,8 @@ def encode(request: EncodeRequest, report: ReportProgress) -> Job:
     vae = Vae(request.vae).to(request.device)
     source = open_data(data)
     text = TextToStore.of(source)
+    if text is None and data.text_shape is not None:
+        raise UserError(f"data {data.name} encodes its captions itself, and does not give them to others")
     job = _job(request, vae, source, text)
     manifests = {name: _manifest(job, vae, data.num_classes, getattr(job, name).count) for name in SPLITS}
 

@@ -13,6 +13,7 @@ from tread_bench.core.describe.plugin_code import code_of
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.data.check import message_of
 
@@ -45,10 +46,13 @@ def encoder_sha256(options: TextEncoderOptions) -> str:
     """Hash of all that features depend on: settings, contents of files, and a third party's code. Opens no encoder.
 
     Raises:
-        OSError: a file cannot be read.
+        UserError: a file cannot be read.
     """
     files = list(options.family.files(options))
     settings = options.model_dump(mode="json", exclude={key for key, _ in files})
-    contents = [[key, content_sha256(path)] for key, path in files]
+    contents = []
+    for key, path in files:
+        with named_where_unreadable(path):
+            contents.append([key, content_sha256(path)])
     about = canonical_json({"settings": settings, "files": contents, "code": code_of([options.family])})
     return hashlib.sha256(about.encode()).hexdigest()
