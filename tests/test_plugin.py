@@ -441,7 +441,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
         ("guidance/thinned.yaml", "guidance", ["none", "thinned 0.5"], "fid", "params", "thinned"),
         ("loss/edges.yaml", "auxiliary", ["", "edges"], "fid", "params", "edges"),
         ("feature-network/random.yaml", "inception_score", ["", ""], "fid", "params", ""),  # it has no logits
-        ("text-encoder/spelling.yaml", "data", ["glyphs", "glyphs"], "fid", "params", ""),
+        ("text-encoder/spelling.yaml", "data", ["glyphs", "glyphs"], "validation_loss", "params", ""),
     ],
 )
 def test_a_kind_runs_as_our_own(
