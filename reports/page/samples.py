@@ -10,13 +10,15 @@ from typing import NamedTuple
 from tread_bench.reports.rows.row import Row
 
 SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
+CAPTION_CHARACTERS = 120  # that are shown of each
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 class Grid(NamedTuple):
     """A grid of images: its row, if it is one's, what it is, its path below the cells, and its hash.
 
-    Of one that is shown the page has its PNG, of any other why it is not.
+    Of one that is shown the page has its PNG, of any other why it is not. `captions` are those that its images were
+    generated for, in order, shortened.
     """
 
     row: str
@@ -25,6 +27,7 @@ class Grid(NamedTuple):
     sha256: str
     png: bytes = b""
     why: str = ""
+    captions: tuple[str, ...] = ()
 
 
 def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[Grid]:
@@ -63,7 +66,14 @@ def _of_rows(rows: Sequence[Row]) -> Iterator[Grid]:
         record = next((r for r in row.done if r.last and r.last.samples), None)
         if record is not None and record.last is not None:
             about = f"seed {record.seed}, iteration {record.last.iteration:,}"
-            yield Grid(row.label, about, f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
+            path = f"{record.cell}/{record.last.samples}"
+            captions = tuple(_shortened(caption) for caption in record.last.captions)
+            yield Grid(row.label, about, path, record.last.samples_sha256, captions=captions)
+
+
+def _shortened(caption: str) -> str:
+    """A caption that fits below a grid; a network may have read more of it, or less."""
+    return caption if len(caption) <= CAPTION_CHARACTERS else f"{caption[:CAPTION_CHARACTERS]}…"
 
 
 def _png(cells: Path, name: str, sha256: str) -> bytes:

@@ -232,6 +232,19 @@ def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
     assert f"cells/{records[1].cell}/grid.png: not found, or changed since its cell wrote it" in page
 
 
+def test_captions_stand_below_the_grid_of_their_samples_shortened(tmp_path, plan):
+    captions = ["a bold Latin capital K", "two <b>words</b>", "w" * 100_000]
+    captioned = evaluation(1200, 17.0).model_copy(update={"captions": captions})
+    cells = (("dense", "", captioned), ("2:8", "2:8@0.5", evaluation(1200, 18.0)))
+    records = [record(row, routes, 0, 17.0, evaluations=[one], similarity=None) for row, routes, one in cells]
+    write_samples(records, tmp_path)
+    page = render(records, plan, tmp_path)
+    assert page.count('<ol class="captions">') == 1 and "3 captions, row by row" in page
+    listed = re.findall("<li>(.*)</li>", page[page.index('<ol class="captions">') :].split("</ol>")[0])
+    assert listed == ["a bold Latin capital K", "two &lt;b&gt;words&lt;/b&gt;", f"{'w' * 120}…"]
+    assert "Generated from the same noise and captions" in page
+
+
 def test_decoded_training_latents_are_shown_once_and_first(tmp_path, plan):
     picture = b"\x89PNG\r\n\x1a\nreal"
     told = {"real_samples": "real.png", "real_samples_sha256": hashlib.sha256(picture).hexdigest()}

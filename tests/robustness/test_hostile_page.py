@@ -74,6 +74,7 @@ def hostile_record(one, turn):
                 "protocol": hostile(e.protocol, turn),
                 "protocol_details": {**hostile(e.protocol_details, turn, True), "caution": hostile("caution", turn)},
                 "samples": hostile(e.samples, turn),
+                "captions": [hostile(text, turn) for text in ("a caption", "another one")],
             }
         )
         for e in one.evaluations
