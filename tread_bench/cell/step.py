@@ -94,29 +94,21 @@ class Batch:
         )
 
 
+@dataclass(eq=False)
 class ForwardPass:
     """The inputs of training steps, and their loss; `options` change how it is computed, not what."""
 
-    def __init__(
-        self,
-        cell: Cell,
-        seed: int,
-        network: Network,
-        objective: Objective,
-        data: DataSource,
-        device: torch.device,
-        options: StepOptions = PLAIN,
-        ranks: Ranks = ALONE,
-    ) -> None:
-        self.cell = cell
-        self.seed = seed
-        self.network = network
-        self.objective = objective
-        self.data = data
-        self.device = device
-        self.options = options
-        self.ranks = ranks
-        network.backbone.gradient_checkpointing = options.gradient_checkpointing
+    cell: Cell
+    seed: int
+    network: Network
+    objective: Objective
+    data: DataSource
+    device: torch.device
+    options: StepOptions = PLAIN
+    ranks: Ranks = ALONE
+
+    def __post_init__(self) -> None:
+        self.network.backbone.gradient_checkpointing = self.options.gradient_checkpointing
 
     def batch(self, step: int) -> Batch:
         """Return the inputs of `step`, those of all ranks, on the device."""
@@ -219,26 +211,17 @@ class Trainer(ForwardPass):
     gradients: all ranks then have the same weights.
     """
 
-    def __init__(
-        self,
-        cell: Cell,
-        seed: int,
-        network: Network,
-        objective: Objective,
-        data: DataSource,
-        device: torch.device,
-        options: StepOptions = PLAIN,
-        ranks: Ranks = ALONE,
-    ) -> None:
+    def __post_init__(self) -> None:
         # The weights, and their average in the same order.
-        super().__init__(cell, seed, network.to(device), objective, data, device, options, ranks)
+        super().__post_init__()
+        self.network.to(self.device)
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
         averaged = dict(self.average.named_parameters())
         self.parameters = [p for _, p in self.named_parameters()]
         self._averaged = [averaged[name] for name, _ in self.named_parameters()]
 
         # The optimiser.
-        config = cell.training
+        config = self.cell.training
         self.optimizer = torch.optim.AdamW(
             self.parameters,
             lr=config.learning_rate,
@@ -248,11 +231,11 @@ class Trainer(ForwardPass):
         )
 
         # How a step computes.
-        self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self.scaler = LossScaler(device, enabled=options.autocast == "float16")
-        blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
+        self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        self.scaler = LossScaler(self.device, enabled=self.options.autocast == "float16")
+        blocks = CompiledBlocks(self.network.backbone, self.network.method) if self.options.compile else None
         self.compiled = blocks.active if blocks else nullcontext
-        self._loss = _summed(_Loss(self)) if ranks.size > 1 else _Loss(self)
+        self._loss = _summed(_Loss(self)) if self.ranks.size > 1 else _Loss(self)
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """Return what the optimiser changes: the backbone's parameters, then the method's own."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.data.latents.arrays import npy_array
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.family import LatentsData, empty_text_file
 
 # Tensors in this project's files.
 TEXT = "text"  # (K, M, E) features of the captions, sample by sample
@@ -53,8 +53,10 @@ def text_shape(choice: LatentsData) -> tuple[int, int]:
     return choice.text_shape
 
 
-def read_empty_text(choice: LatentsData, path: str) -> NDArray[np.float32]:
-    """Return the features of the empty caption in an .npy file, (M, E). Raises UserError."""
+def read_empty_text(choice: LatentsData) -> NDArray[np.float32]:
+    """Return the features of the empty caption in its .npy file, (M, E). Raises UserError."""
+    path = empty_text_file(choice)
+    assert path is not None
     with named_where_unreadable(path), open(path, "rb") as file:
         content = file.read()
     return npy_array(content, path, text_shape(choice)).astype(np.float32)

@@ -83,9 +83,7 @@ class CocoFiles(Store):
 
     @cached_property
     def empty_text(self) -> NDArray[np.float32]:
-        path = empty_text_file(self.choice)
-        assert path is not None
-        return read_empty_text(self.choice, path)
+        return read_empty_text(self.choice)
 
     def text(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
         """(B, M, E)."""
