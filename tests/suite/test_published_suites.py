@@ -44,6 +44,7 @@ from tread_bench.suite.load import load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell
 
 PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet"))
+CAPTIONED = "coco256/tread"
 SIDE = 8  # of small pictures, from latents of half that size
 MAPS = nn.Sequential(nn.Conv2d(4, 3, 1), nn.Upsample(scale_factor=2.0), nn.Tanh())
 
@@ -84,14 +85,17 @@ def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str],
         assert cell.cell.metrics.num_samples >= 5000 and cell.cell.metrics.generate
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED])
 def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
-    assert {problem.message.partition(":")[0] for problem in raised.value.problems} == {"no such file"}
+    assert {problem.message.partition(":")[0] for problem in raised.value.problems} <= {"no such file", "no such folder"}
 
 
-ASK_WHAT_A_ROUTE_IS_WORTH = [name for name in PUBLISHED if not name.endswith(("long_training", "finetune"))]
+ASK_WHAT_A_ROUTE_IS_WORTH = [
+    *(name for name in PUBLISHED if not name.endswith(("long_training", "finetune"))),
+    CAPTIONED,
+]
 
 
 @pytest.mark.parametrize("name", ASK_WHAT_A_ROUTE_IS_WORTH)
@@ -104,7 +108,7 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     planned = plan_suite(name, [], step_time=stated[2])
     assert planned.hours is not None and round(planned.hours) == int(stated[1].replace(",", ""))
     assert len(planned.plan.suite.seeds) == 3
-    cells = {row: cells[0].cell for row, cells in planned.plan.rows.items()}
+    cells = {row: cells[0].cell for row, cells in planned.plan.rows.items() if cells[0].cell.trains}
     assert any(row.endswith("fewer-blocks") for row in cells)
     for row, cell in cells.items():
         if cell.routes or row.endswith("fewer-blocks"):
@@ -182,6 +186,16 @@ def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callab
     assert "Published" in dict(comparison_view(rows).headers)
     of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
     assert "Published" not in dict(comparison_view(of_other_length).headers)
+
+
+def test_the_captioned_suite_samples_for_captions_at_both_published_numbers() -> None:
+    plan = load_plan(shipped_suites()[CAPTIONED], look=Look.NOT_AT_ALL, allows_missing=True)
+    cells = {row: cells[0] for row, cells in plan.rows.items()}
+    samples = {row: cell.cell.metrics.num_samples for row, cell in cells.items()}
+    assert samples == dict.fromkeys(("dense", "tread", "fewer-blocks"), 10_000) | dict.fromkeys(
+        ("dense-30k", "tread-30k"), 30_000
+    )
+    assert all(cell.spec.context_shape == (77, 768) and not cell.spec.num_classes for cell in cells.values())
 
 
 def test_figures_guided_at_scales_that_are_not_published_stand_beside_no_row(planned: Callable[[str], Plan]) -> None:
