@@ -89,7 +89,8 @@ def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str],
 def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
-    assert {problem.message.partition(":")[0] for problem in raised.value.problems} <= {"no such file", "no such folder"}
+    kinds = {problem.message.partition(":")[0] for problem in raised.value.problems}
+    assert kinds <= {"no such file", "no such folder"}
 
 
 ASK_WHAT_A_ROUTE_IS_WORTH = [
