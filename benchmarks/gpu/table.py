@@ -149,19 +149,20 @@ def planned_mib(record: Record, cost: CostFigures, run: SpeedRun) -> float | Non
     """State and activations of one process as `plan --memory cuda` says them; None where it cannot."""
     numerics = run.run.plan.numerics
     options = StepOptions(**numerics.model_dump(include=set(StepOptions.model_fields)))
-    activations = activation_bytes(
-        json.dumps(record.config), options.model_dump_json(), json.dumps(numerics.kernels), run.processes
-    )
+    cell = Cell.model_validate(record.config)
+    share = -(-cell.training.batch // run.processes)
+    alone = cell.model_copy(update={"training": cell.training.model_copy(update={"batch": share})})
+    activations = activation_bytes(alone.model_dump_json(), options.model_dump_json(), json.dumps(numerics.kernels))
     return None if activations is None else (STATE_BYTES * cost.stored_params + activations) / 2**20
 
 
 @cache
-def activation_bytes(cell: str, options: str, kernels: str, processes: int) -> int | None:
-    """All but the last in JSON."""
+def activation_bytes(cell: str, options: str, kernels: str) -> int | None:
+    """What one process keeps; all in JSON."""
     step = StepOptions.model_validate_json(options)
     try:
         found = predict_activations(
-            Cell.model_validate_json(cell), step, json.loads(kernels), torch.device("cuda", 0), processes
+            Cell.model_validate_json(cell), step, json.loads(kernels), torch.device("cuda", 0), 1
         )
     except (UserError, ImportError, RuntimeError):  # such as a kernel that is not installed here
         return None

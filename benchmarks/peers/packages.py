@@ -52,8 +52,10 @@ def mambapy_pscan() -> Any:
 
 
 def transformers_mixer(width: int, states: int) -> Any:
-    """transformers' Mamba mixer, which computes in PyTorch where mamba-ssm's kernels are not installed."""
+    """transformers' Mamba mixer, which computes in PyTorch where mamba-ssm is not installed."""
     needed("transformers", "transformers")
+    if importlib.util.find_spec("mamba_ssm") is not None:
+        raise SkippedError("transformers would call the kernels of mamba-ssm, which is installed here: uninstall it")
     modeling = importlib.import_module("transformers.models.mamba.modeling_mamba")
     config = modeling.MambaConfig(hidden_size=width, state_size=states, num_hidden_layers=1)
     return modeling.MambaMixer(config, layer_idx=0)

@@ -336,7 +336,9 @@ def test_files_are_written_in_one_place():
         },
         "tread_bench/data/images/stand_in.py": {  # in a folder that a smoke run has just made
             "(folder / split / 'state.json').write_text",
-            "(folder / split / names[label] / f'{number:05d}.png').write_bytes",
+            "(folder / split / METADATA).write_text",
+            "(folder / split / name).write_bytes",
+            "(folder / 'captions.json').write_text",
         },
         "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`

@@ -142,8 +142,12 @@ def check_identity(subject: ExtractorSubject) -> Iterator[str]:
 
 
 def check_device(subject: ExtractorSubject) -> Iterator[str]:
-    """On a GPU it copies nothing but images and their features, and reads no value; no GPU is needed."""
+    """On a GPU it copies nothing but images and their features, and reads no value, unless it says that it uses the
+    host; no GPU is needed.
+    """
     device, extractor = FakeDevice(_COPIED), subject.opened()
+    if extractor.uses_host:
+        return
     device.move(extractor.network)
     with device:
         extractor.features(subject.pixels, subject.has_spatial)
