@@ -6,6 +6,7 @@ import hashlib
 import platform
 import subprocess
 import sys
+from functools import partial
 from itertools import product
 
 import pytest
@@ -26,6 +27,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Numerics, RunNumerics
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.measure.speed.activations import count_activations
 from tread_bench.model.backbone import Backbone, build_backbone
 from tread_bench.model.network import build_network
 
@@ -500,6 +502,20 @@ def test_a_batch_is_copied_beside_what_computes_and_waited_for(monkeypatch):
     assert events[:3] == ["copies", "computes", ("waits for", copies)]
     assert events[3:] == [(shape, computing) for shape in tensors]
     assert torch.equal(trainer.loss(copied), expected)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "recomputed"])
+def test_activations_of_compiled_blocks_are_counted_as_a_run_counts_them(checkpointing, counter):
+    """They keep no more than blocks that are not compiled, to within what is saved of other layers."""
+    found = {}
+    for compiled in (False, True):
+        trainer = make_trainer(ROUTED, compile=compiled, gradient_checkpointing=checkpointing)
+        losses(trainer, 2)
+        loss = partial(trainer.loss, trainer.batch(2))
+        with trainer.compiled():
+            found[compiled] = count_activations(trainer.network, loss)
+    assert counter.frame_count and (found[True].recomputed > 0) == checkpointing
+    assert 0 < found[True].total <= 1.1 * found[False].total
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def time_backbone(
 
     # Its steps beside the dense ones.
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
-    timed = figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind", "activation_memory_mib"})
+    timed = figures.model_dump(mode="json", exclude=set(MeasuredMemory.model_fields))
     return {**timed, **numerics.model_dump(mode="json")}
 
 

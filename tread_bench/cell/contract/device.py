@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from tread_bench.cell.step import Trainer
+from tread_bench.cell.step import ForwardPass
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.guidance import find_guidance
 from tread_bench.core.describe.losses import find_loss
@@ -103,11 +103,11 @@ class DeviceSubject(GuidanceSubject):
 def check_training(subject: DeviceSubject) -> Iterator[str]:
     """A training step's forward pass and its losses stay on the device."""
     device = FakeDevice(ALLOWED_IN_TRAINING)
-    trainer = Trainer(subject.cell, 0, subject.fresh(), subject.objective, subject.data, torch.device("cpu"))
-    batch = trainer.batch(0).each(device.holding)
-    device.move(trainer.network)
+    step = ForwardPass(subject.cell, 0, subject.fresh(), subject.objective, subject.data, torch.device("cpu"))
+    batch = step.batch(0).each(device.holding)
+    device.move(step.network)
     with device:
-        trainer.loss(batch)
+        step.loss(batch)
     yield from device.found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +67,7 @@ def with_captions(settings: Captions | None, source: DataSource, texts: Sequence
     if settings is None or train is None or held_out is None:
         return source
     assert isinstance(source.train, Pixels) and isinstance(source.held_out, Pixels)
-    all_captions = (caption for split in (train, held_out) for captions in split.each for caption in captions)
-    features = CaptionFeatures(settings, all_captions)
+    features = CaptionFeatures(settings, chain.from_iterable(chain(train.each, held_out.each)))
     return DataSource(
         CaptionedImages(settings, source.train, train, features),
         CaptionedImages(settings, source.held_out, held_out, features),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -72,5 +73,6 @@ class TextToStore:
 
     def report_cut_off(self) -> None:
         """Log how many captions were cut off, if any."""
-        captions = {caption for split in self._splits for several in split.texts.each for caption in several}
+        of_samples = chain.from_iterable(split.texts.each for split in self._splits)
+        captions = set(chain.from_iterable(of_samples))
         report_cut_off(self.settings, cut_off(self._encoder, self.settings, list(captions)), len(captions))
