@@ -246,6 +246,6 @@ def test_an_estimate_is_a_number():
 
 def test_every_need_is_something_that_a_set_can_have():
     everything = records(gaussian(5, 0), labels=torch.zeros(5), logits=gaussian(5, 1), spatial=NORMAL)
-    everything = ImageRecords(**{**vars(everything), "batches": partial(iter, [])})
+    everything = ImageRecords(**{**vars(everything), "batches": partial(iter, []), "captions": []})
     assert all(everything.has(need) for need in Needs)
     assert not any(ImageRecords(None).has(need) for need in Needs)

@@ -171,7 +171,9 @@ class Evaluator:
                 yield seen
 
         # Figures are computed while images come in.
-        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, self.data.num_classes)
+        captions = self._captions(metrics.num_samples) if reads(Needs.CAPTIONS, self.metrics) else None
+        num_classes = self.data.num_classes
+        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, num_classes, captions)
         if (count := figures["num_samples"]) != metrics.num_samples:
             raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
@@ -180,7 +182,7 @@ class Evaluator:
         details["device_effect"] = device_effect(self.extractor, pictures[:EFFECT_IMAGES])
         grid: dict[str, Any] = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
         if network.spec.context_shape is not None:
-            grid["captions"] = held_out_captions(self.data.held_out, 0, min(len(pictures), SAMPLES_KEPT))
+            grid["captions"] = self._captions(min(len(pictures), SAMPLES_KEPT))
         real = {f"real_{key}": value for key, value in self._real_samples.items()}
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
 
@@ -206,6 +208,10 @@ class Evaluator:
                 yield seen if is_read else seen._replace(pixels=pixels[:0])
 
         return ranks.in_turn(own(), math.ceil(metrics.num_samples / metrics.batch))
+
+    def _captions(self, count: int) -> list[str]:
+        """Those that the first samples are generated for."""
+        return held_out_captions(self.data.held_out, 0, count)
 
     @cached_property
     def _real_samples(self) -> dict[str, str]:

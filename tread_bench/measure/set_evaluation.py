@@ -170,7 +170,8 @@ def _records(images: SampleSet | None) -> ImageRecords:
 
 def _needs_met(images: SampleSet) -> set[Needs]:
     """What can be read of a set that has images."""
-    return {one for one in Needs if one is not Needs.LABELS or images.labels is not None}
+    lacking_needs = {Needs.CAPTIONS} if images.labels is not None else {Needs.CAPTIONS, Needs.LABELS}
+    return set(Needs) - lacking_needs
 
 
 def evaluate_sets(request: SetRequest, report: ReportProgress) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:

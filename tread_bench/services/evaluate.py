@@ -311,11 +311,14 @@ def _without_outputs(chosen: Sequence[MetricOptions], networks: Sequence[Extract
 
 
 def _default_metrics(protocol: ProtocolName, samples: SampleSet) -> list[MetricOptions]:
-    """All metrics, those of every cell first; those that read classes only where the samples have them."""
+    """All metrics that need no settings, those of every cell first; none that reads what no set has beside its images,
+    or classes that these samples do not have.
+    """
+    absent = {Needs.CAPTIONS} if samples.labels is not None else {Needs.CAPTIONS, Needs.LABELS}
     found = []
     for family in dict.fromkeys([*standard_metrics(), *metrics().values()]):
         needs_settings = any(one.is_required() for one in family.options.model_fields.values())
-        if not needs_settings and (samples.labels is not None or Needs.LABELS not in family.needs):
+        if not needs_settings and not absent & family.needs:
             found.append(in_protocol(family.name, protocol))
     return found
 

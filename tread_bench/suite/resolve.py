@@ -367,6 +367,8 @@ def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterato
     if Needs.LABELS in metric.family.needs and not cell.data.num_classes:
         rule = f"data {cell.data.name} has no labels, which it needs; leave it out"
         yield Problem(f"metric {metric.name}: {rule}", draft.latest(("data", "name"), *places))
+    if reason := metric.family.unfit(metric, cell.data):
+        yield Problem(f"metric {metric.name}: {reason}", draft.latest(("data", "name"), *places))
 
 
 def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Literal, Self
 
 from tread_bench.core.config.base import Model
+from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import Kind, wrong_types
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.columns import is_taken
@@ -29,6 +30,7 @@ class Needs(StrEnum):
     LOGITS = "logits"  # outputs of the feature network for generated images
     IMAGES = "images"  # uint8
     LABELS = "labels"  # labels that the images were generated for, or that real ones have
+    CAPTIONS = "captions"  # captions that the images were generated for
     STATISTICS = "statistics"  # mean and covariance of the features, and not the features themselves
     SPATIAL = "spatial"  # mean and covariance of features that keep their place in the image
 
@@ -99,7 +101,7 @@ class MetricOptions(Model):
         return find_metric(self.name)
 
 
-_OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS})
+_OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS, Needs.CAPTIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +124,8 @@ class MetricFamily:
             words: its settings, and a number that increases when its definition changes. Part of the fingerprint;
             empty for nothing.
         files: key of the options -> file that the metric reads.
+        unfit: (options, data options) -> why samples of networks trained on these data cannot be measured, in words;
+            empty: they can.
     """
 
     name: str
@@ -135,12 +139,13 @@ class MetricFamily:
     min_per_class: Callable[[Any], int] = lambda options: 0
     protocol_samples: int = 0
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
+    unfit: Callable[[Any, DataOptions], str] = lambda options, data: ""
     source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
     def needs_network(self) -> bool:
         """Whether it reads what a feature network computes, instead of images and labels alone."""
-        return not self.needs | self.needs_of_real <= {Needs.IMAGES, Needs.LABELS}
+        return not self.needs | self.needs_of_real <= {Needs.IMAGES, Needs.LABELS, Needs.CAPTIONS}
 
     @property
     def needs_of_real(self) -> frozenset[Needs]:

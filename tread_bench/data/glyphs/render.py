@@ -23,6 +23,7 @@ from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
 
 MOST_IMAGES = 1000  # of a script, training and held out together
+NUM_STYLES = 4  # of each font
 _HELD_OUT = 10  # one in so many characters
 _DRAWN_LARGER = 4  # and averaged: a font's hints for small sizes would change shapes from size to size
 
@@ -56,8 +57,7 @@ class Glyphs:
 def draw_glyphs(image_size: int) -> Glyphs:
     """Draw at most 1,000 images of each script, at 3/4 of the image's side. Raises UserError."""
     paths = font_files()
-    size = _DRAWN_LARGER * image_size * 3 // 4
-    fonts = [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
+    fonts = _fonts(paths, image_size)
     found: dict[bytes, tuple[int, int, int]] = {}  # distinct images -> script, code point, face
     counts: Counter[int] = Counter()
 
@@ -75,6 +75,58 @@ def draw_glyphs(image_size: int) -> Glyphs:
     images = np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, 1, image_size, image_size)
     digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths))
     return Glyphs(images, scripts, code_points, faces, digest.hexdigest())
+
+
+@dataclass(frozen=True)
+class Styles:
+    """A character in the styles of its font: regular, bold, slanted, and bold and slanted.
+
+    Args:
+        pixels: (4, 1, S, S) uint8, as in `Glyphs`.
+        own: place of the style that was asked for.
+    """
+
+    pixels: NDArray[np.uint8]
+    own: int
+
+
+def draw_styles(face: int, code_point: int, image_size: int) -> Styles | None:
+    """Draw a character of a face in all styles of its font; None where a style lacks it, or two look the same.
+
+    Args:
+        face: place in `fonts.FACES`, which has the four styles of a font one after the other.
+    """
+    first = face - face % NUM_STYLES
+    pens = _pens(image_size)[first : first + NUM_STYLES]
+    if not all(code_point in pen.code_points for pen in pens):
+        return None
+    drawn = [_drawn(pen.font, chr(code_point), image_size) for pen in pens]
+    if len(set(drawn)) < NUM_STYLES:
+        return None
+    pixels = np.array([np.frombuffer(one, dtype=np.uint8) for one in drawn])
+    return Styles(pixels.reshape(-1, 1, image_size, image_size), face - first)
+
+
+@dataclass(frozen=True)
+class _Pen:
+    """A face at one size, and the characters that it has."""
+
+    font: ImageFont.FreeTypeFont
+    code_points: frozenset[int]
+
+
+@lru_cache(maxsize=1)
+def _pens(image_size: int) -> list[_Pen]:
+    """One for each of `fonts.FACES`."""
+    paths = font_files()
+    fonts = _fonts(paths, image_size)
+    return [_Pen(font, frozenset(FT2Font(str(path)).get_charmap())) for font, path in zip(fonts, paths, strict=True)]
+
+
+def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
+    """The faces at the size that characters are drawn at, before they are averaged."""
+    size = _DRAWN_LARGER * image_size * 3 // 4
+    return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
 
 
 def characters(path: Path) -> Iterator[tuple[int, str]]:

@@ -5,7 +5,8 @@
     def test_the_contract_holds():
         assert check_metric(COVERAGE, {"neighbours": 5}, changed={"neighbours": 3}) == []
 
-Scanned digits with noise are compared with digits without, by the feature network that ships for digits.
+Scanned digits with noise are compared with digits without, by the feature network that ships for digits. Where a metric
+reads captions, characters with captions take their place.
 """
 
 from __future__ import annotations
@@ -13,21 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric
 from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.data.contract import random_state_kept
+from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.open import open_data
-from tread_bench.data.source import to_uint8
+from tread_bench.data.source import CaptionedSplit, DataSplit, to_uint8
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Samples
 from tread_bench.measure.quality.statistics import FeatureStatistics
@@ -52,9 +56,12 @@ class ImagesWithFeatures:
     features: Tensor
     logits: Tensor
     labels: Tensor
+    captions: NDArray[np.str_] | None = None
 
     def __getitem__(self, index: slice | Tensor) -> ImagesWithFeatures:
-        return ImagesWithFeatures(self.pixels[index], self.features[index], self.logits[index], self.labels[index])
+        captions = None if self.captions is None else self.captions[index]
+        tensors = (self.pixels[index], self.features[index], self.logits[index], self.labels[index])
+        return ImagesWithFeatures(*tensors, captions)
 
     def records(self, batch: int = BATCH, is_real: bool = False) -> ImageRecords:
         """What metrics see of these images, without logits where they are real ones."""
@@ -64,7 +71,9 @@ class ImagesWithFeatures:
             part = slice(start, start + batch)
             statistics.add(self.features[part], None if is_real else self.logits[part])
             spatial.add(pixels[part])
-        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)), self.labels, spatial)
+        captions = None if self.captions is None or is_real else self.captions.tolist()
+        batches = partial(iter, self.pixels.split(batch))
+        return ImageRecords(statistics, batches, self.labels, spatial, captions=captions)
 
 
 @dataclass(frozen=True)
@@ -84,48 +93,62 @@ class MetricSubject:
         return max(IMAGES, self.family.min_samples(self.options))
 
     @cached_property
-    def digits(self) -> ImagesWithFeatures:
+    def real(self) -> ImagesWithFeatures:
         """Real images."""
-        return self.digits_of(self.count)
+        return self.real_of(self.count)
 
-    def digits_of(self, count: int) -> ImagesWithFeatures:
+    def real_of(self, count: int) -> ImagesWithFeatures:
         """Return that many real images."""
-        images = open_data(DEFAULT_DATA).train
-        index = np.arange(count) % len(images)
-        return _with_features(to_uint8(images.images(index)), images.labels(index))
+        index = np.arange(count) % len(self.images)
+        return self._with_features(to_uint8(self.images.images(index)), index)
 
     @cached_property
     def noisy(self) -> ImagesWithFeatures:
-        """Other digits with some noise, in place of generated images."""
-        images = open_data(DEFAULT_DATA).train
-        index = (np.arange(self.count) + self.count) % len(images)
-        noise = torch.randn(self.digits.pixels.shape, generator=torch.Generator().manual_seed(0))
-        return _with_features(to_uint8(images.images(index) + NOISE * noise), images.labels(index))
+        """Other images with some noise, in place of generated ones."""
+        noise = torch.randn(self.real.pixels.shape, generator=torch.Generator().manual_seed(0))
+        return self._with_features(to_uint8(self.images.images(self._others) + NOISE * noise), self._others)
 
     @cached_property
     def far(self) -> ImagesWithFeatures:
         """Pure noise."""
         generator = torch.Generator().manual_seed(1)
-        shape = self.digits.pixels.shape
+        shape = self.real.pixels.shape
         pixels = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
-        return _with_features(pixels, self.noisy.labels)
+        return self._with_features(pixels, self._others)
+
+    @cached_property
+    def data(self) -> DataOptions:
+        """Digits, or characters where captions are read."""
+        if Needs.CAPTIONS in self.family.needs:
+            return GlyphsData.model_validate({"captions": "words"})
+        return DEFAULT_DATA
+
+    @cached_property
+    def images(self) -> DataSplit:
+        return open_data(self.data).train
+
+    @cached_property
+    def _others(self) -> NDArray[np.int64]:
+        """Places of images that are not the real ones."""
+        return (np.arange(self.count) + self.count) % len(self.images)
+
+    def _with_features(self, pixels: Tensor, index: NDArray[np.int64]) -> ImagesWithFeatures:
+        """Pixels in place of those of the images `index`, with their features and what belongs to these images."""
+        features, logits, _ = choose_extractor(Metrics(), self.data).features(pixels)
+        assert logits is not None, "the feature network of digits and glyphs is a classifier"
+        captions = np.array(self.images.captions(index, 0, 0)) if isinstance(self.images, CaptionedSplit) else None
+        return ImagesWithFeatures(pixels, features, logits, self.images.labels(index), captions)
 
     def figures(self, generated: ImagesWithFeatures, real: ImagesWithFeatures, batch: int = BATCH) -> Figures:
         return self.metric.figures(generated.records(batch), real.records(batch, is_real=True))
 
     @cached_property
     def as_measured(self) -> Figures:
-        return self.figures(self.noisy, self.digits)
+        return self.figures(self.noisy, self.real)
 
     @cached_property
     def of_noise(self) -> Figures:
-        return self.figures(self.far, self.digits)
-
-
-def _with_features(pixels: Tensor, labels: Tensor) -> ImagesWithFeatures:
-    features, logits, _ = choose_extractor(Metrics(), DEFAULT_DATA).features(pixels)
-    assert logits is not None, "the feature network of digits is a classifier"
-    return ImagesWithFeatures(pixels, features, logits, labels)
+        return self.figures(self.far, self.real)
 
 
 def check_figures(subject: MetricSubject) -> Iterator[str]:
@@ -147,7 +170,7 @@ def check_needs(subject: MetricSubject) -> Iterator[str]:
             read[self._is_real] |= {one, *stronger}
             return super()._needed(one, *stronger)
 
-    generated, real = subject.noisy.records(), subject.digits.records(is_real=True)
+    generated, real = subject.noisy.records(), subject.real.records(is_real=True)
     subject.metric.metric(Watched(generated, family), Watched(real, family, is_real=True))
     if unread := family.needs - read[False] - read[True]:
         yield f"it never reads {', '.join(sorted(unread))}: leave that out of needs"
@@ -159,7 +182,7 @@ def check_itself(subject: MetricSubject) -> Iterator[str]:
     """A set compared with itself gives the stated value, and noise a worse one; if none is stated, real images have no
     effect.
     """
-    itself = subject.figures(subject.digits, subject.digits)
+    itself = subject.figures(subject.real, subject.real)
     other = subject.figures(subject.noisy, subject.far)
     for figure in subject.family.figures:
         value, of_noise = itself[figure.name], subject.of_noise[figure.name]
@@ -181,21 +204,21 @@ def _is_of_itself(subject: MetricSubject, name: str, value: float, stated: float
         return off <= SUM_ROUNDING * of_noise
 
     # A mean over subsets, which another order draws anew: much nearer than images with some noise.
-    digits = subject.digits
+    digits = subject.real
     in_order = subject.figures(digits[digits.labels.argsort(stable=True)], digits)
     if abs(in_order[name] - value) > ROUNDING * of_noise:
         return off <= OF_SOME_NOISE * abs(subject.as_measured[name] - stated)
 
     # An unbiased estimate, whose terms count different pairs: half as far off with twice the images.
-    twice = subject.digits_of(2 * subject.count)
+    twice = subject.real_of(2 * subject.count)
     return abs(subject.figures(twice, twice)[name] - stated) <= HALVED * off
 
 
 def check_order(subject: MetricSubject) -> Iterator[str]:
     """The order of the images has no effect, except on which subsets are drawn."""
     order = subject.noisy.labels.argsort(stable=True)
-    real = subject.digits.labels.argsort(stable=True)
-    in_order = subject.figures(subject.noisy[order], subject.digits[real])
+    real = subject.real.labels.argsort(stable=True)
+    in_order = subject.figures(subject.noisy[order], subject.real[real])
     for name, value in subject.as_measured.items():
         if abs(in_order[name] - value) > OF_ORDER * abs(subject.of_noise[name] - value):
             yield f"{name} is {value:g}, and {in_order[name]:g} with the same images in another order"
@@ -204,7 +227,7 @@ def check_order(subject: MetricSubject) -> Iterator[str]:
 def check_batches(subject: MetricSubject) -> Iterator[str]:
     """The batch size changes the figures by rounding only."""
     for batch in (7, subject.count):
-        split = subject.figures(subject.noisy, subject.digits, batch)
+        split = subject.figures(subject.noisy, subject.real, batch)
         for name, value in subject.as_measured.items():
             if not math.isclose(split[name], value, rel_tol=ROUNDING, abs_tol=1e-9):
                 yield f"{name} is {value:g} in batches of {BATCH}, and {split[name]:g} in batches of {batch}"
@@ -214,10 +237,10 @@ def check_determinism(subject: MetricSubject) -> Iterator[str]:
     """Measured again, also by a second instance, it gives the same bits: its random draws have a fixed seed."""
     torch.manual_seed(0)
     np.random.seed(0)
-    first = subject.figures(subject.noisy, subject.digits)
+    first = subject.figures(subject.noisy, subject.real)
     torch.manual_seed(1)
     np.random.seed(1)
-    again = replace(subject).figures(subject.noisy, subject.digits)
+    again = replace(subject).figures(subject.noisy, subject.real)
     for name, value in first.items():
         if again[name] != value:
             yield f"{name} is {value!r}, and {again[name]!r} when measured again"
@@ -230,7 +253,7 @@ def check_min_samples(subject: MetricSubject) -> Iterator[str]:
         yield f"min_samples must be a whole number above 0; saw {least!r}"
         return
     of_class = subject.family.min_per_class(subject.options)
-    generated, real = (_fewest(images, least, of_class) for images in (subject.noisy, subject.digits))
+    generated, real = (_fewest(images, least, of_class) for images in (subject.noisy, subject.real))
     try:
         found = subject.figures(generated, real)
     except Exception as error:
@@ -254,7 +277,7 @@ def check_protocol(subject: MetricSubject) -> Iterator[str]:
     if subject.changed is None:
         return
     other = replace(subject, options=subject.changed, changed=None)
-    if other.figures(subject.noisy, subject.digits) == subject.as_measured:
+    if other.figures(subject.noisy, subject.real) == subject.as_measured:
         yield "`changed` gives the same figures: give settings that change one"
     elif subject.family.protocol(subject.options) == subject.family.protocol(subject.changed):
         yield f"other settings give other figures under one protocol, {subject.family.protocol(subject.options)!r}"

@@ -61,10 +61,12 @@ def evaluate_images(
     reference: Reference,
     metrics: Sequence[OpenMetric],
     num_classes: int,
+    captions: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Return the figures of generated images, batch by batch, and `num_samples`, their number.
 
-    Image i was generated for class i mod `num_classes`; 0: without labels.
+    Image i was generated for class i mod `num_classes`; 0: without labels. With captions, image i was generated for the
+    i-th.
 
     Raises:
         FloatingPointError: features that are not finite.
@@ -84,7 +86,8 @@ def evaluate_images(
             kept.append(pixels)
 
     # What each metric makes of them.
-    generated = ImageRecords(statistics, partial(iter, kept), _labels(statistics.count, num_classes), spatial)
+    labels = _labels(statistics.count, num_classes)
+    generated = ImageRecords(statistics, partial(iter, kept), labels, spatial, captions=captions)
     figures: dict[str, Any] = {}
     for metric in metrics:
         figures |= metric.figures(generated, reference)

@@ -28,6 +28,7 @@ class ImageRecords:
         spatial: of features that keep their place in the image; None: the feature network has none.
         published: mean and covariance of the features as a file states them, in place of those of `statistics`.
         class_names: name of each class, by its label; empty: they have numbers alone.
+        captions: what each image was generated for; None: there are none.
     """
 
     statistics: FeatureStatistics | None
@@ -36,6 +37,7 @@ class ImageRecords:
     spatial: Moments | None = None
     published: Moments | None = None
     class_names: Sequence[str] = ()
+    captions: Sequence[str] | None = None
 
     @property
     def moments(self) -> Moments | None:
@@ -57,6 +59,8 @@ class ImageRecords:
                 return self.batches is not None
             case Needs.LABELS:
                 return self.labels is not None
+            case Needs.CAPTIONS:
+                return self.captions is not None
 
 
 class Samples:
@@ -118,6 +122,13 @@ class Samples:
         """Name of each class, by its label; empty: they have numbers alone."""
         return self._needed(Needs.LABELS).class_names
 
+    @property
+    def captions(self) -> Sequence[str]:
+        """The caption that each image was generated for, in order."""
+        captions = self._needed(Needs.CAPTIONS).captions
+        assert captions is not None
+        return captions
+
     def batches(self) -> Iterator[Tensor]:
         """Return the images, uint8 (B, C, H, W), in order, however many at a time."""
         batches = self._needed(Needs.IMAGES).batches
@@ -157,6 +168,7 @@ def lacking(one: Needs, is_real: bool) -> str:
         Needs.SPATIAL: f"there are no spatial features of {whose}",
         Needs.IMAGES: f"the images of {whose} are not kept",
         Needs.LABELS: f"there are no labels of {whose}",
+        Needs.CAPTIONS: f"there are no captions of {whose}",
     }
     return words[one]
 

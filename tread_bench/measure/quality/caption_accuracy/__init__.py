@@ -1,0 +1,1 @@
+"""Whether drawn characters are those of their captions."""
