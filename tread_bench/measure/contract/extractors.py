@@ -23,8 +23,8 @@ from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor, Features
 from tread_bench.model.fake_device import FakeDevice
 
-IMAGES = 24
-BATCHES = (1, 7)
+IMAGES = 8
+BATCHES = (1, 3)
 _FEATURES = "tread_bench.measure.quality.features"
 _COPIED = {f"{_FEATURES}:features", f"{_FEATURES}:<genexpr>"}  # where images and their features are copied
 RELATIVE, ABSOLUTE = 1e-4, 1e-5  # convolutions choose their algorithm by the size of the batch
