@@ -91,6 +91,7 @@ UVIT = Family(
     long_skips=lambda spec: mirrored_skips(spec.depth + 1),
     builder="tread_bench.backbones.uvit.network:UViT",
     num_prefix=lambda spec: spec.num_prefix,
-    time_scale=1000.0,  # the release numbers the noise levels of latents 1 to 1000 (of pixels: 999 t)
+    time_scale=1000.0,
+    first_level=1,  # the release numbers the noise levels of latents 1 to 1000 (of pixels: 999 t)
     cost=uvit_cost,
 )

@@ -85,7 +85,7 @@ def trainer_of(cell: Cell, compute: Compute) -> Trainer:
     numerics = resolve_numerics(compute, "cpu")
     device = apply_numerics(numerics)
     spec = cell.backbone.spec(cell.data)
-    backbone = build_backbone(cell.backbone.family(), spec, numerics.kernels, 0)
+    backbone = build_backbone(cell.backbone.family(), spec, numerics.kernels, 0, cell.objective)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for _, parameter in sorted(backbone.named_parameters()):

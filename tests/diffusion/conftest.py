@@ -6,9 +6,12 @@ import math
 from dataclasses import dataclass
 
 import pytest
+import torch
 from torch import Tensor
 
 from tread_bench.diffusion.objectives.base import Objective, Predict
+from tread_bench.diffusion.objectives.ddpm.family import DdpmOptions
+from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
@@ -59,9 +62,24 @@ def edm_network(edm: Edm) -> Predict:
     return network
 
 
-@pytest.fixture(params=["flow", "edm"])
+def ddpm_network(ddpm: Ddpm) -> Predict:
+    """E[noise | z_k], for steps k between which levels are interpolated in their logarithm."""
+
+    def network(scaled: Tensor, step: Tensor) -> Tensor:
+        levels, below = ddpm.levels(step.device).log(), step.long().clamp(max=998)
+        sigma = torch.lerp(levels[below], levels[below + 1], step.double() - below).exp().view(-1, 1, 1, 1)
+        x = scaled * (1 + sigma**2).sqrt()
+        return sigma * (x - MEAN) / (STD**2 + sigma**2)
+
+    return network
+
+
+@pytest.fixture(params=["flow", "edm", "ddpm"])
 def gaussian(request) -> Gaussian:
     if request.param == "flow":
         return Gaussian(Flow(FlowOptions()), flow_network)
+    if request.param == "ddpm":
+        ddpm = Ddpm(DdpmOptions())
+        return Gaussian(ddpm, ddpm_network(ddpm))
     edm = Edm(EdmOptions())
     return Gaussian(edm, edm_network(edm))

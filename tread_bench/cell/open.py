@@ -116,7 +116,8 @@ class Job:
         """
         choice = self.cell.backbone
         chosen = kernels or self.plan.numerics.kernels
-        return build_backbone(choice.family(), choice.spec(self.cell.data), chosen, self.seed)
+        spec = choice.spec(self.cell.data)
+        return build_backbone(choice.family(), spec, chosen, self.seed, self.cell.objective)
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """Return what a training step needs, before the first one; if given, for another `cell` on this backbone and

@@ -56,7 +56,7 @@ def _network(cell: Cell, kernels: Mapping[str, str]) -> Network:
     """The cell's network without memory."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     with torch.device("meta"):
-        return build_network(cell, build_backbone(family, spec, kernels), seed=0)
+        return build_network(cell, build_backbone(family, spec, kernels, objective=cell.objective), seed=0)
 
 
 class _Shapes:

@@ -118,7 +118,7 @@ def time_backbone(
     )
 
     def trainer(cell: Cell) -> Trainer:
-        model = build_backbone(family, spec, numerics.kernels, seed=0)
+        model = build_backbone(family, spec, numerics.kernels, seed=0, objective=cell.objective)
         network = Network(model, build_method(cell, model))
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 

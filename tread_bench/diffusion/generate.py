@@ -54,6 +54,10 @@ def generate(
         assert held_out is not None, "a network that takes text was given no captions"
         condition, empty_text = partial(held_out_condition, spec, held_out), no_condition(spec, held_out).to(device)
 
+    # What a sampler is told: the velocity, and the variance if it draws noise by a learned one.
+    with_variance = sampling.sampler_family.draws_noise and network.backbone.returns_variance
+    of_output = objective.velocity_and_variance if with_variance else objective.velocity
+
     for first in range(turn[0] * batch, num_samples, turn[1] * batch):
         # Noise and conditions of this batch.
         count = min(batch, num_samples - first)
@@ -63,15 +67,21 @@ def generate(
 
         # Integrate the guided prediction's velocity, with fresh noise before each step if churn is set.
         predict = Guided(network, sampling, times, BatchRange(seed, first, count), y, weak, empty_text)
-        velocity = partial(objective.velocity, _in_float32(predict))
+        velocity = partial(of_output, _in_float32(predict))
         perturb = churned(sampling.churn, sampling.steps, seed, first) if sampling.churn else None
+        fresh = partial(_fresh_noise, seed, first) if sampling.sampler_family.draws_noise else None
 
         # From noise to images.
         with torch.no_grad():
             start = objective.prior(noise.double())
-            images = integrate(build_sampler(sampling.sampler_family), velocity, start, times, perturb)
+            images = integrate(build_sampler(sampling.sampler_family), velocity, start, times, perturb, fresh)
         predict.check_complete()
         yield images.float()
+
+
+def _fresh_noise(seed: int, first: int, x: Tensor, step: int) -> Tensor:
+    """Standard normal noise (B, C, H, W) of a step, which depends only on the seed, the step and the sample index."""
+    return torch.from_numpy(draws.normal(seed, f"sampler {step}", first, len(x), tuple(x.shape[1:]))).to(x)
 
 
 def _labels(in_turn: Sequence[int], first: int, count: int) -> Tensor | None:

@@ -17,10 +17,11 @@ _WAY_OUT = "say, so that its costs and its guidance would be wrong: run tread_be
 
 
 class Guided:
-    """The guided prediction (x, t) -> (B, C, H, W) for one batch, called once for each call of its sampler.
+    """The guided prediction (x, t) -> (B, C or 2C, H, W) for one batch, called once for each call of its sampler.
 
     A call evaluates the network once if only the strong branch is needed, otherwise twice. Branches are combined in the
-    network's output: the flow velocity and EDM's denoiser are affine in it, so the same rule holds for both.
+    network's output: the flow velocity, EDM's denoiser and DDPM's noise are affine in it, so the same rule holds for all.
+    A learned variance is the strong branch's.
 
     Args:
         batch_range: the samples of the batch.
@@ -62,7 +63,10 @@ class Guided:
         strong = self._predict(self.strong, call.step, x, t)
         if not call.guided or self.weak is None:
             return strong
-        return torch.lerp(self._predict(self.weak, call.step, x, t), strong, self.sampling.guidance_scale)
+        weak = self._predict(self.weak, call.step, x, t)
+        channels = x.shape[1]
+        guided = torch.lerp(weak[:, :channels], strong[:, :channels], self.sampling.guidance_scale)
+        return torch.cat([guided, strong[:, channels:]], dim=1)
 
     def check_complete(self) -> None:
         """Raise RuntimeError if the sampler has made fewer calls than its description says."""

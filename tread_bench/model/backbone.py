@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tread_bench.core.describe.families import BackboneSpec, Family, make_spec
+from tread_bench.core.describe.objectives import ObjectiveOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, as_routes
 from tread_bench.core.describe.selectors import TokenOrder
@@ -219,11 +220,16 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
 
 
 def build_backbone(
-    family: Family, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None
+    family: Family,
+    spec: BackboneSpec,
+    kernels: Mapping[str, str] | None = None,
+    seed: int | None = None,
+    objective: ObjectiveOptions | None = None,
 ) -> Backbone:
     """Build a family's network.
 
     Args:
+        objective: what it is trained for, which may read a variance and number its noise levels; None: neither.
         seed: seed of the initial weights. The constructor runs under its own generator with this seed, and
             `Backbone.initialise` follows; None: weights stay as the constructor draws them.
     """
@@ -234,6 +240,9 @@ def build_backbone(
         model: Backbone = construct(spec, dict(kernels or {}))
     model.family = family
     model.spec = spec
+    if objective is not None:
+        model.returns_variance = objective.reads_variance
+        model.numbers_levels = objective.family.numbers_levels
     if seed is not None:
         model.initialise(seed)
     return model
@@ -274,6 +283,8 @@ class Backbone(nn.Module):
     spec: BackboneSpec
     head_modules: tuple[str, ...] = ()  # names of the modules that only `head` uses
     num_drops = 0  # draws for drop path that a sample needs in a training step
+    returns_variance = False  # True: outputs have 2C channels, of which the second C say what variance is learned
+    numbers_levels = False  # True: t is the number of a noise level, from 0
     gradient_checkpointing = False  # True: the backward pass recomputes blocks, on the same tokens, to save memory
 
     @property
@@ -281,12 +292,17 @@ class Backbone(nn.Module):
         """Number of blocks, which routes index."""
         return self.family.num_blocks(self.spec)
 
+    @property
+    def out_channels(self) -> int:
+        """Channels of the output: C, or 2C with a variance."""
+        return self.spec.channels * (2 if self.returns_variance else 1)
+
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         """Return the state before the first block.
 
         Args:
             x: (B, C, H, W).
-            t: (B,), already multiplied by `family.time_scale`.
+            t: (B,), already multiplied by `family.time_scale`, or the number of a noise level as the family counts it.
             y: labels (B,) long; text features (B, M, E) in x's dtype where `spec.context_shape` is (M, E); None where
                 the model is unconditional.
         """
@@ -332,7 +348,8 @@ class Backbone(nn.Module):
                 f"(B, {spec.channels}, {spec.image_size}, {spec.image_size}): build it with other sizes or resize x"
             )
         condition = self._labels(x, y) if spec.context_shape is None else self._text(x, y, spec.context_shape)
-        return self.embed(x, t * self.family.time_scale, condition)
+        time = t + self.family.first_level if self.numbers_levels else t * self.family.time_scale
+        return self.embed(x, time, condition)
 
     def _labels(self, x: Tensor, y: Tensor | None) -> Tensor | None:
         classes = self.spec.num_classes
@@ -354,8 +371,8 @@ class Backbone(nn.Module):
         return y.to(x.dtype)
 
     def finish(self, state: TokenState) -> Tensor:
-        """Return the output (B, C, H, W) for the state after the last block."""
-        return self.head(state)[:, : self.spec.channels]
+        """Return the output (B, C, H, W), or 2C channels with a variance, for the state after the last block."""
+        return self.head(state)[:, : self.out_channels]
 
     def forward(
         self,
@@ -379,7 +396,7 @@ class Backbone(nn.Module):
         `generator`.
 
         Returns:
-            (B, C, H, W).
+            (B, C, H, W), or 2C channels where it `returns_variance`.
 
         Raises:
             ValueError: shapes, labels, text, routes or a selector do not fit; the message names the rule.

@@ -18,6 +18,7 @@ from torch import Tensor
 from tread_bench.cell.open import Job
 from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.routed import setting_of, with_blocks
+from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
@@ -222,8 +223,8 @@ def _source(job: Job, iteration: int | None) -> WeightsRef:
 def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     """The trained cell, sampled as the request says, its pixels as the metrics of `cell` see them."""
     sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
-    if sampling.churn and not trained.objective.family.has_noise_levels:
-        raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that churn could raise")
+    if wrong := [message for _, message in misfits(sampling, trained.objective)]:
+        raise UserError("\n".join(wrong))
     requested = trained.model_copy(update={"sampling": sampling, "metrics": cell.metrics})
     complete = with_blocks(setting_of(requested))
     if isinstance(complete, list):

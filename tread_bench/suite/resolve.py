@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
+from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import Budget
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
@@ -129,6 +130,7 @@ class Resolver:
         backbone, of_backbone = (None, []) if "backbone" in wrong else self._backbone(cell, "data" not in wrong)
         problems += of_backbone
         if backbone is not None:
+            problems += _variance_problems(cell, backbone[1], draft)
             routes, of_routes = self._resolve_routes(cell, *backbone)
             problems += of_routes
             if routes is not None:
@@ -414,6 +416,16 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
         loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
         yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
-    if cell.sampling.churn and not cell.objective.family.has_noise_levels:
-        rule = f"objective {name} has no noise level that churn could raise; set churn: null or objective: edm"
-        yield Problem(f"sampling.churn: {rule}", draft.latest(("sampling", "churn"), ("objective", "name")))
+    for key, message in misfits(cell.sampling, cell.objective):
+        yield Problem(message, draft.latest(("sampling", key), ("objective", "name")))
+
+
+def _variance_problems(cell: Cell, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
+    """A variance to be learned that the backbone does not compute."""
+    if cell.objective.reads_variance and spec.out_channels == spec.channels:
+        rule = "which has no learn_sigma" if "learn_sigma" not in type(spec).model_fields else "whose learn_sigma is off"
+        yield Problem(
+            f"objective {cell.objective.name} learns a variance, for which backbone {cell.backbone.label}, {rule}, has "
+            "no output: choose a backbone with learn_sigma: true, or set objective.learned_variance: false",
+            draft.latest(("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name")),
+        )

@@ -1,9 +1,10 @@
-"""Objectives that break one rule each, as variants of flow matching."""
+"""Objectives that break one rule each, as variants of flow matching and of DDPM."""
 
 from __future__ import annotations
 
 import torch
 
+from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
 from tread_bench.diffusion.objectives.flow.objective import Flow
 
 
@@ -35,3 +36,13 @@ class RunsBackwards(Flow):
 class StartsTooNarrow(Flow):
     def prior(self, noise):
         return 0.8 * noise
+
+
+class IgnoresTheVariance(Ddpm):
+    def bound(self, off, learned, x, t):
+        return torch.zeros_like(x)
+
+
+class HidesTheVariance(Ddpm):
+    def velocity_and_variance(self, predict, x_t, t):
+        return self.velocity(predict, x_t, t)

@@ -12,12 +12,15 @@ from tread_bench.core.describe import objectives as registry
 from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS
 
-FLOW = find_objective("flow")
+FLOW, DDPM = find_objective("flow"), find_objective("ddpm")
 OPTIONS = [
     ("flow", {}),
     ("flow", {"times": "uniform"}),
     ("edm", {}),
     ("edm", {"sigma_data": 0.8, "rho": 3, "p_std": 0.9}),
+    ("ddpm", {}),
+    ("ddpm", {"schedule": "stable_diffusion"}),
+    ("ddpm", {"learned_variance": True}),
 ]
 
 
@@ -37,14 +40,18 @@ BROKEN = {
     "EstimatesTheNoise": {"clean"},
     "RunsBackwards": {"clean", "sampling"},
     "StartsTooNarrow": {"sampling"},
+    "IgnoresTheVariance": {"variance"},
+    "HidesTheVariance": {"variance"},
 }
+OF_DDPM = {"IgnoresTheVariance", "HidesTheVariance"}
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
-    broken = replace(FLOW, builder=f"tests.diffusion.objectives.broken:{name}")
-    monkeypatch.setitem(registry.objectives(), "flow", broken)
-    assert {violation.check for violation in check_objective(broken)} == BROKEN[name]
+    sound, options = (DDPM, {"learned_variance": True}) if name in OF_DDPM else (FLOW, {})
+    broken = replace(sound, builder=f"tests.diffusion.objectives.broken:{name}")
+    monkeypatch.setitem(registry.objectives(), sound.name, broken)
+    assert {violation.check for violation in check_objective(broken, options=options)} == BROKEN[name]
 
 
 def test_every_check_is_shown_to_find_something():

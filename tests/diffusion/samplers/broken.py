@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+
+from tread_bench.diffusion.samplers.ddpm import Ddpm
 from tread_bench.diffusion.samplers.euler import Euler
 from tread_bench.diffusion.samplers.heun import Heun
 
@@ -61,3 +64,14 @@ class TwoStep:
             step = step + h * h / (2 * length) * (here - last)
         self.before = here, h
         return x + step
+
+
+class AddsNoNoise(Ddpm):
+    def __call__(self, slope, x, now, after, noise):
+        return super().__call__(slope, x, now, after, torch.zeros_like(noise))
+
+
+class AddsNoiseOfTheLevel(Ddpm):
+    def __call__(self, slope, x, now, after, noise):
+        still = super().__call__(slope, x, now, after, torch.zeros_like(noise))
+        return still + after * noise

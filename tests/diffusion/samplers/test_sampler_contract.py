@@ -13,7 +13,7 @@ from tread_bench.core.describe import samplers as registry
 from tread_bench.core.describe.samplers import find_sampler, samplers
 from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS
 
-EULER, HEUN = find_sampler("euler"), find_sampler("heun")
+EULER, HEUN, DDPM = find_sampler("euler"), find_sampler("heun"), find_sampler("ddpm")
 
 
 def of_tests(name, family=EULER, **changes):
@@ -41,6 +41,9 @@ BROKEN = {
     "StepsByTheBatch": (of_tests("StepsByTheBatch"), {"batch"}),
     "RemembersForEver": (of_tests("RemembersForEver"), {"batch"}),
     "TwoStep": (of_tests("TwoStep", order=2), {"churn"}),
+    "takes no noise": (replace(EULER, draws_noise=True), {"step"}),
+    "AddsNoNoise": (of_tests("AddsNoNoise", DDPM), {"noise"}),
+    "AddsNoiseOfTheLevel": (of_tests("AddsNoiseOfTheLevel", DDPM), {"noise"}),
 }
 
 

@@ -21,6 +21,7 @@ import torch
 
 from tread_bench.cell.step import ForwardPass
 from tread_bench.core.config.routed import setting_of
+from tread_bench.core.config.sampling import misfits
 from tread_bench.core.describe.guidance import find_guidance
 from tread_bench.core.describe.losses import find_loss
 from tread_bench.core.describe.objectives import find_objective
@@ -47,6 +48,7 @@ ALLOWED_IN_TRAINING = {
 }
 ALLOWED_IN_SAMPLING = {
     "tread_bench.diffusion.generate:generate": "noise and conditions come by sample index, from the host, once a batch",
+    "tread_bench.diffusion.generate:_fresh_noise": "a sampler's noise is drawn by sample index, on the host, once a step",
     "tread_bench.diffusion.samplers.churn:perturb": "fresh noise is drawn by sample index, on the host, once a step",
     "tread_bench.model.methods.base:draw_kept": "a guided branch's masks are drawn by sample index, on the host",
 }
@@ -97,7 +99,9 @@ class DeviceSubject(GuidanceSubject):
 
     def fresh(self) -> Network:
         """Return the cell's network, with the kernels of any GPU."""
-        return build_network(self.cell, build_backbone(self.backbone_family, self.spec, KERNELS, seed=0), seed=0)
+        objective = self.cell.objective
+        backbone = build_backbone(self.backbone_family, self.spec, KERNELS, seed=0, objective=objective)
+        return build_network(self.cell, backbone, seed=0)
 
 
 def check_training(subject: DeviceSubject) -> Iterator[str]:
@@ -125,11 +129,13 @@ def check_similarity(subject: DeviceSubject) -> Iterator[str]:
 
 
 def check_sampling(subject: DeviceSubject) -> Iterator[str]:
-    """So does sampling under the guidance rule, by every sampler, apart from what is listed."""
+    """So does sampling under the guidance rule, by every sampler that fits, apart from what is listed."""
     for name in samplers():
+        sampling = subject.cell.sampling.model_copy(update={"sampler": name})
+        if [*misfits(sampling, subject.cell.objective)]:
+            continue
         device = FakeDevice(ALLOWED_IN_SAMPLING)
         network, weak = subject.on_device(device), subject.on_device(device)
-        sampling = subject.cell.sampling.model_copy(update={"sampler": name})
         with device:
             list(generate(network, subject.objective, sampling, 0, BATCH, BATCH, weak, held_out=subject.data.held_out))
         yield from device.found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model
 from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
+from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Sampling(Model):
 
     sampler: SamplerName = "euler"
     steps: Int = Field(50, ge=1)
-    churn: Churn | None = Field(None, description="noise added while sampling, with objective edm; empty: none")
+    churn: Churn | None = Field(None, description="noise added while sampling, over noise levels; empty: none")
     guidance: GuidanceChoice = UNGUIDED
     guidance_scale: Float = Field(
         1.0,
@@ -80,6 +81,23 @@ class Sampling(Model):
     def velocity_calls(self) -> int:
         """Number of velocity calls over all steps."""
         return self.sampler_family.num_calls(self.steps)
+
+
+def misfits(sampling: Sampling, objective: ObjectiveOptions) -> Iterator[tuple[str, str]]:
+    """Yield each key of a sampling that does not fit the objective of the network, with a message."""
+    able = " or ".join(one.name for one in objectives().values() if one.has_noise_levels)
+    has_levels = objective.family.has_noise_levels
+    if sampling.churn and not has_levels:
+        rule = f"objective {objective.name} has no noise level that churn could raise"
+        yield "churn", f"sampling.churn: {rule}; set churn: null or objective: {able}"
+    if sampling.sampler_family.needs_noise_levels and not has_levels:
+        others = " or ".join(one.name for one in samplers().values() if not one.needs_noise_levels)
+        rule = f"takes its steps over noise levels, and objective {objective.name} has none"
+        yield "sampler", f"sampling.sampler {sampling.sampler}: {rule}; set sampler: {others}, or objective: {able}"
+    most = objective.most_sampling_steps
+    if most is not None and sampling.steps > most:
+        rule = f"objective {objective.name} has {most} noise levels; set steps to at most that"
+        yield "steps", f"sampling.steps {sampling.steps}: {rule}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,11 @@ class BackboneSpec(BaseModel):
         return self.patch**2 * self.channels
 
     @property
+    def out_channels(self) -> int:
+        """Channels that the last layer computes: C, or 2C where a variance can be learned as well."""
+        return self.channels
+
+    @property
     def context_shape(self) -> tuple[int, int] | None:
         """(M, E), the shape of one sample's text features in y; None if y holds labels or nothing."""
         return None
@@ -174,6 +179,8 @@ class Family:
         builder: "module:attribute" of a callable (spec, kernels) -> Backbone.
         num_prefix: number of leading tokens that carry conditioning and are never routed.
         time_scale: factor of the objective's time t before it is embedded.
+        first_level: where the objective numbers its noise levels, the number that is embedded for the first of them, as
+            released weights count them.
         cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
         selectors: names of the selectors that work with this family; None: all that serve its token order.
         long_skips: (block that saves, block that reads) for each skip outside run_block's streams.
@@ -189,6 +196,7 @@ class Family:
     aliases: tuple[str, ...] = ()
     num_prefix: Callable[[Any], int] = lambda spec: 0
     time_scale: float = 1.0
+    first_level: int = 0
     cost: Callable[[Any, Sequence[int]], Cost] | None = None
     selectors: tuple[str, ...] | None = None
     long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips

@@ -18,6 +18,16 @@ class ObjectiveOptions(Model):
     name: str = ""
 
     @property
+    def reads_variance(self) -> bool:
+        """Whether it learns a variance as well: networks then return 2C channels."""
+        return False
+
+    @property
+    def most_sampling_steps(self) -> int | None:
+        """The largest number of steps of a sampler; None: any."""
+        return None
+
+    @property
     def family(self) -> ObjectiveFamily:
         return find_objective(self.name)
 
@@ -42,6 +52,7 @@ class ObjectiveFamily:
         times: name of its times, for the axes of figures.
         has_noise_levels: its times are standard deviations of the noise added to the data, which stochastic
             sampling can raise.
+        numbers_levels: networks are told the number of a noise level, from 0, in place of a time.
     """
 
     name: str
@@ -49,6 +60,7 @@ class ObjectiveFamily:
     builder: str
     times: str
     has_noise_levels: bool
+    numbers_levels: bool = False
     source: str = field(default="", compare=False)  # distribution that announces it
 
 

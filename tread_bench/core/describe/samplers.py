@@ -30,6 +30,8 @@ class SamplerFamily:
             the last, which ends at 0.
         order: order of convergence: with n steps, the error is proportional to n^-order.
         takes_churn: a step may start from another x, at a higher time, than the previous step reached.
+        needs_noise_levels: times must be noise levels, of x + sigma noise.
+        draws_noise: a step ends at random: it is given standard normal noise, and the variance that an objective learns.
     """
 
     name: str
@@ -38,6 +40,8 @@ class SamplerFamily:
     call_times: Callable[[float, float], Sequence[float]]
     order: int
     takes_churn: bool
+    needs_noise_levels: bool = False
+    draws_noise: bool = False
     source: str = field(default="", compare=False)  # distribution that announces it
 
     def num_calls(self, steps: int) -> int:

@@ -43,6 +43,7 @@ class ObjectiveSubject:
         self.objective: Objective = build_objective(self.options)
         generator = torch.Generator().manual_seed(0)
         shape = (SAMPLES, 1, 1, 1)
+        self.learned = 1 if self.options.reads_variance else 0  # channels of a variance, behind the prediction's one
         self.x = MEAN + DEVIATION * torch.randn(shape, generator=generator, dtype=torch.float64)
         self.noise = torch.randn(shape, generator=generator, dtype=torch.float64)
 
@@ -53,20 +54,21 @@ class ObjectiveSubject:
     def best_output(self, time: float) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the network with the least loss at that time; for normal data its output is affine in its input.
 
-        The loss is quadratic in the output, so two gradients give each sample's target.
+        The loss is quadratic in the prediction, so two gradients give each sample's target. A variance is 0, in the
+        middle of its range.
         """
         # The network's input, and the target at which the loss's gradient vanishes.
         shown: list[Tensor] = []
 
         def gradient_at(value: float) -> Tensor:
-            output = torch.full_like(self.x, value, requires_grad=True)
+            prediction = torch.full_like(self.x, value, requires_grad=True)
 
             def predict(x: Tensor, t: Tensor) -> Tensor:
                 shown.append(x)
-                return output
+                return self.with_variance(prediction)
 
             loss = self.objective.losses(predict, self.x, self.noise, self.at(time)).double().sum()
-            (gradient,) = torch.autograd.grad(loss, output)
+            (gradient,) = torch.autograd.grad(loss, prediction)
             return gradient
 
         at_zero, at_one = gradient_at(0.0), gradient_at(1.0)
@@ -76,7 +78,11 @@ class ObjectiveSubject:
         seen = shown[0].double()
         slope = ((seen - seen.mean()) * (target - target.mean())).mean() / (seen - seen.mean()).square().mean()
         offset = target.mean() - slope * seen.mean()
-        return lambda x, t: slope * x + offset
+        return lambda x, t: self.with_variance(slope * x + offset)
+
+    def with_variance(self, prediction: Tensor) -> Tensor:
+        """Return a network's output: the prediction, and a variance of 0 where one is learned."""
+        return torch.cat([prediction, torch.zeros_like(prediction)[:, : self.learned]], dim=1)
 
 
 def check_times(subject: ObjectiveSubject) -> Iterator[str]:
@@ -143,11 +149,36 @@ def check_sampling(subject: ObjectiveSubject) -> Iterator[str]:
         )
 
 
+def check_variance(subject: ObjectiveSubject) -> Iterator[str]:
+    """With `reads_variance`, the loss depends on the variance, and `velocity_and_variance` gives both as they are."""
+    if not subject.options.reads_variance:
+        return
+    for time in subject.objective.validation_times:
+        # A variance that depends on the sample, behind the best prediction.
+        t, best = subject.at(time), subject.best_output(time)
+        learned = (subject.noise / 4).requires_grad_()
+
+        def predict(x: Tensor, t: Tensor, best: Any = best, learned: Tensor = learned) -> Tensor:
+            return torch.cat([best(x, t)[:, :1], learned], dim=1)
+
+        # What the loss and a sampler make of it.
+        loss = subject.objective.losses(predict, subject.x, subject.noise, t).double().sum()
+        (gradient,) = torch.autograd.grad(loss, learned, allow_unused=True)
+        if gradient is None or not gradient.isfinite().all() or not gradient.any():
+            yield f"at time {time:g} the loss has no finite gradient in the variance"
+        seen = subject.objective.corrupt(subject.x, subject.noise, t)
+        both = subject.objective.velocity_and_variance(predict, seen, t)
+        expected = torch.cat([subject.objective.velocity(predict, seen, t), learned], dim=1)
+        if both.shape != expected.shape or not torch.allclose(both.double(), expected.double(), rtol=1e-5):
+            yield f"at time {time:g} velocity_and_variance is not the velocity with the variance behind it"
+
+
 OBJECTIVE_CHECKS: tuple[Callable[[ObjectiveSubject], Iterator[str]], ...] = (
     check_times,
     check_losses,
     check_clean,
     check_sampling,
+    check_variance,
 )
 
 

@@ -5,7 +5,8 @@
     def test_the_contract_holds():
         assert check_sampler(SAMPLER) == []
 
-Each integrates dx/dt = (1 + t) x in float64, whose solution is x(t) = x(s) exp(E(t) - E(s)), E(t) = t + t^2 / 2.
+Each integrates dx/dt = (1 + t) x in float64, whose solution is x(t) = x(s) exp(E(t) - E(s)), E(t) = t + t^2 / 2. A
+sampler that draws noise takes normal data from one noise level to another, where their variance is known.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ LATEST, EARLIEST = 1.0, 0.25  # times between which the order is measured: a las
 STEPS = (8, 16, 32, 64)
 TOLERANCE = 0.3  # of an order
 ROUNDING = 1e-12  # a smaller error is rounding, not the method's
+DEVIATION = 0.5  # of normal data
 
 
 class SamplerSubject:
@@ -37,10 +39,20 @@ class SamplerSubject:
         self.x = 1 + torch.rand(BATCH, 1, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def sampled(
-        self, times: Sequence[float], velocity: Velocity | None = None, perturb: Perturb | None = None
+        self,
+        times: Sequence[float],
+        velocity: Velocity | None = None,
+        perturb: Perturb | None = None,
+        part: slice = slice(None),
     ) -> Tensor:
-        """Integrate all samples with a new sampler."""
-        return integrate(build_sampler(self.family), velocity or growth, self.x, times, perturb)
+        """Integrate the samples, or a part of them, with a new sampler; each has noise of its own."""
+
+        def noise(x: Tensor, step: int) -> Tensor:
+            generator = torch.Generator().manual_seed(step)
+            return torch.randn(self.x.shape, generator=generator, dtype=self.x.dtype)[part]
+
+        drawn = noise if self.family.draws_noise else None
+        return integrate(build_sampler(self.family), velocity or growth, self.x[part], times, perturb, drawn)
 
 
 def growth(x: Tensor, t: Tensor) -> Tensor:
@@ -91,6 +103,8 @@ def check_calls(subject: SamplerSubject) -> Iterator[str]:
 
 def check_order(subject: SamplerSubject) -> Iterator[str]:
     """Doubling the steps reduces the error by 2^order."""
+    if subject.family.draws_noise:
+        return  # its steps do not follow the velocity alone
     errors = []
     for steps in STEPS:
         exact = subject.x * math.exp(exponent(LATEST, EARLIEST))
@@ -102,7 +116,7 @@ def check_batch(subject: SamplerSubject) -> Iterator[str]:
     """A sample does not depend on the other samples of its batch, nor on earlier batches."""
     times = times_to(0.0, 8)
     whole = subject.sampled(times)
-    parts = [integrate(build_sampler(subject.family), growth, part, times) for part in subject.x.split(2)]
+    parts = [subject.sampled(times, part=slice(first, first + 2)) for first in range(0, BATCH, 2)]
     if not torch.allclose(torch.cat(parts), whole, rtol=1e-9, atol=1e-12):
         yield "the batch in parts gives other samples: take no step that depends on other samples"
     if not torch.equal(subject.sampled(times), whole):
@@ -127,6 +141,38 @@ def check_churn(subject: SamplerSubject) -> Iterator[str]:
     yield from _wrong_order(subject, errors, ", with noise added before each step")
 
 
+def check_noise(subject: SamplerSubject) -> Iterator[str]:
+    """With `draws_noise`, the variance of samples of normal data has an error that falls by 2^order.
+
+    All is linear, so what each step's noise contributes is seen on a sample of its own: the first starts from 1 without
+    noise, the others from 0, with noise 1 in one step.
+    """
+    if not subject.family.draws_noise:
+        return
+    errors = []
+    for steps in STEPS:
+        x = torch.zeros(steps + 1, 1, 1, 1, dtype=torch.float64)
+        x[0] = math.hypot(DEVIATION, LATEST)
+
+        def noise(x: Tensor, step: int) -> Tensor:
+            drawn = torch.zeros_like(x)
+            drawn[step + 1] = 1
+            return drawn
+
+        found = integrate(build_sampler(subject.family), normal_data, x, times_to(EARLIEST, steps), noise=noise)
+        if not found[1:].any():
+            yield "it is given noise and does not use it: leave out draws_noise"
+            return
+        errors.append(abs(float(found.square().sum()) - (DEVIATION**2 + EARLIEST**2)))
+    yield from _wrong_order(subject, errors, " of the variance of normal data")
+
+
+def normal_data(x: Tensor, t: Tensor) -> Tensor:
+    """dx/dt of the probability flow over noise levels t of normal data with mean 0."""
+    t = t.view(-1, 1, 1, 1)
+    return t * x / (DEVIATION**2 + t**2)
+
+
 def _largest_error(found: Tensor, exact: Tensor) -> float:
     return float((found - exact).abs().max())
 
@@ -144,6 +190,7 @@ SAMPLER_CHECKS: tuple[Callable[[SamplerSubject], Iterator[str]], ...] = (
     check_order,
     check_batch,
     check_churn,
+    check_noise,
 )
 
 

@@ -16,6 +16,9 @@ Predict = Callable[[Tensor, Tensor], Tensor]  # (x_t, t) -> network output
 class Objective(Protocol):
     """An objective. Times t are its own (flow time in [0, 1], or the noise level sigma).
 
+    Where its options' `reads_variance` holds, the network's output has 2C channels, the first C of which are the
+    prediction, else C.
+
     A subclass need not write `losses`, nor `clean` where x_t is the data and t times the velocity.
     """
 
@@ -48,6 +51,13 @@ class Objective(Protocol):
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """Return dx/dt (B, C, H, W) of the probability flow at times t (B,), which a sampler integrates."""
         ...
+
+    def velocity_and_variance(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
+        """Return dx/dt, and behind it what the network says of the variance: in -1 .. 1 from the posterior's to beta.
+
+        (B, 2C, H, W). Needed only where the options' `reads_variance` holds.
+        """
+        raise NotImplementedError(f"{type(self).__name__} learns a variance and has no velocity_and_variance: write it")
 
     def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """Return the estimate (B, C, H, W) of the clean data that the network's output implies: here x_t - t dx/dt."""

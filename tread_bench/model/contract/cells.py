@@ -67,7 +67,7 @@ class CellSubject:
 
     def build(self, cell: Cell, seed: int = 0) -> tuple[Backbone, Method]:
         """Return the backbone and the method of a cell with their initial weights."""
-        backbone = build_backbone(self.backbone_family, self.spec, {"attention": "math"}, seed)
+        backbone = build_backbone(self.backbone_family, self.spec, {"attention": "math"}, seed, cell.objective)
         method: Method = named(self.method.builder)(cell, backbone)
         draw_weights(method, seed, method.init_module, "method.")
         return backbone, method

@@ -23,7 +23,7 @@ def mask_cost(cell: Cell, dense: Cost, tokens_behind: Sequence[int]) -> Extra | 
         return None
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     width, condition, prefix = options.decoder_width, removed.condition, family.num_prefix(spec)
-    tokens, patch = prefix + spec.num_tokens, spec.patch_values
+    tokens, patch = prefix + spec.num_tokens, spec.patch_values * (2 if cell.objective.reads_variance else 1)
 
     def modulation_params(outputs: int) -> int:
         return outputs * (condition + 1) if condition else 0

@@ -97,7 +97,7 @@ class Mask(Method):
         self.decoder = nn.ModuleList(
             DecoderBlock(width, config.decoder_heads, condition) for _ in range(config.decoder_depth)
         )
-        self.last_layer = ModulatedLinear(width, spec.patch**2 * spec.channels, condition)
+        self.last_layer = ModulatedLinear(width, spec.patch**2 * backbone.out_channels, condition)
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Initialise as released: Xavier linears, zeros for modulation, the decoder's input and the output layer."""
