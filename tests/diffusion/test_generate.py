@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,19 +11,24 @@ from torch import nn
 from tests.captioned_digits import TOKENS, WIDTH, CaptionedDigits, read_captioned
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.describe.families import make_spec
-from tread_bench.core.describe.samplers import find_sampler
+from tread_bench.core.describe.samplers import find_sampler, samplers
 from tread_bench.diffusion.conditioning import held_out_captions
 from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.objectives.ddpm.family import DdpmOptions
+from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.diffusion.objectives.flow.objective import Flow
 
-EDM, FLOW = Edm(EdmOptions()), Flow(FlowOptions())
+EDM, FLOW, DDPM = Edm(EdmOptions()), Flow(FlowOptions()), Ddpm(DdpmOptions())
+LEARNED = Ddpm(DdpmOptions(learned_variance=True))
 
 
 class Pointwise(nn.Module):
     """A network of plain arithmetic on single pixels, whose output does not depend on the batch in any bit."""
+
+    returns_variance = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,8 +51,11 @@ def images(objective, batch, network=None, seed=3, **sampling):
     return torch.cat(list(generate(network or Pointwise(), objective, settings, seed, 10, batch)))
 
 
-@pytest.mark.parametrize("objective", [FLOW, EDM], ids=["flow", "edm"])
-@pytest.mark.parametrize("sampler", ["euler", "heun"])
+@pytest.mark.parametrize(
+    ("objective", "sampler"),
+    [(FLOW, "euler"), (FLOW, "heun"), *product((EDM, DDPM), samplers())],
+    ids=lambda value: getattr(getattr(value, "config", None), "name", value),
+)
 def test_an_image_depends_on_its_index_alone(objective, sampler):
     whole = images(objective, 10, sampler=sampler)
     assert whole.dtype == torch.float32 and whole.shape == (10, 1, 4, 4)
@@ -69,6 +78,29 @@ def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
     network = Pointwise()
     images(EDM, 10, network, sampler=sampler)
     assert network.calls == [10] * Sampling(sampler=sampler, steps=5).velocity_calls
+
+
+class Varying(Pointwise):
+    """Says behind its prediction that the variance depends on the label."""
+
+    returns_variance = True
+
+    def forward(self, x, t, y=None):
+        return torch.cat([super().forward(x, t, y), (y.view(-1, 1, 1, 1) - 1).expand_as(x)], dim=1)
+
+
+def test_the_variance_of_ancestral_samples_is_the_network_s_and_not_guided():
+    whole = images(LEARNED, 10, Varying(), sampler="ddpm")
+    assert torch.equal(images(LEARNED, 3, Varying(), sampler="ddpm"), whole)
+    fixed = images(DDPM, 10, sampler="ddpm")
+    smallest = torch.arange(10) % 3 == 0  # the label 0, for which it says the posterior's variance
+    torch.testing.assert_close(whole[smallest], fixed[smallest])
+    assert ((whole - fixed)[~smallest].abs().amax((1, 2, 3)) > 1e-3).all()
+
+    # Without the label, 3, the weak branch says another variance, which does not count.
+    guided = {"sampler": "ddpm", "guidance": "cfg", "guidance_scale": 2}
+    of_network, of_fixed = images(LEARNED, 10, Varying(), **guided), images(DDPM, 10, **guided)
+    torch.testing.assert_close(of_network[smallest], of_fixed[smallest])
 
 
 class Reading(Pointwise):

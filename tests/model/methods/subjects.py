@@ -34,7 +34,7 @@ def cell_of(method="tread", backbone="DiT", **keys) -> Cell:
 def network_of(cell, seed=0, perturbed=False):
     """Its network; `perturbed` moves every weight, so that a layer that starts at zero hides nothing."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = build_backbone(family, spec, {"attention": "math"}, seed)
+    model = build_backbone(family, spec, {"attention": "math"}, seed, cell.objective)
     network = build_network(cell, model, seed)
     if perturbed:
         generator = torch.Generator().manual_seed(1)

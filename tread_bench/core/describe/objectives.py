@@ -53,6 +53,8 @@ class ObjectiveFamily:
         has_noise_levels: its times are standard deviations of the noise added to the data, which stochastic
             sampling can raise.
         numbers_levels: networks are told the number of a noise level, from 0, in place of a time.
+        predicts_noise: the error of a network's estimate of the data grows with the noise level without bound, so that
+            no loss can be on the estimate.
     """
 
     name: str
@@ -61,6 +63,7 @@ class ObjectiveFamily:
     times: str
     has_noise_levels: bool
     numbers_levels: bool = False
+    predicts_noise: bool = False
     source: str = field(default="", compare=False)  # distribution that announces it
 
 

@@ -25,7 +25,7 @@ class Ddpm:
         mean = torch.lerp(clean, x, (after / now) ** 2)
 
         # The noise.
-        log_variance, largest = log_variances(x.new_tensor(now), x.new_tensor(after))
+        log_variance, largest = log_variances(x.new_full((), now), x.new_full((), after))
         if learned.shape[1]:
             log_variance = torch.lerp(log_variance, largest, (learned + 1) / 2)
         return mean + (log_variance / 2).exp() * noise

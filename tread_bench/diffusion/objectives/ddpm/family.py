@@ -65,4 +65,5 @@ DDPM = ObjectiveFamily(
     times="noise levels σ",
     has_noise_levels=True,
     numbers_levels=True,
+    predicts_noise=True,
 )

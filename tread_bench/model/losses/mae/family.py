@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tread_bench.core.config.base import Float
 from tread_bench.core.describe.losses import LossFamily, LossOptions
+from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ def _check(setting: Setting, options: MaeOptions) -> Iterator[Problem]:
     if setting.spec.patch_values == 1:
         rule = "its loss on pixels normalises each patch, and here a patch is a single value"
         yield Problem(f"auxiliary mae: {rule}: set backbone.patch: 2, or remove it")
+    if setting.cell.objective.family.predicts_noise:
+        yield Problem(f"auxiliary mae: {no_estimate(setting.cell.objective)}, or remove it")
+
+
+def no_estimate(objective: ObjectiveOptions) -> str:
+    """Return why a loss on the estimate of the data does not go with an objective that predicts noise."""
+    able = " or ".join(one.name for one in objectives().values() if not one.predicts_noise)
+    return f"its loss is on the estimate of the data, which objective {objective.name} leaves open: choose {able}"
 
 
 MAE = LossFamily(

@@ -11,6 +11,7 @@ from tread_bench.core.config.base import Float, Int
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
+from tread_bench.model.losses.mae.family import no_estimate
 
 if TYPE_CHECKING:
     from tread_bench.core.config.routed import Setting
@@ -53,6 +54,8 @@ def _check(setting: Setting) -> Iterator[Problem]:
             "set backbone.patch: 2, or method.mae_weight: 0"
         )
         yield Problem(message, ("method",))
+    if options.mae_weight and cell.objective.family.predicts_noise:
+        yield Problem(f"method mask: {no_estimate(cell.objective)}, or set method.mae_weight: 0", ("method",))
 
 
 MASK = MethodFamily(

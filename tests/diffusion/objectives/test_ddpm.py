@@ -1,0 +1,209 @@
+"""DDPM, held against the equations of Ho et al. 2020 and of Nichol and Dhariwal 2021, restated over z in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+
+from tests.model.methods.subjects import cell_of, trainer_of
+from tests.small_backbones import BACKBONES
+from tread_bench.core.describe.families import find_family, make_spec
+from tread_bench.diffusion.objectives.ddpm.family import SCHEDULES, DdpmOptions, noise_levels
+from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
+from tread_bench.diffusion.posterior import log_variances
+from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.model.backbone import build_backbone
+
+FIXED, LEARNED = Ddpm(DdpmOptions()), Ddpm(DdpmOptions(learned_variance=True))
+STEPS = torch.tensor([0, 1, 2, 50, 499, 998, 999])
+
+
+class Restated:
+    """The papers' symbols, each (1000,): beta, alpha, the product of alphas, the posterior's variance."""
+
+    def __init__(self, schedule):
+        if schedule == "linear":
+            self.beta = torch.linspace(0.0001, 0.02, 1000, dtype=torch.float64)
+        else:
+            self.beta = torch.linspace(0.00085**0.5, 0.012**0.5, 1000, dtype=torch.float64) ** 2
+        self.alpha = 1 - self.beta
+        self.product = self.alpha.cumprod(0)
+        self.before = torch.cat([torch.ones(1, dtype=torch.float64), self.product[:-1]])
+        self.posterior = (1 - self.before) / (1 - self.product) * self.beta
+        self.clipped = torch.cat([self.posterior[1:2], self.posterior[1:]])
+
+    def posterior_mean(self, z, x, step):
+        """Eq. 7 of Ho et al."""
+        of_x = self.before[step].sqrt() * self.beta[step] / (1 - self.product[step])
+        of_z = self.alpha[step].sqrt() * (1 - self.before[step]) / (1 - self.product[step])
+        return of_x.view(-1, 1, 1, 1) * x + of_z.view(-1, 1, 1, 1) * z
+
+    def data(self, z, noise, step):
+        """x of z = sqrt(product) x + sqrt(1 - product) noise."""
+        product = self.product[step].view(-1, 1, 1, 1)
+        return (z - (1 - product).sqrt() * noise) / product.sqrt()
+
+
+RESTATED = Restated("linear")
+
+
+def batch(steps=STEPS):
+    generator = torch.Generator().manual_seed(0)
+    x, noise, first, second = torch.randn(4, len(steps), 2, 4, 4, generator=generator, dtype=torch.float64)
+    x = ((x.clamp(-1, 1) + 1) * 127.5).round() / 127.5 - 1  # pixels of 8 bits
+    levels = torch.tensor(noise_levels("linear"), dtype=torch.float64)[steps]
+    return x, noise, levels, torch.cat([noise + 0.1 * first, second / 2], dim=1).requires_grad_()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_levels_are_those_of_the_betas(schedule):
+    restated = Restated(schedule)
+    expected = ((1 - restated.product) / restated.product).sqrt()
+    levels = torch.tensor(noise_levels(schedule), dtype=torch.float64)
+    torch.testing.assert_close(levels, expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(Ddpm(DdpmOptions(schedule=schedule)).levels(levels.device), expected, rtol=1e-12, atol=0)
+
+
+def test_the_network_sees_z_and_the_number_of_its_step():
+    x, noise, levels, _ = batch()
+    seen = []
+    FIXED.losses(lambda *inputs: seen.append(inputs) or noise, x, noise, levels)
+    product = RESTATED.product[STEPS].view(-1, 1, 1, 1)
+    torch.testing.assert_close(seen[0][0], product.sqrt() * x + (1 - product).sqrt() * noise)
+    assert torch.equal(seen[0][1], STEPS.double())
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_level_of_a_step_has_exactly_its_number(schedule, dtype):
+    ddpm = Ddpm(DdpmOptions(schedule=schedule))
+    assert torch.equal(ddpm.steps(torch.tensor(noise_levels(schedule), dtype=dtype)), torch.arange(1000).double())
+
+
+def test_between_two_steps_the_number_follows_the_logarithm_of_the_level():
+    low, high = noise_levels("linear")[7:9]
+    levels = torch.tensor([low**0.75 * high**0.25, low**0.5 * high**0.5, 1e-9, 1e9], dtype=torch.float64)
+    torch.testing.assert_close(FIXED.steps(levels), torch.tensor([7.25, 7.5, 0, 999], dtype=torch.float64))
+
+
+def test_without_a_learned_variance_the_loss_is_the_error_of_the_noise():
+    x, noise, levels, output = batch()
+    found = FIXED.losses(lambda *_: output[:, :2], x, noise, levels)
+    torch.testing.assert_close(found, (output[:, :2] - noise).square().mean((1, 2, 3)))
+
+
+def hybrid(output, x, noise, steps):
+    """L_simple + L_vlb / 1000 of Nichol and Dhariwal, one step for the sum of 1,000; its mean is not trained by L_vlb."""
+    # The posterior's step from z, and the network's.
+    product = RESTATED.product[steps].view(-1, 1, 1, 1)
+    z = product.sqrt() * x + (1 - product).sqrt() * noise
+    prediction, learned = output.chunk(2, dim=1)
+    mean = RESTATED.posterior_mean(z, RESTATED.data(z, prediction.detach(), steps), steps)
+    smallest = RESTATED.clipped[steps].log().view(-1, 1, 1, 1).expand_as(x)
+    share = (learned + 1) / 2
+    deviation = (share * RESTATED.beta[steps].log().view(-1, 1, 1, 1) + (1 - share) * smallest).exp().sqrt()
+
+    # Its divergence, and at the first step the probability of 8-bit values.
+    posterior = Normal(RESTATED.posterior_mean(z, x, steps), (smallest / 2).exp())
+    divergence = kl_divergence(posterior, Normal(mean, deviation))
+    above, below = (normal_cdf((x - mean + edge) / deviation) for edge in (1 / 255, -1 / 255))
+    above, below = torch.where(x == 1, torch.ones_like(x), above), torch.where(x == -1, torch.zeros_like(x), below)
+    bits = torch.where(steps.view(-1, 1, 1, 1) == 0, -(above - below).clamp(min=1e-12).log(), divergence) / math.log(2)
+    return ((prediction - noise).square() + bits).mean((1, 2, 3))
+
+
+def normal_cdf(x):
+    """The approximation of ADM's code."""
+    return (1 + torch.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3))) / 2
+
+
+def test_the_hybrid_loss_and_its_gradient_are_those_of_the_papers():
+    x, noise, levels, output = batch()
+    found, expected = LEARNED.losses(lambda *_: output, x, noise, levels), hybrid(output, x, noise, STEPS)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+    gradients = [torch.autograd.grad(losses.sum(), output)[0] for losses in (found, expected)]
+    torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-12)
+
+
+def test_the_bound_trains_the_variance_alone():
+    x, noise, levels, output = batch()
+    (gradient,) = torch.autograd.grad(LEARNED.losses(lambda *_: output, x, noise, levels).sum(), output)
+    plain = 2 * (output[:, :2] - noise) / noise[0].numel()
+    torch.testing.assert_close(gradient[:, :2], plain.detach())
+    assert gradient[:, 2:].abs().mean() > 0
+
+
+def test_the_bound_is_least_at_the_true_variance_of_normal_data():
+    """Of x at the level below, given x at this one, where the data have the variance 0.25."""
+    steps = STEPS[1:]
+    all_levels = torch.tensor(noise_levels("linear"), dtype=torch.float64)
+    now, after = all_levels[steps].view(-1, 1, 1, 1), all_levels[steps - 1].view(-1, 1, 1, 1)
+    left = 0.25 * now**2 / (0.25 + now**2)  # variance of the data, given what is seen
+    smallest, largest = log_variances(now, after)
+    true = (smallest.exp() + (1 - after**2 / now**2) ** 2 * left).log()
+    learned = (2 * (true - smallest) / (largest - smallest) - 1).requires_grad_()
+    assert (learned > -1).all() and (learned < 1).all()
+    off = left.sqrt() / now  # the expected squared error of the noise is that of the best network
+    (gradient,) = torch.autograd.grad(LEARNED.bound(off, learned, torch.zeros_like(off), now.flatten()).sum(), learned)
+    assert gradient.abs().max() < 1e-9
+
+
+def test_training_steps_are_equally_probable_and_drawn_by_sample_index():
+    levels = FIXED.draw_times(0, 0, 20000)
+    steps = FIXED.steps(levels)
+    assert steps.min() <= 2 and steps.max() >= 997
+    for share in (0.25, 0.5, 0.75):
+        assert (steps < 1000 * share).double().mean().item() == pytest.approx(share, abs=0.012)
+    assert torch.equal(torch.cat([FIXED.draw_times(5, 0, 3), FIXED.draw_times(5, 3, 5)]), FIXED.draw_times(5, 0, 8))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 50, 250, 1000])
+def test_sampling_takes_every_nth_step_with_both_ends_as_in_adm(steps):
+    times = FIXED.sampling_times(steps)
+    numbers = FIXED.steps(torch.tensor(times[:-1], dtype=torch.float64)).tolist()
+    expected = [round(999 * part / (steps - 1)) for part in range(steps)] if steps > 1 else [999]
+    assert numbers == expected[::-1] and times[-1] == 0
+
+
+def test_sampling_starts_from_z_that_is_the_noise():
+    noise, seen = torch.randn(2, 1, 2, 2, dtype=torch.float64), []
+    start, highest = FIXED.prior(noise), torch.full((2,), FIXED.sampling_times(5)[0], dtype=torch.float64)
+    FIXED.velocity(lambda z, step: seen.append(z) or z, start, highest)
+    torch.testing.assert_close(seen[0], noise)
+
+
+@pytest.mark.parametrize(("name", "first"), [("DiT", 0), ("DiS", 0), ("DRWKV", 0), ("U-ViT", 1)])
+def test_a_family_embeds_the_numbers_that_its_release_counts(name, first):
+    family, spec = make_spec(**{**BACKBONES[name], "image_size": 8, "channels": 1, "num_classes": 3})
+    backbone = build_backbone(family, spec, seed=0, objective=DdpmOptions())
+    embed, embedded = backbone.embed, []
+    backbone.embed = lambda x, t, y: embedded.append(t) or embed(x, t, y)
+    levels = torch.tensor(noise_levels("linear"))[STEPS]
+    with torch.no_grad():
+        FIXED.velocity(backbone, torch.randn(len(STEPS), 1, 8, 8), levels)
+    assert torch.equal(embedded[0], (STEPS + first).float())
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_a_network_returns_a_variance_only_where_one_is_learned(learned):
+    family, sizes = find_family("DiT-S/2")
+    spec = family.spec(**{**sizes, "depth": 1, "image_size": 4, "channels": 3})
+    backbone = build_backbone(family, spec, seed=0, objective=DdpmOptions(learned_variance=learned))
+    with torch.no_grad():
+        assert backbone(torch.randn(2, 3, 4, 4), torch.zeros(2)).shape == (2, 6 if learned else 3, 4, 4)
+
+
+@pytest.mark.parametrize("method", ["dense", "tread", "mask", "sprint"])
+@pytest.mark.parametrize("learned", [False, True])
+def test_trains_and_is_validated_at_its_eight_levels(method, learned):
+    options = {"mae_weight": 0} if method == "mask" else {}
+    trainer = trainer_of(cell_of(method, objective={"name": "ddpm", "learned_variance": learned}, options=options))
+    losses = [trainer.step(trainer.batch(step)).item() for step in range(3)]
+    assert all(0.2 < loss < 40 for loss in losses)  # an untrained network's error is about 1
+    assert losses[0] != losses[1]
+    found = validation_losses(trainer.network.eval(), trainer.objective, trainer.data.held_out, 16, 8)
+    assert [float(sigma) for sigma in found] == pytest.approx(trainer.objective.validation_times, rel=1e-5)
+    assert all(math.isfinite(loss) for loss in found.values())
