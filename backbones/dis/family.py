@@ -17,7 +17,7 @@ class DiSSpec(BackboneSpec):
     depth: int = Field(24, ge=2, description="blocks without the middle one: half push a long skip, half pop one")
     hidden: int = Field(368, ge=2)
     drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
-    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the second C are a learned variance, or unused")
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")
     def _sizes_divide(self) -> DiSSpec:

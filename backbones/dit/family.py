@@ -17,7 +17,7 @@ class DiTSpec(TextSpec):
     hidden: int = Field(384, ge=4)
     heads: int = Field(6, ge=1)
     mlp_ratio: float = Field(4.0, gt=0)
-    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the second C are a learned variance, or unused")
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")
     def _widths_divide(self) -> DiTSpec:

@@ -15,7 +15,7 @@ from tread_bench.core.describe.selectors import TokenOrder
 class LightningDiTSpec(DiTSpec):
     """Sizes of LightningDiT (Yao et al., CVPR 2025), which are those of DiT."""
 
-    learn_sigma: bool = Field(False, description="the last layer computes 2C channels; the second C are a learned variance, or unused")
+    learn_sigma: bool = Field(False, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")
     def _heads_rotate(self) -> LightningDiTSpec:

@@ -24,7 +24,7 @@ class DRWKVSpec(BackboneSpec):
     )
     hidden: int = Field(384, ge=4)
     drop_path: float = Field(0.1, ge=0, lt=1, description="rate times block number over depth; in training only")
-    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the second C are a learned variance, or unused")
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
     q_shift: Literal["neighbours", "self", "grid"] = Field(
         "neighbours",
         description="in place of a bypassed neighbour: zeros, the token itself, or the neighbour on the kept grid",

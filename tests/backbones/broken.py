@@ -94,6 +94,19 @@ class WrongShape(Sound):
         return self.out(state.stream()[:, 1:])
 
 
+class SpecWithVariance(BackboneSpec):
+    @property
+    def out_channels(self):
+        return 2 * self.channels
+
+
+class LacksTheVariance(Sound):
+    """Says that it can compute a variance and computes the prediction alone."""
+
+    found_by = "shapes"
+    tried_on = SpecWithVariance(image_size=8, channels=2, num_classes=3, patch=2)
+
+
 class RoutedPrefix(Sound):
     """Forgets to tell that the first token is a prefix."""
 

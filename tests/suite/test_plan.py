@@ -239,12 +239,12 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         (
             {"objective": {"name": "ddpm", "learned_variance": True}, "backbone": "U-ViT-S/2"},
             ("objective", "learned_variance"),
-            "backbone U-ViT-S/2, which has no learn_sigma, has no output: choose a backbone with learn_sigma: true",
+            "backbone U-ViT-S/2 has no output: choose a backbone with learn_sigma: true, such as DiT-S/2, or set",
         ),
         (
             {"objective": {"name": "ddpm", "learned_variance": True}, "backbone.learn_sigma": False},
             ("objective", "learned_variance"),
-            "whose learn_sigma is off",
+            "learns a variance, for which backbone DiT has no output",
         ),
         (
             {"objective": "ddpm", "method": "mask", "routes": "0:-1@0.5"},

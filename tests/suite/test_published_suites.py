@@ -45,6 +45,7 @@ from tread_bench.suite.plan import Plan, PlannedCell
 
 PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet"))
 CAPTIONED = "coco256/tread"
+UVIT = "coco256/uvit"
 SIDE = 8  # of small pictures, from latents of half that size
 MAPS = nn.Sequential(nn.Conv2d(4, 3, 1), nn.Upsample(scale_factor=2.0), nn.Tanh())
 
@@ -85,7 +86,7 @@ def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str],
         assert cell.cell.metrics.num_samples >= 5000 and cell.cell.metrics.generate
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED])
+@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED, UVIT])
 def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
@@ -96,6 +97,7 @@ def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
 ASK_WHAT_A_ROUTE_IS_WORTH = [
     *(name for name in PUBLISHED if not name.endswith(("long_training", "finetune"))),
     CAPTIONED,
+    UVIT,
 ]
 
 

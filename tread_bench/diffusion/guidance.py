@@ -20,8 +20,8 @@ class Guided:
     """The guided prediction (x, t) -> (B, C or 2C, H, W) for one batch, called once for each call of its sampler.
 
     A call evaluates the network once if only the strong branch is needed, otherwise twice. Branches are combined in the
-    network's output: the flow velocity, EDM's denoiser and DDPM's noise are affine in it, so the same rule holds for all.
-    A learned variance is the strong branch's.
+    network's output: the flow velocity, EDM's denoiser and DDPM's noise are affine in it, so the same rule holds for
+    all. A learned variance is the strong branch's.
 
     Args:
         batch_range: the samples of the batch.

@@ -1,7 +1,7 @@
 """The posterior of DDPM over noise levels: one step from x + sigma noise to x + sigma' noise, sigma' < sigma.
 
-Given the data x, it is normal with mean x + (sigma' / sigma)^2 (x_sigma - x) and the smallest variance below: eq. 7 of Ho
-et al. 2020 (arXiv 2006.11239), with both sides scaled so that the data keep their size.
+Given the data x, it is normal with mean x + (sigma' / sigma)^2 (x_sigma - x) and the smallest variance below: eq. 7 of
+Ho et al. 2020 (arXiv 2006.11239), with both sides scaled so that the data keep their size.
 """
 
 from __future__ import annotations

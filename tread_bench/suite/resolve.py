@@ -423,9 +423,8 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _variance_problems(cell: Cell, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
     """A variance to be learned that the backbone does not compute."""
     if cell.objective.reads_variance and spec.out_channels == spec.channels:
-        rule = "which has no learn_sigma" if "learn_sigma" not in type(spec).model_fields else "whose learn_sigma is off"
         yield Problem(
-            f"objective {cell.objective.name} learns a variance, for which backbone {cell.backbone.label}, {rule}, has "
-            "no output: choose a backbone with learn_sigma: true, or set objective.learned_variance: false",
+            f"objective {cell.objective.name} learns a variance, for which backbone {cell.backbone.label} has no output: "
+            "choose a backbone with learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false",
             draft.latest(("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name")),
         )

@@ -96,7 +96,7 @@ def test_without_a_learned_variance_the_loss_is_the_error_of_the_noise():
 
 
 def hybrid(output, x, noise, steps):
-    """L_simple + L_vlb / 1000 of Nichol and Dhariwal, one step for the sum of 1,000; its mean is not trained by L_vlb."""
+    """L_simple + L_vlb / 1000 of Nichol and Dhariwal, one step for the sum of 1,000; L_vlb trains no mean."""
     # The posterior's step from z, and the network's.
     product = RESTATED.product[steps].view(-1, 1, 1, 1)
     z = product.sqrt() * x + (1 - product).sqrt() * noise

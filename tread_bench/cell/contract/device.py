@@ -48,7 +48,7 @@ ALLOWED_IN_TRAINING = {
 }
 ALLOWED_IN_SAMPLING = {
     "tread_bench.diffusion.generate:generate": "noise and conditions come by sample index, from the host, once a batch",
-    "tread_bench.diffusion.generate:_fresh_noise": "a sampler's noise is drawn by sample index, on the host, once a step",
+    "tread_bench.diffusion.generate:_fresh_noise": "a sampler's noise is drawn by sample index, on the host, too",
     "tread_bench.diffusion.samplers.churn:perturb": "fresh noise is drawn by sample index, on the host, once a step",
     "tread_bench.model.methods.base:draw_kept": "a guided branch's masks are drawn by sample index, on the host",
 }

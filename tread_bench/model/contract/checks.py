@@ -31,13 +31,23 @@ TOLERANCE = 1e-4  # relative to the largest value, if the order of a float32 sum
 
 
 def check_shapes(subject: Subject) -> Iterator[str]:
-    """The prediction has x's shape and dtype and is finite, whatever the batch, with and without a label."""
+    """The prediction has x's shape and dtype and is finite, whatever the batch, with and without a label.
+
+    Where the spec has channels for a variance, they come behind the prediction on request.
+    """
     for batch in (1, BATCH):
         x, t, y = subject.draw_inputs(batch)
         out = subject.model(x, t, y)
         if out.shape != x.shape or out.dtype != x.dtype:
             yield f"expected {kind(x)}, the shape and dtype of x; saw {kind(out)}"
         yield from _not_finite(f"a prediction for batch {batch}", out)
+        if subject.spec.out_channels > subject.spec.channels:
+            subject.model.returns_variance = True
+            both = subject.model(x, t, y)
+            subject.model.returns_variance = False
+            expected = (batch, subject.spec.out_channels, *x.shape[2:])
+            if both.shape != expected or not torch.equal(both[:, : x.shape[1]], out):
+                yield f"expected the prediction and a variance {expected}, as the spec says; saw {kind(both)}"
 
 
 def check_layout(subject: Subject) -> Iterator[str]:

@@ -74,9 +74,9 @@ class Ddpm(Objective):
         return predict(scaled, self.steps(t).to(t.dtype)).to(x_t.dtype)
 
     def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Return the squared error of the noise for each pixel (B, C, H, W), plus the bound where a variance is learned.
+        """Return the squared error of the noise for each pixel (B, C, H, W), and where a variance is learned the bound.
 
-        The bound changes the variance alone: L_simple + 0.001 L_vlb, whose sum over 1,000 steps one step stands for.
+        The bound trains the variance alone: L_simple + 0.001 L_vlb, whose sum over 1,000 steps one step stands for.
         """
         output = self.output(predict, self.corrupt(x, noise, t), t)
         off = output[:, : x.shape[1]] - noise
@@ -100,7 +100,7 @@ class Ddpm(Objective):
         is_first = step == 0
         now, after = levels[step], torch.where(is_first, 0.0, levels[(step - 1).clamp(min=0)])
 
-        # The smallest and the largest variance; before the first step the posterior has none, and the next one's counts.
+        # The smallest and the largest variance; the posterior's is 0 at the first step, where the second's counts.
         smallest, largest = log_variances(now, after)
         smallest = torch.where(is_first, log_variances(levels[1], levels[0])[0] - levels[0].square().log1p(), smallest)
         smallest, largest = smallest.to(x.dtype), largest.to(x.dtype)
