@@ -31,7 +31,7 @@ class SamplerFamily:
         order: order of convergence: with n steps, the error is proportional to n^-order.
         takes_churn: a step may start from another x, at a higher time, than the previous step reached.
         needs_noise_levels: times must be noise levels, of x + sigma noise.
-        draws_noise: a step ends at random: it is given standard normal noise, and a learned variance where there is one.
+        draws_noise: a step ends at random: it is given standard normal noise, and a learned variance if any.
     """
 
     name: str

@@ -22,7 +22,7 @@ HEUN = SamplerFamily(
 )
 DDPM = SamplerFamily(
     name="ddpm",
-    about="DDPM's ancestral sampling: one call per step, then fresh noise, of a learned variance if any (Ho et al. 2020).",
+    about="DDPM's ancestral sampling: one call per step, then noise, of a learned variance if any (Ho et al. 2020).",
     builder="tread_bench.diffusion.samplers.ddpm:Ddpm",
     call_times=lambda now, after: (now,),
     order=1,
