@@ -239,7 +239,7 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         (
             {"objective": {"name": "ddpm", "learned_variance": True}, "backbone": "U-ViT-S/2"},
             ("objective", "learned_variance"),
-            "backbone U-ViT-S/2 has no output: choose a backbone with learn_sigma: true, such as DiT-S/2, or set",
+            "backbone U-ViT-S/2 has no output: choose one with learn_sigma: true, such as DiT-S/2, or set",
         ),
         (
             {"objective": {"name": "ddpm", "learned_variance": True}, "backbone.learn_sigma": False},

@@ -425,6 +425,6 @@ def _variance_problems(cell: Cell, spec: BackboneSpec, draft: Draft) -> Iterator
     if cell.objective.reads_variance and spec.out_channels == spec.channels:
         yield Problem(
             f"objective {cell.objective.name} learns a variance, for which backbone {cell.backbone.label} has no "
-            "output: choose a backbone with learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false",
+            "output: choose one with learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false",
             draft.latest(("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name")),
         )
