@@ -244,7 +244,7 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         (
             {"objective": {"name": "ddpm", "learned_variance": True}, "backbone.learn_sigma": False},
             ("objective", "learned_variance"),
-            "learns a variance, for which backbone DiT has no output",
+            "objective ddpm learns a variance, for which backbone DiT",
         ),
         (
             {"objective": "ddpm", "method": "mask", "routes": "0:-1@0.5"},
