@@ -93,6 +93,11 @@ def _mean_fid(row: Row) -> float:
     return row.fid.mean if row.fid and not row.is_evaluated_by_teacher else math.inf
 
 
+def decaying(rows: Sequence[Row]) -> str:
+    """Return a caution where a learning rate falls to zero, so that only the ends of trainings are compared."""
+    return say("cautions", "decaying", rows=[row.label for row in rows if row.done and requested.decay(row.first)])
+
+
 def starved(rows: Sequence[Row]) -> str:
     """Return a caution where training waits for its data, which no figure of speed includes."""
     shares = {row.label: row.timing("data_wait_share") or 0.0 for row in rows}

@@ -53,6 +53,7 @@ def _settings(row: Row) -> dict[str, Any]:
         "selector": first.selector if row.spans else "",
         "auxiliary": requested.auxiliary(first),
         "schedule": requested.scheduled(first),
+        "decay": requested.decay(first),
     }
 
 

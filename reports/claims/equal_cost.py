@@ -195,9 +195,9 @@ class _Course:
         self._fits: dict[int, Curve | None] = {}
 
     @property
-    def has_schedule(self) -> bool:
+    def depends_on_length(self) -> bool:
         """Whether what is measured before the end is not what a shorter training would have."""
-        return bool(requested.scheduled(self.row.first))
+        return requested.depends_on_length(self.row.first)
 
     def fit(self, seed: int) -> Curve | None:
         """Over iterations, to which any cost is proportional without a schedule."""
@@ -215,20 +215,20 @@ class _Course:
         points = self.points[seed]
         if share >= 1 - SAME_COST:
             return points[-1].fid
-        fit = None if self.has_schedule else self.fit(seed)
+        fit = None if self.depends_on_length else self.fit(seed)
         return fit.value_at(share * points[-1].iteration) if fit else None
 
     def slope_at(self, iteration: int, fids: Seeds) -> float | None:
         """Change of FID per e-fold of iterations around `iteration`, at which these FIDs were measured, by seed.
 
-        Least squares through the means over the seeds, from half of the iterations on; under a schedule, only through
-        the ends of trainings. None with one point.
+        Least squares through the means over the seeds, from half of the iterations on; under a schedule or a decay,
+        only through the ends of trainings. None with one point.
         """
         means = {iteration: mean(fids.values())}
         points = next(iter(self.points.values()), [])
         for place, point in enumerate(points):
             is_end_of_training = place == len(points) - 1
-            if point.iteration >= iteration / 2 and (is_end_of_training or not self.has_schedule):
+            if point.iteration >= iteration / 2 and (is_end_of_training or not self.depends_on_length):
                 means[point.iteration] = mean(self.points[seed][place].fid for seed in fids)
         return slope([*means], [*means.values()])
 
@@ -344,7 +344,7 @@ class _Pair:
     def to_target(self, cost: Cost) -> Reached | None:
         """Cost to come down to the reference's end on the fit of either, over the reference's whole cost."""
         wholes = self._wholes(cost)
-        if wholes is None or self.own.has_schedule or self.reference.has_schedule:
+        if wholes is None or self.own.depends_on_length or self.reference.depends_on_length:
             return None
         ratios = []
         for seed in self.seeds:

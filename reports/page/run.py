@@ -186,6 +186,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         *cautions.lower_over_other_seeds(rows),
         cautions.disturbed_timing(rows),
         cautions.starved(rows),
+        cautions.decaying(rows),
         *sorted(map(str, of_protocols)),
     ]
     return [caution for caution in found if caution]

@@ -188,8 +188,6 @@ def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mappi
     for record in row.done:
         seed = paired_seed(record)
         own = _evaluation(record, group)
-        if own is not record.last and requested.scheduled(record):
-            own = None  # a schedule is stretched over the whole training, of which only the end counts
         paired = cells.reference(record)
         reference = _evaluation(paired, group) if paired and own else None
         for metric in (*METRICS, *further):
@@ -201,9 +199,10 @@ def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mappi
 
 
 def _evaluation(record: Record, group: Group) -> Evaluation | None:
-    """At the group's iteration, under its protocol."""
+    """At the group's iteration, under its protocol; None where it cannot enter a decision."""
     same = (group.iteration, group.protocol)
-    return next((e for e in record.evaluations if (e.iteration, e.protocol or "") == same), None)
+    found = next((e for e in record.evaluations if (e.iteration, e.protocol or "") == same), None)
+    return found if found and requested.is_settled(record, found) else None
 
 
 def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:

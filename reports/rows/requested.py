@@ -9,7 +9,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.data_sources import DataFamily, data_sources
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import Evaluated, Tokens, methods
-from tread_bench.core.stored.records import Record, seed_group
+from tread_bench.core.stored.records import Evaluation, Record, seed_group
 
 
 def schedule(record: Record) -> RoutingSchedule:
@@ -31,6 +31,27 @@ def scheduled(record: Record) -> str:
     if found.until < 1:
         parts.append(f"dense from {found.until:g}" + ("" if rate is None else f" with lr {rate:g}"))
     return ", ".join(parts)
+
+
+def decay(record: Record) -> str:
+    """Return how the learning rate falls to zero, such as "linear" or "wsd 0.2"; "" where it stays as it is."""
+    found = training(record, "decay") or {}
+    share = found.get("share")
+    return " ".join(filter(None, (found.get("name", ""), f"{share:g}" if share else "")))
+
+
+def depends_on_length(record: Record) -> bool:
+    """Return whether a schedule or a decay is stretched over the whole training, of which only the end counts."""
+    return bool(scheduled(record) or decay(record))
+
+
+def is_settled(record: Record, evaluation: Evaluation) -> bool:
+    """Return whether an evaluation may enter a decision: not one before the end of a training that depends on its
+    length.
+    """
+    if is_evaluated_only(record):
+        return not decay(record) or evaluation.iteration == iterations(record)
+    return not depends_on_length(record) or evaluation is record.last
 
 
 def iterations(record: Record) -> int:

@@ -93,6 +93,7 @@ def _settings(record: Record) -> dict[str, Any]:
     found = {
         "batch": requested.training(record, "batch"),
         "learning_rate": requested.training(record, "learning_rate"),
+        "decay": requested.decay(record) or None,
     }
 
     # Routes and their schedule.

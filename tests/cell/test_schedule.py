@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import itertools
+import math
+
 import pytest
 
+from tests.cell.test_step import fingerprint, interrupted, make_cell, make_trainer
+from tests.toy_suite import OWNER, no_figures
+from tread_bench.cell.loop import train
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.numbers.schedule import learning_rate, mean_share, routing_share, stretches
+from tread_bench.core.numbers.schedule import decay_factor, learning_rate, mean_share, routing_share, stretches
 
 
 def shares(schedule, iterations=10):
@@ -46,3 +52,57 @@ def test_stretches_are_all_steps_with_as_many_bypassed_tokens_each(schedule):
     found = [pair for steps, share in stretches(1000, schedule, bypassed) for pair in [bypassed(share)] * steps]
     assert found == [bypassed(share) for share in shares(schedule, 1000)]
     assert mean_share(1000, schedule) == pytest.approx(sum(shares(schedule, 1000)) / 1000)
+
+
+def factors(decay, iterations=10):
+    training = Training(iterations=iterations, learning_rate=1.0, decay=decay)
+    return [learning_rate(step, training, RoutingSchedule()) for step in range(iterations)]
+
+
+def test_the_learning_rate_falls_as_it_is_requested_to():
+    assert factors("constant") == [1] * 10
+    assert factors("linear") == pytest.approx([(10 - k) / 10 for k in range(10)])
+    assert factors("cosine") == pytest.approx([(1 + math.cos(math.pi * k / 10)) / 2 for k in range(10)])
+    assert factors({"name": "wsd", "share": 0.4}) == pytest.approx([*[1] * 6, 1, 0.75, 0.5, 0.25])
+    assert factors("wsd") == factors({"name": "wsd", "share": 0.2})
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine", "wsd"])
+@pytest.mark.parametrize("iterations", [1, 7, 1000])
+def test_every_decay_falls_from_one_to_zero_at_the_end_and_never_rises(decay, iterations):
+    decay = Training(iterations=iterations, decay=decay).decay
+    found = [decay_factor(step, iterations, decay) for step in range(iterations + 1)]
+    assert found[0] == 1 and all(0 < later <= earlier for earlier, later in itertools.pairwise(found[:-1]))
+    assert found[-1] == pytest.approx(0) or (iterations, decay.span) == (1, 0.2)  # of one step, 0.2 is none
+
+
+def test_a_decay_multiplies_warm_up_and_the_rate_of_the_dense_part():
+    training = Training(iterations=10, learning_rate=1.0, warmup=4, decay="linear")
+    own = RoutingSchedule(until=0.8, dense_learning_rate=0.1)
+    found = [learning_rate(step, training, own) for step in (0, 1, 7, 8, 9)]
+    assert found == pytest.approx([0.25, 0.5 * 0.9, 0.3, 0.1 * 0.2, 0.1 * 0.1])
+
+
+def test_a_constant_rate_is_not_written_so_that_cells_keep_their_ids():
+    written = Training(iterations=10, decay="constant").model_dump(mode="json")
+    assert "decay" not in written and Training(iterations=10).model_dump(mode="json") == written
+    assert Training(iterations=10, decay="wsd").model_dump(mode="json")["decay"] == {"name": "wsd", "share": 0.2}
+
+
+def test_up_to_its_decay_a_training_is_that_of_a_constant_rate(tmp_path):
+    trainers = {}
+    for decay in ("constant", "wsd", "linear"):
+        trainers[decay] = make_trainer(make_cell(training={"iterations": 5, "decay": decay}))
+        for step in range(4):
+            trainers[decay].step(trainers[decay].batch(step))
+    assert fingerprint(trainers["wsd"]) == fingerprint(trainers["constant"]) != fingerprint(trainers["linear"])
+
+
+@pytest.mark.parametrize("at", [6, 11])
+def test_a_decaying_cell_that_is_broken_off_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, at):
+    cell = make_cell(training={"decay": {"name": "wsd", "share": 0.5}})
+    whole, again = make_trainer(cell), make_trainer(cell)
+    train(whole, tmp_path / "a", OWNER, no_figures)
+    interrupted(make_trainer(cell), tmp_path / "b", at)
+    train(again, tmp_path / "b", OWNER, no_figures)
+    assert fingerprint(again) == fingerprint(whole)

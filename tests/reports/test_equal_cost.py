@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from itertools import chain
 
 import numpy as np
@@ -15,6 +16,7 @@ from synthetic_records import cost, evaluation, failed, record, study, timing, w
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
 from tread_bench.core.stored.records import EqualTime
+from tread_bench.reports.claims.cautions import decaying
 from tread_bench.reports.claims.curves import Curve
 from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -44,6 +46,8 @@ def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
         config["seed_group"] = group
     if changes.pop("schedule", None):
         config["schedule"] = {"until": 0.8}
+    if decay := changes.pop("decay", None):
+        training["decay"] = decay
     made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
     return with_macs(made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes}))
 
@@ -145,6 +149,53 @@ def test_of_a_schedule_only_the_end_is_compared():
     assert found.at_macs.mean == pytest.approx(-2.0) and found.row.difference("fid") is None
     routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, schedule=True)
     assert only([*dense({i: law(i) for i in EIGHT}), *routed]).macs_to_target is None
+
+
+LINEAR, WSD = {"name": "linear"}, {"name": "wsd", "share": 0.2}
+
+
+def test_of_a_decay_only_the_end_is_compared():
+    found = only([*dense(), *budget_row(decay=LINEAR)])
+    assert found.at_macs.mean == pytest.approx(-2.0) and found.row.difference("fid") is None
+    constant = only([*dense(), *budget_row()])
+    assert constant.row.difference("fid") is not None and constant.at_macs == found.at_macs
+
+    # Six points are a curve on which a constant rate may be read, and a decaying one may not.
+    points = {i: law(i) for i in EIGHT}
+    both = [*of_seeds("dense", points), *of_seeds("route", points, routes=ROUTE)]
+    assert only(both).at_macs is not None and only(both).macs_to_target is not None
+    both = [*of_seeds("dense", points, decay=WSD), *of_seeds("route", points, routes=ROUTE, decay=WSD)]
+    assert only(both).at_macs is None and only(both).macs_to_target is None
+    assert only(both).row.difference("fid").mean == pytest.approx(0.0)  # end with end, of one length
+
+
+def test_a_row_is_not_compared_with_a_reference_whose_decay_goes_on():
+    longer = dense({600: 30.0, DENSE_END: 20.0})
+    shorter = of_seeds("route", {600: 25.0}, routes=ROUTE)
+    (row,) = [row for row in comparison([*longer, *shorter]) if row.name == "route"]
+    assert row.difference("fid").mean == pytest.approx(-5.0)
+    decaying = [*of_seeds("dense", {600: 30.0, DENSE_END: 20.0}, decay=LINEAR), *shorter]
+    (row,) = [row for row in comparison(decaying) if row.name == "route"]
+    assert row.difference("fid") is None
+
+
+def test_an_early_snapshot_of_a_decay_is_evaluated_and_not_compared():
+    def snapshot(one):
+        training = {**one.config["training"], "iterations": DENSE_END}
+        config = {**one.config, "training": training, "evaluate": {"row": "route"}}
+        return one.model_copy(update={"config": config})
+
+    def scores(decay):
+        early = map(snapshot, of_seeds("early", {600: 25.0}, routes=ROUTE, decay=decay))
+        return [row.scores for row in comparison([*dense(), *early]) if row.name == "early"]
+
+    assert len(scores(None)[0]["fid"]) == 5 and scores(LINEAR) == [{}]
+
+
+def test_the_page_says_that_only_the_end_of_a_decay_counts():
+    rows = comparison([*dense(), *budget_row(decay=LINEAR)])
+    assert re.search("learning rate of route falls to zero.*only the end enters a comparison", decaying(rows))
+    assert decaying(comparison([*dense(), *budget_row()])) == ""
 
 
 def test_equal_time_takes_paired_steps_and_the_wait_for_data():

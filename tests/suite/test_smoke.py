@@ -20,6 +20,7 @@ rows:
   dense: {}
   longer: {training.iterations: 200, training.snapshots: [100]}
   scheduled: {method: tread, routes: 1:2@0.5, schedule: {warmup: 0.01, until: 0.99}}
+  decaying: {training: {decay: {name: wsd, share: 0.05}}}
   timed: {training: {iterations: 0, snapshots: []}}
   routed: {method: tread, routes: 1:2@0.5, training: {snapshots: [], budget: {macs_of: dense}}}
   early: {evaluate: {row: dense, iteration: 25}}
@@ -42,6 +43,7 @@ def test_nothing_is_longer_than_the_suite_has_it(smoke: Plan) -> None:
     assert (training.iterations, training.batch, metrics.at, metrics.num_samples) == (4, 8, (2, 4), 32)
     assert metrics.validation_samples == 5
     assert (cells["scheduled"].schedule.warmup, cells["scheduled"].schedule.until) == (0.25, 0.75)
+    assert cells["decaying"].training.decay.share == 0.5
     assert cells["timed"].is_timed_only and cells["routed"].training.iterations > 4
     assert (smoke.suite.timing.pairs, smoke.suite.timing.warmup) == (2, 1)
 

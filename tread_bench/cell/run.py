@@ -198,7 +198,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
             conditions=job.conditions,
             keep=keep,
             files=job.files,
-            equal_time=None if job.cell.schedule.depends_on_length else job.equal_time,
+            equal_time=None if job.cell.depends_on_length else job.equal_time,
         )
     finally:
         if curves:
@@ -213,13 +213,13 @@ def _at_equal_time(
     Beyond the cell's own length it trains on. Where a step depends on the length, it trains anew, to that length.
     """
     cell, until = job.cell, job.equal_time
-    if until is None or (until <= cell.training.iterations and not cell.schedule.depends_on_length):
+    if until is None or (until <= cell.training.iterations and not cell.depends_on_length):
         return history.at_equal_time, ""
 
     # From here on, the cell is one of that length, evaluated at its end alone.
     training = cell.training.model_copy(update={"iterations": until, "snapshots": ()})
     longer = cell.model_copy(update={"training": training, "metrics": cell.metrics.model_copy(update={"at": (until,)})})
-    if cell.schedule.depends_on_length:
+    if cell.depends_on_length:
         trainer = job.trainer(longer)
         begun = History()
     else:

@@ -13,6 +13,7 @@ from tread_bench.core.describe.methods import Evaluated, MethodOptions, Tokens, 
 from tread_bench.core.describe.plugins import problems_found
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+from tread_bench.core.numbers.schedule import decay_steps
 from tread_bench.core.problems import Problem
 from tread_bench.suite.merge import Draft
 
@@ -64,8 +65,11 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
 
 
 def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Problems of the parts of a cell's schedule that have no step in its training."""
-    schedule, iterations = cell.schedule, cell.training.iterations
+    """Problems of the parts of a cell's schedule, and of its decay, that have no step in its training."""
+    schedule, decay, iterations = cell.schedule, cell.training.decay, cell.training.iterations
+    if cell.trains and decay.span and not decay_steps(iterations, decay):
+        message = f"training.decay.share {decay.span:g} of {iterations} iterations is less than a step: raise one"
+        yield Problem(message, draft.latest(("training", "decay", "share"), ("training", "iterations")))
     if schedule.warmup and not round(schedule.warmup * iterations):
         message = f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is less than a step: set it to 0"
         yield Problem(message, draft.latest(("schedule", "warmup"), ("training", "iterations")))

@@ -47,8 +47,12 @@ def smoke_cell(cell: Cell, length_of: Callable[[str], int]) -> Cell:
 
 
 def _training(training: Training) -> Training:
-    snapshots = tuple(_moment(moment, training.iterations) for moment in training.snapshots)
-    return training.model_copy(update={**_at_most(training, _TRAINING), "snapshots": snapshots})
+    changes: dict[str, Any] = _at_most(training, _TRAINING)
+    changes["snapshots"] = tuple(_moment(moment, training.iterations) for moment in training.snapshots)
+    if 0 < training.decay.span < 1 and training.iterations > ITERATIONS:
+        share = max(training.decay.span, 2 / ITERATIONS)  # has a step
+        changes["decay"] = training.decay.model_copy(update={"share": share})
+    return training.model_copy(update=changes)
 
 
 def _schedule(schedule: RoutingSchedule) -> RoutingSchedule:

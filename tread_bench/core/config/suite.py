@@ -21,7 +21,7 @@ from tread_bench.core.config.compute import Compute, Limits, Timing
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.config.training import RoutingSchedule, Training
+from tread_bench.core.config.training import CONSTANT, RoutingSchedule, Training
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
@@ -70,6 +70,11 @@ class Cell(Model):
     def is_plainly_dense(self) -> bool:
         """Whether it has no route, no auxiliary loss and no schedule, so that other cells are compared with it."""
         return self.method == PLAINLY_DENSE and not self.auxiliary and self.schedule == RoutingSchedule()
+
+    @property
+    def depends_on_length(self) -> bool:
+        """Whether a step depends on how long the whole training is, by its share of routing or its learning rate."""
+        return self.schedule.depends_on_length or self.training.decay != CONSTANT
 
     @property
     def generates(self) -> bool:

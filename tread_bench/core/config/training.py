@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from typing import Annotated, Literal
+
 from pydantic import Field
 
-from tread_bench.core.config.base import Float, Int, Model, Share, is_unused
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or_text
 from tread_bench.core.describe.guidance import Moment
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
@@ -14,6 +17,60 @@ class Budget(Model):
     """How long a row trains, by what its training costs."""
 
     macs_of: str = Field(description="row whose total training MACs this one trains to; it gives its own iterations")
+
+
+class _Decay(Model):
+    """How the learning rate falls to zero at the end of training."""
+
+    @property
+    def span(self) -> float:
+        """Share of the iterations, at the end, over which it falls."""
+        return 1.0
+
+    def factor(self, left: float) -> float:
+        """Return the share of the learning rate where the share `left` of its fall is still to come."""
+        return left
+
+
+class Constant(_Decay):
+    """It does not fall."""
+
+    name: Literal["constant"] = "constant"
+
+    @property
+    def span(self) -> float:
+        return 0.0
+
+
+class Linear(_Decay):
+    """Linearly, from the first iteration on."""
+
+    name: Literal["linear"] = "linear"
+
+
+class Cosine(_Decay):
+    """By half a cosine, from the first iteration on."""
+
+    name: Literal["cosine"] = "cosine"
+
+    def factor(self, left: float) -> float:
+        return (1 - math.cos(math.pi * left)) / 2
+
+
+class Wsd(_Decay):
+    """Warm-up, stable, decay: linearly, at the end alone."""
+
+    name: Literal["wsd"] = "wsd"
+    share: Float = Field(0.2, gt=0, lt=1, description="share of the iterations, at the end, over which it falls")
+
+    @property
+    def span(self) -> float:
+        return self.share
+
+
+CONSTANT = Constant()
+_Decays = Annotated[Constant | Linear | Cosine | Wsd, Field(discriminator="name")]
+Decay = Annotated[_Decays, or_text(_Decays, "name", Literal["constant", "linear", "cosine", "wsd"])]
 
 
 class Training(Model):
@@ -28,6 +85,11 @@ class Training(Model):
     label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label or caption")
     gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
+    decay: Decay = Field(
+        CONSTANT,
+        exclude_if=lambda decay: decay == CONSTANT,
+        description="how the learning rate falls to zero at the end of training",
+    )
     checkpoint_every: Int = Field(
         500, ge=1, description="steps between checkpoints, from which an interrupted cell resumes"
     )
