@@ -93,6 +93,7 @@ def _settings(record: Record) -> dict[str, Any]:
     found = {
         "batch": requested.training(record, "batch"),
         "learning_rate": requested.training(record, "learning_rate"),
+        "tuned": _tuned(record),
     }
 
     # Routes and their schedule.
@@ -114,6 +115,14 @@ def _settings(record: Record) -> dict[str, Any]:
         "autocast": record.conditions.autocast,
         "hardware": record.conditions.device_name,
     }
+
+
+def _tuned(record: Record) -> str | None:
+    """How its learning rate was chosen, in a column."""
+    best = record.tuning.best if record.tuning else None
+    if record.tuning is None or best is None:
+        return None
+    return f"{'best' if best.is_bracketed else 'edge'} of {len(record.tuning.candidates)}"
 
 
 def _storable(value: object) -> object:
