@@ -53,7 +53,7 @@ class Results:
 
         docs/methods/decision.md defines them. Empty for a smoke run and for runs without routes.
         """
-        return decisions_of(self.records, len(self.plan.cells), self.plan.smoke)
+        return decisions_of(self.records, self.plan.planned, self.plan.smoke)
 
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""

@@ -12,8 +12,8 @@ from typing import Any
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
-from tread_bench.core.stored.records import Record
-from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance
+from tread_bench.core.stored.records import Record, of_study
+from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -73,14 +73,15 @@ def render(
     assert folder is not None, "an export needs a folder to write into"
 
     # The comparison of rows, and the figures of each set of rows that stand side by side.
-    records = sorted(records, key=record_order)
+    candidates = [record for record in records if record.role == "tuning"]
+    records = sorted(of_study(records), key=record_order)
     is_smoke = plan.smoke
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     decided = [_decided(members) for members in sets]
-    context = _context(_Report(records, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
+    context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
@@ -98,7 +99,8 @@ _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they
 class _Report:
     """What a page is made of."""
 
-    records: Sequence[Record]
+    records: Sequence[Record]  # of the study
+    tuning: Sequence[Record]  # of what chose its learning rates
     rows: Sequence[Row]
     sets: Sequence[list[Row]]  # of rows that stand side by side
     drawn: Sequence[Sequence[Picture]]  # of each set
@@ -111,7 +113,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     """What the template shows."""
     records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
-    missing = _missing(records, plan, report.unreadable)
+    missing = _missing([*records, *report.tuning], plan, report.unreadable)
     others = _others(chain.from_iterable(report.drawn))
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
@@ -126,7 +128,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
-        "facts": _facts(records, list(chain.from_iterable(sets)), plan),
+        "facts": [*_facts(records, list(chain.from_iterable(sets)), plan), *tuning.cost(report.tuning, records)],
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
         # Which explanations the reader needs.
@@ -141,6 +143,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "filters": _filters(rows),
         "keys": {row.label: row_key(row.label) for row in rows},
         "method_of": requested.method,
+        "rate_of": tuning.of_row,
         "are_several": len(sets) > 1,
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
         "sections": sections,
@@ -177,7 +180,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
     of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
     found = [
         *(f"a cell is left out of this page: {reason}." for reason in report.unreadable.values()),
-        cautions.unfinished(records, len(report.plan.cells), missing, are_timed=bool(report.plan.timing.pairs)),
+        cautions.unfinished(records, report.plan.planned, missing, are_timed=bool(report.plan.timing.pairs)),
         cautions.mixed_conditions(records),
         cautions.mixed_data(records),
         cautions.evaluated_by_teacher(rows),
@@ -187,6 +190,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.disturbed_timing(rows),
         cautions.starved(rows),
         cautions.decaying(rows),
+        tuning.untuned(rows),
         *sorted(map(str, of_protocols)),
     ]
     return [caution for caution in found if caution]
@@ -243,6 +247,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "cost": cost,
         "families": families,
         "power": power,
+        "rates": tuning.summary(rows),
     }
 
 

@@ -26,7 +26,7 @@ from tread_bench.core.numbers.statistics import (
     paired_p_value,
     paired_p_values,
 )
-from tread_bench.core.stored.records import Evaluation, Record, paired_seed
+from tread_bench.core.stored.records import Evaluation, Record, of_study, paired_seed
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side, with_labels
 from tread_bench.reports.rows.rates import DenseSetting, dense_step_ms, dense_steps_ms
@@ -38,12 +38,12 @@ Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
-    """Return one entry per row and protocol, group by group, dense first; the order of `records` does not matter.
+    """Return one entry per row and protocol of the study, group by group, dense first, in whatever order `records` are.
 
     The rows of a smoke run have no tests and no lowest FID among them.
     """
     # The seeds of one configuration and protocol make a row, beside their dense references.
-    ordered = sorted(map(_without_infinite_fids, records), key=record_order)
+    ordered = sorted(map(_without_infinite_fids, of_study(records)), key=record_order)
     cells = _Cells(ordered)
     dense_ms = dense_steps_ms(ordered)
     rows: list[Row] = []

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
-from tread_bench.core.stored.records import Record, TimingFigures
+from tread_bench.core.stored.records import Record, TimingFigures, Tuning
 from tread_bench.reports.rows import requested
 
 Item = TypeVar("Item")
@@ -85,6 +85,17 @@ class Row:
     def is_evaluated_by_teacher(self) -> bool:
         """Trained towards features of the same network that measures its FID, so its FID is not ranked."""
         return any(requested.is_evaluated_by_teacher(record) for record in self.done)
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """How its learning rate was chosen; None where the suite gives it."""
+        return self.first.tuning
+
+    @property
+    def is_untuned(self) -> bool:
+        """Whether the best candidate lies at the edge of those that were tried, so that a better one may lie beyond."""
+        best = self.tuning.best if self.tuning else None
+        return best is not None and not best.is_bracketed
 
     @property
     def blocks(self) -> int:

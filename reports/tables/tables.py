@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures
+from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study
 from tread_bench.reports.claims.equal_cost import cost_columns
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import record_order
@@ -32,15 +32,15 @@ _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown wh
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """Return one row per cell and evaluated iteration, columns as in `columns_of`; the order of `records` does not
-    matter.
+    """Return one row per cell of the study and evaluated iteration, columns as in `columns_of`; the order of `records`
+    does not matter.
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
     import pandas as pd
 
     # A line for each evaluation.
-    ordered = sorted(records, key=record_order)
+    ordered = sorted(of_study(records), key=record_order)
     dense_ms = dense_steps_ms(ordered)
     lines = []
     for record in ordered:
@@ -94,6 +94,7 @@ def _settings(record: Record) -> dict[str, Any]:
         "batch": requested.training(record, "batch"),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
+        "tuned": _tuned(record),
     }
 
     # Routes and their schedule.
@@ -115,6 +116,14 @@ def _settings(record: Record) -> dict[str, Any]:
         "autocast": record.conditions.autocast,
         "hardware": record.conditions.device_name,
     }
+
+
+def _tuned(record: Record) -> str | None:
+    """How its learning rate was chosen, in a column."""
+    best = record.tuning.best if record.tuning else None
+    if record.tuning is None or best is None:
+        return None
+    return f"{'best' if best.is_bracketed else 'edge'} of {len(record.tuning.candidates)}"
 
 
 def _storable(value: object) -> object:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
+from tread_bench.reports.claims import tuning
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Group, Row
+from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals
 from tread_bench.reports.text.sentences import say
@@ -95,10 +96,11 @@ def scope(row: Row) -> str:
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
-    return [_document(members[0].group, decision, is_over) for members, decision in decisions(rows)]
+    return [_document(members, decision, is_over) for members, decision in decisions(rows)]
 
 
-def _document(group: Group, decision: Decision, is_over: bool) -> dict[str, Any]:
+def _document(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
+    group = rows[0].group
     return {
         "backbone": group.backbone,
         "protocol": group.protocol,
@@ -109,6 +111,7 @@ def _document(group: Group, decision: Decision, is_over: bool) -> dict[str, Any]
         "seeds_to_decide": decision.seeds,
         "difference_found_fid": decision.finds,
         "detectable_fid": decision.detectable,
+        "learning_rate": tuning.in_short(rows),
     }
 
 

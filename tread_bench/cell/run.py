@@ -196,7 +196,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
             evaluate,
             progress,
             conditions=job.conditions,
-            keep=keep,
+            keep=keep if job.request.role == "study" else None,
             files=job.files,
             equal_time=None if job.cell.depends_on_length else job.equal_time,
         )

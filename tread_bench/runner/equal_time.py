@@ -28,7 +28,7 @@ def with_references(cells: Sequence[PlannedCell], plan: Plan) -> list[PlannedCel
     budgets = [cell.cell.training.budget for cell in cells if is_compared_at_equal_time(cell.cell)]
     named = dict.fromkeys(budget.macs_of for budget in budgets if budget)
     there = {cell.row for cell in cells}
-    return [*cells, *(plan.rows[name][0] for name in named if name not in there)]
+    return [*cells, *(plan.rows[name][0] for name in named if name not in there and name in plan.rows)]
 
 
 def plan_equal_times(
@@ -61,7 +61,7 @@ def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures
     routed and dense steps counts. None: the row has no such iteration, or one of the two was not timed.
     """
     budget = row.cell.training.budget
-    if budget is None or not is_compared_at_equal_time(row.cell):
+    if budget is None or not is_compared_at_equal_time(row.cell) or budget.macs_of not in plan.rows:
         return None
     reference = plan.rows[budget.macs_of][0]
     own, other = timings.get(row.row_key), timings.get(reference.row_key)

@@ -29,6 +29,7 @@ from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options
+from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
@@ -84,7 +85,7 @@ def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str)
     """Raises StoreError where the run has cells that are not in this plan, since shards may add cells but not remove
     any, or where it was started on another kind of device.
     """
-    absent = set(before.cells) - {cell.id for cell in plan.cells}
+    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
     if absent:
         raise StoreError(
             f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
@@ -136,7 +137,7 @@ def refuse_other_code(cells: Sequence[PlannedCell], folder: RunFolder, forgotten
         now = code[cell.row_key]
         before = _code_kept(cell.id, folder, forgotten) if now else None
         if before is not None and (found := differences(Conditions(plugins=before), Conditions(plugins=now))):
-            rows[cell.row] = None
+            rows[cell.tunes or cell.row] = None
             changed.update(dict.fromkeys(found))
     if rows:
         raise StoreError(
@@ -198,9 +199,9 @@ def write_plan(
         smoke=plan.is_smoke,
         stand_ins=list(plan.stand_ins),
         timing=plan.suite.timing,
-        cells=[cell.id for cell in plan.cells],
+        cells=[cell.id for cell in plan.all_cells],
         references=references(plan),
-        rows={cell.id: (cell.row, cell.seed) for cell in plan.cells},
+        rows={cell.id: (cell.row, cell.seed) for cell in plan.all_cells},
         started=started.isoformat(timespec="seconds"),
         git=git_state(),
         hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
@@ -211,6 +212,8 @@ def write_plan(
         track=choices.track,
         files=dict(files or {}),
         equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
+        tuning=tunings(plan, folder),
+        pending=plan.pending,
     )
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)
@@ -220,7 +223,7 @@ def write_plan(
 
 def references(plan: Plan) -> dict[str, str]:
     """Return each cell and the dense cell it is compared with, as the suite has it now."""
-    return {cell.id: cell.reference for cell in plan.cells}
+    return {cell.id: cell.reference for cell in plan.all_cells}
 
 
 def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequest:
@@ -229,6 +232,7 @@ def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequ
         suite=plan.suite.name,
         row=cell.row,
         seed=cell.seed,
+        role=cell.role,
         reference=cell.reference,
         backbone=cell.cell.backbone.label,
         config=cell.cell.model_dump(mode="json"),

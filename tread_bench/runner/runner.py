@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.signals import signals_interrupt
-from tread_bench.core.stored.documents import Choices, RunPlan
+from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
@@ -31,18 +31,24 @@ from tread_bench.runner.prepare import (
     write_plan,
 )
 from tread_bench.runner.speed_phase import complete, measure
+from tread_bench.runner.tuning import best_rates, restate, tunings
 from tread_bench.suite.plan import Plan, PlannedCell
-
-_DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Records of this runner's cells, how many of them this call finished, and how many another runner still has."""
+    """What a call has left: the plan as far as learning rates are known, and the ids of the requested `cells` of it.
 
+    `records` are those of this runner's cells. `finished_now`: how many cells this call finished; `taken`: how many
+    another runner still has; `untuned`: rows without a study, since no learning rate is chosen for them.
+    """
+
+    plan: Plan
+    cells: list[str]
     records: list[Record]
     finished_now: int
     taken: int = 0
+    untuned: tuple[str, ...] = ()
 
 
 def run(
@@ -65,65 +71,144 @@ def run(
             disk is full.
         SuiteError: `options.rows` are not those of the plan.
     """
-    # Refuse a folder that is not ours, and find the missing cells in one that is.
+    # Refuse a folder that is not ours.
     end_where_the_script_is_imported()
     chosen = plan.chosen(options.rows)
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
-        mine = options.shard.of_cells(chosen, _macs(chosen)) if options.shard else chosen
-        folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
-        forgotten = _to_forget(mine, folder, options)
-        if not options.accept_other_numerics:
-            refuse_other_code(mine, folder, forgotten)
-        missing = _missing(mine, plan, folder, options, forgotten)
-        if not missing and _is_what_was_requested(folder.plan(), plan, options):
-            folder.restore_suite(source)
-            return _result(mine, plan, folder, options, 0)
+        run = _Run(source, folder, options, display, agree)
+        if plan.tuning:
+            return _tune_and_study(plan, chosen, run)
+        mine = _part(chosen, options)
+        finished, missing = _bring(plan, mine, run)
+        return _result(plan, chosen, mine, run, finished, missing - finished)
 
-        # Every check that can refuse the run, then remove what is wanted again, then write the plan.
-        folder.refuse_links(cell.id for cell in mine)
-        if options.fresh and (begun := _begun(missing, folder)):
-            agree(f"--fresh removes what these cells have:\n{begun}")
-        try:
-            with folder.turn():
-                device = device_of(folder, options)
-                site = _site(plan, folder, options, device)
-                untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
-                check_owners((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
-                files = data_files(plan, untrained, folder, options.begins_again)
-                choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
-                gpus = _gpus(plan, choices.numerics.device == "cuda")
-                site = replace(
-                    site, executor=site.executor.sized(choices.numerics, site.limits.processes_per_cell), gpus=gpus
-                )
-                check_space(untrained, folder, site.executor.at_once)
-                for cell in missing:
-                    if cell.id in forgotten:
-                        folder.forget(cell.id, cell.row_key, forgotten[cell.id])
-                timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
-                requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
-                again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
-                write_plan(
-                    plan, requested, source, folder, choices, options.begins_again, dict(sorted(files.items())), again
-                )
-            if options.device == "auto":
-                display.note(_taken(device, choices, folder))
 
-            # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
-            if timed:
-                plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
-            elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
-                display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What stays the same in one call."""
 
-            # Train, first the cells whose weights others read; then write the records.
-            for wave in placed(untrained):
-                _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
-            trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
-            complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
-        finally:
-            display.end()
-        return replace(_result(mine, plan, folder, options, len(trained)), taken=len(missing) - len(trained))
+    source: str
+    folder: RunFolder
+    options: Options
+    display: Display
+    agree: Callable[[str], None]
+
+
+def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], run: _Run) -> Result:
+    """Train the candidates of all rows that the chosen cells need, then their study at the rates that are best."""
+    # What is tuned, and what is known of the study so far; cells of rows that begin afresh are unknown again.
+    folder, options = run.folder, run.options
+    rows = {cell.row for cell in chosen}
+    tuned = plan.tuned_with(chosen)
+    candidates = plan.tuning_cells(tuned)
+    folder.refuse_damaged({cell.id: cell.row_key for cell in candidates})
+    rates = best_rates(tunings(plan, folder))
+    before = _of_rows(plan.at_rates(rates), rows)
+    if options.fresh:
+        rates = {row: rate for row, rate in rates.items() if row not in tuned}
+
+    # The candidates. Parts of a run take a study only once all learning rates are known, so that all divide the same.
+    mine = _part(candidates, options)
+    finished, missing = _bring(plan.at_rates(rates), mine, run, then=() if options.shard else before)
+    tuning = tunings(plan, folder)
+    settled = plan.at_rates(best_rates(tuning))
+    untuned = tuple(row for row in tuned if tuning[row].best is None)
+    if options.shard and not all(tuning[row].is_over for row in tuned):
+        rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
+        run.display.note(f"{rule}, for its part of the study")
+        return _result(settled, candidates, mine, run, finished, missing - finished, untuned)
+
+    # The study.
+    for row in untuned:
+        if tuning[row].is_over:
+            run.display.note(f"row {row} has no study: at no learning rate was it trained on every tuning seed")
+    study = _of_rows(settled, rows)
+    part = _part(study, options)
+    if part:
+        restate(part, tuning, folder)
+        again = replace(options, fresh=False, retry_failed=False)  # both were done to these cells as well
+        done, left = _bring(settled, part, replace(run, options=again))
+        finished, missing = finished + done, missing + left
+    shown = [*mine, *part]
+    return _result(settled, [*candidates, *study], shown, run, finished, missing - finished, untuned)
+
+
+def _of_rows(plan: Plan, rows: Collection[str]) -> list[PlannedCell]:
+    return [cell for cell in plan.cells if cell.row in rows]
+
+
+def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
+    """The cells of this runner."""
+    return options.shard.of_cells(cells, _macs(cells)) if options.shard else cells
+
+
+def _bring(
+    plan: Plan, mine: Sequence[PlannedCell], run: _Run, then: Sequence[PlannedCell] | None = None
+) -> tuple[int, int]:
+    """Bring some cells of a plan up to date; how many of them were finished now, and how many were missing.
+
+    Args:
+        then: cells that will be brought up to date after these; what the user wants again of them is removed now, too.
+            None: these are the last ones.
+    """
+    # The missing cells.
+    folder, options, display = run.folder, run.options, run.display
+    also = then or ()
+    folder.refuse_damaged({cell.id: cell.row_key for cell in (*mine, *also)})
+    forgotten = _to_forget([*mine, *also], folder, options)
+    if not options.accept_other_numerics:
+        refuse_other_code(mine, folder, forgotten)
+    missing = _missing(mine, plan, folder, options, forgotten)
+    lost = [*missing, *(cell for cell in also if cell.id in forgotten)]
+    if not lost and (then is not None or _is_what_was_requested(folder, plan, options)):
+        folder.restore_suite(run.source)
+        return 0, 0
+
+    # Every check that can refuse the run, then remove what is wanted again, then write the plan.
+    folder.refuse_links(cell.id for cell in mine)
+    if options.fresh and (begun := _begun(lost, folder)):
+        run.agree(f"--fresh removes what these cells have:\n{begun}")
+    try:
+        with folder.turn():
+            device = device_of(folder, options)
+            site = _site(plan, folder, options, device)
+            untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
+            check_owners((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
+            files = data_files(plan, untrained, folder, options.begins_again)
+            choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
+            gpus = _gpus(plan, choices.numerics.device == "cuda")
+            site = replace(
+                site, executor=site.executor.sized(choices.numerics, site.limits.processes_per_cell), gpus=gpus
+            )
+            check_space(untrained, folder, site.executor.at_once)
+            for cell in lost:
+                if cell.id in forgotten:
+                    folder.forget(cell.id, cell.row_key, forgotten[cell.id])
+            timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
+            requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
+            again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
+            write_plan(
+                plan, requested, run.source, folder, choices, options.begins_again, dict(sorted(files.items())), again
+            )
+        if options.device == "auto":
+            display.note(_taken(device, choices, folder))
+
+        # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
+        if timed:
+            plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
+        elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
+            display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
+
+        # Train, first the cells whose weights others read; then write the records.
+        for wave in placed(untrained):
+            _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
+        trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
+        complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
+    finally:
+        display.end()
+    return len(trained), len(missing)
 
 
 def _site(plan: Plan, folder: RunFolder, options: Options, device: str) -> Site:
@@ -185,12 +270,23 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
     return all(folder.outcome(name) or folder.record(name) for name in read)
 
 
-def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
-    """All records of the run; of a part, the results of its own cells, with or without speed."""
-    if options.shard is None:
-        return Result(folder.records(references(plan)), finished_now)
-    left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
-    return Result([one for one in left if one is not None], finished_now)
+def _result(
+    plan: Plan,
+    requested: Sequence[PlannedCell],
+    mine: Sequence[PlannedCell],
+    run: _Run,
+    finished: int,
+    taken: int,
+    untuned: tuple[str, ...] = (),
+) -> Result:
+    """With all records of the run; of a part, the results of its own cells, with or without speed."""
+    folder = run.folder
+    if run.options.shard is None:
+        records = folder.records(references(plan))
+    else:
+        left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
+        records = [one for one in left if one is not None]
+    return Result(plan, [cell.id for cell in requested], records, finished, taken, untuned)
 
 
 def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, Kept]:
@@ -209,7 +305,7 @@ def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options
 
 def _kept_of_failed(record: Record, folder: RunFolder) -> Kept:
     """What training leaves for its next attempt; where it diverged, it would do so again from a checkpoint."""
-    resumes = folder.has_checkpoints(record.cell) and not record.reason.startswith(_DIVERGED)
+    resumes = folder.has_checkpoints(record.cell) and not record.has_diverged
     return Kept.CHECKPOINTS if resumes else Kept.NOTHING
 
 
@@ -235,7 +331,8 @@ def _missing(
     For a runner of a part, the result of training counts as a record.
     """
     missing = []
-    for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.paired_seed)):
+    seeds = [*plan.suite.seeds, *(plan.suite.tune.seed_numbers if plan.suite.tune else ())]
+    for cell in sorted(cells, key=lambda cell: seeds.index(cell.paired_seed)):
         if cell.id in forgotten:
             missing.append(cell)
             continue
@@ -254,13 +351,15 @@ def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, option
     return [c for c in cells if not c.is_timed or ((left := folder.outcome(c.id)) and left.status == "failed")]
 
 
-def _is_what_was_requested(written: RunPlan | None, plan: Plan, options: Options) -> bool:
+def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:
     """Whether plan.json says what this call requests."""
+    written = folder.plan()
     if written is None:
         return False
     device = written.numerics.device if options.device == "auto" else options.device
-    requested = (references(plan), plan.suite.timing, device, plan.is_smoke)
-    return requested == (written.references, written.timing, written.numerics.device, written.smoke)
+    requested = (references(plan), plan.suite.timing, device, plan.is_smoke, tunings(plan, folder))
+    there = (written.references, written.timing, written.numerics.device, written.smoke, written.tuning)
+    return requested == there
 
 
 def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
@@ -283,6 +382,8 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
 
 def _phase(cells: Sequence[PlannedCell]) -> str:
     """Return the name of the phase in which these cells run."""
+    if any(cell.tunes for cell in cells):
+        return "choosing learning rates"
     if any(cell.trains for cell in cells):
         return "training"
     return "counting costs" if cells[0].is_timed else "evaluating"

@@ -12,7 +12,7 @@ from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.outputs import try_file
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.records import Record, of_study
 from tread_bench.regression.baseline.baseline import Baseline, CellFigures, figures_of, read_baseline, write_baseline
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Finding, Verdict, exit_status
@@ -65,9 +65,9 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> Checked
     folder = RunFolder(root)
     plan = folder.existing_plan()
     _refuse_smoke(root, plan)
-    suite, records = plan.suite.name, folder.records(plan.references)
+    suite, records = plan.suite.name, of_study(folder.records(plan.references))
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
-    _refuse_unfinished(root, plan.cells, records, len(failed) if accept else 0)
+    _refuse_unfinished(root, plan, records, len(failed) if accept else 0)
     baseline = None if accept and not path.exists() else _baseline_of(root, suite, path)
     cells = figures_of(records)
     if accept:
@@ -92,9 +92,10 @@ def _refuse_smoke(root: Path, plan: RunPlan) -> None:
         )
 
 
-def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Record], failed: int) -> None:
+def _refuse_unfinished(root: Path, plan: RunPlan, records: Sequence[Record], failed: int) -> None:
     """Cells that an interrupted run lacks say nothing about the program."""
-    missing, of = len(planned) - len(records), len(planned)
+    of = plan.planned - len(plan.tuning_cells)
+    missing = of - len(records)
     if failed:
         raise UserError(
             f"{root} cannot be accepted: of {of} cells, {failed} failed and {missing} have no record; run its suite "

@@ -37,7 +37,7 @@ def export_run(root: Path, path: Path, page: Path | None = None, overwrite: bool
     # What the file lacks.
     for reason in export.unreadable.values():
         note(f"left out: {reason}")
-    missing = len(export.plan.cells) - len(export.records) - len(export.unreadable)
+    missing = export.plan.planned - len(export.records) - len(export.unreadable)
     if missing:
-        note(f"{missing} of {len(export.plan.cells)} cells have no record yet and are not in it")
+        note(f"{missing} of {export.plan.planned} cells have no record yet and are not in it")
     return str(path)

@@ -48,13 +48,13 @@ def regress(
 
 
 def without_budgets(suite: Path, overrides: list[str], data_root: Path | None = None) -> list[str]:
-    """Return the overrides, which end the budgets of a suite that has any: windows time steps, and are too brief for
-    them.
+    """Return the overrides, which end the budgets of a suite that has any, and its choice of learning rates: windows
+    time steps, and are too brief for them.
     """
-    has_budgets = any(
-        planned.cell.training.budget for planned in load_plan(suite, overrides, data_root=data_root).cells
-    )
-    return ["training.budget=null", *overrides] if has_budgets else overrides
+    plan = load_plan(suite, overrides, data_root=data_root)
+    ended = ["training.budget=null"] if any(cell.cell.training.budget for cell in plan.cells) else []
+    ended += ["tune=null"] if plan.tuning else []
+    return [*ended, *overrides]
 
 
 def _compare(versions: tuple[Version, Version], subject: Subject, home: Path, display: Display) -> list[Finding]:

@@ -27,6 +27,7 @@ from tread_bench.suite.plan import Plan
 class Done:
     """A run brought up to date.
 
+    `plan` has the learning rates that were chosen, where the suite chooses them.
     `stale`: derived files that were missing or older than the records, and were made again.
     """
 
@@ -42,14 +43,15 @@ class Done:
 
     @property
     def failed(self) -> list[Record]:
-        """Records of the requested cells that failed."""
-        requested = {cell.id for cell in self.plan.chosen(self.options.rows)}
-        return [record for record in self.result.records if record.status == "failed" and record.cell in requested]
+        """Records of the requested cells of the study that failed; a learning rate that fails is not chosen."""
+        requested = set(self.result.cells)
+        failed = [record for record in self.result.records if record.status == "failed" and record.cell in requested]
+        return [record for record in failed if record.role == "study"]
 
     @property
     def status(self) -> int:
-        """The exit status: 0 all requested cells are done, 1 some failed or are another process's."""
-        return 1 if self.failed or self.result.taken else 0
+        """The exit status: 0 all requested cells are done, 1 some failed, are another process's or have no rate yet."""
+        return 1 if self.failed or self.result.taken or self.result.untuned else 0
 
 
 def _refuse_launchers() -> None:
@@ -108,7 +110,7 @@ def bring_up_to_date(
     stale = RunFolder(root).stale() if options.shard is None else []
     if stale or (result.finished_now and options.shard is None):
         render_report(root)
-    return Done(plan, root, options, result, stale)
+    return Done(result.plan, root, options, result, stale)
 
 
 def _smoke_plan(

@@ -228,7 +228,8 @@ def _extents(suite: Suite) -> Iterator[tuple[str, int, int]]:
     rows = combinations * (sum(times for times, _ in own) if own else 1)
     shared = _weight([suite.base, suite.overrides]) + sum(max(map(_weight, values), default=0) for values in axes)
     rules = _weight([suite.matrix.get("include", []), suite.matrix.get("exclude", [])])
-    yield "cells", rows * len(suite.seeds), MAX_CELLS
+    tuning = suite.tune.cells_per_row if suite.tune else 0
+    yield "cells", rows * (len(suite.seeds) + tuning), MAX_CELLS
     yield "rows", rows, MAX_ROWS
     yield "values", rows * shared + combinations * (rules + sum(map(math.prod, own))), MAX_VALUES
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
@@ -18,12 +19,13 @@ from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, WeightsRef
 from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
-from tread_bench.core.stored.records import CostFigures
+from tread_bench.core.stored.records import CostFigures, Role
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
+from tread_bench.suite.tuning import shared_seeds, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -43,6 +45,7 @@ class PlannedCell:
     of its seed group, and for a plainly dense cell, it is the one of the lowest group, with the same seed of the suite.
     Cells with the same `architecture_key` and seed start from the same weights; cells with the same `row_key` differ
     only in their seed.
+    `tunes` is the row whose learning rate a tuning cell helps to choose, "" for a cell of the study.
     `sources` states whose weights a cell reads: "network" the weights it evaluates, "weak" those of guidance's weak
     branch, each as `cell`, `iteration` and the `run` folder ("": this run). Source cells of this run must be trained
     first.
@@ -59,6 +62,12 @@ class PlannedCell:
     architecture_key: str
     row_key: str
     sources: Mapping[Reads, WeightsRef] = field(default_factory=dict)
+    tunes: str = ""
+
+    @property
+    def role(self) -> Role:
+        """Whether it is of the study, or helps to choose a learning rate."""
+        return "tuning" if self.tunes else "study"
 
     @property
     def identity(self) -> Identity:
@@ -73,7 +82,7 @@ class PlannedCell:
     @property
     def is_timed(self) -> bool:
         """Whether speed and memory of the cell's training step are measured."""
-        return self.cell.evaluate is None
+        return self.cell.evaluate is None and not self.tunes
 
     @property
     def trains(self) -> bool:
@@ -88,6 +97,10 @@ class Plan:
     `is_smoke`: shortened to show that everything works, so that its figures are meaningless. `missing`: files, feature
     networks and runs that its cells need and that are not there, with their locations in the suite. `stand_ins`: what
     is random in a smoke run, in place of missing files.
+
+    Of a suite that chooses learning rates, `tuning` has the tuning cells of each row that trains, by learning rate;
+    rows that differ in their seeds alone share them. Then `cells` are those whose learning rate is known, and `pending`
+    is the number of the others; before any is known, they are those at the suite's own learning rate.
     """
 
     suite: Suite
@@ -95,6 +108,9 @@ class Plan:
     is_smoke: bool = False
     missing: tuple[Problem, ...] = ()
     stand_ins: tuple[str, ...] = ()
+    tuning: Mapping[str, Candidates] = field(default_factory=dict)
+    pending: int = 0
+    files: Files | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:
@@ -103,6 +119,40 @@ class Plan:
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
         return rows
+
+    @cached_property
+    def all_cells(self) -> tuple[PlannedCell, ...]:
+        """The tuning cells, each once, and those of the study."""
+        return (*self.tuning_cells(self.tuning), *self.cells)
+
+    @property
+    def planned(self) -> int:
+        """How many cells the run has in all."""
+        return len(self.all_cells) + self.pending
+
+    def tuning_cells(self, rows: Iterable[str]) -> list[PlannedCell]:
+        """Return the tuning cells of some rows, each once."""
+        found = {}
+        for row in rows:
+            for cells in self.tuning[row].values():
+                found.update({cell.id: cell for cell in cells})
+        return [*found.values()]
+
+    def tuned_with(self, cells: Iterable[PlannedCell]) -> list[str]:
+        """Return the rows whose learning rates must be chosen for some cells: theirs, and those of the rows that they
+        are compared with.
+        """
+        by_id = {cell.id: cell.row for cell in self.cells}
+        wanted = set()
+        for cell in cells:
+            budget = cell.cell.training.budget
+            wanted |= {cell.row, by_id.get(cell.reference, ""), budget.macs_of if budget else ""}
+        return [row for row in self.tuning if row in wanted]
+
+    def at_rates(self, rates: Mapping[str, float]) -> Plan:
+        """Return the plan with the learning rates that were chosen, by row; what needs others is pending."""
+        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, rates=rates)
+        return replace(plan, missing=self.missing, stand_ins=self.stand_ins)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
         """Return the cells of some rows, and of rows whose weights they read; all of them if no row is named.
@@ -138,12 +188,16 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) -> Plan:
+def expand(
+    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, rates: Mapping[str, float] | None = None
+) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
         is_smoke: shortened to a few iterations and samples, so that budgets need not be met.
+        rates: learning rates that were chosen, by row, of a suite that chooses them; rows without one are left out.
+            None: all rows are at the suite's own.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
@@ -154,12 +208,13 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
-    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke))
+    tune = suite.tune
+    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), None if tune is None else rates or {})
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute)
+            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, is_tuned=tune is not None)
         except SuiteError as error:
             problems += error.problems
             if len(problems) > ENOUGH_PROBLEMS:
@@ -168,11 +223,22 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
     # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]
     problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite)]
+    if tune is not None:
+        problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
-    related = _Related.of(ordered)
-    cells = tuple(cell for row in ordered for cell in row.planned(suite.seeds, related))
-    return Plan(suite, cells, is_smoke, tuple(dict.fromkeys(files.missing)))
+    known = ordered if tune is None or rates is None else _with_known_rates(ordered, rates)
+    related = _Related.of(known)
+    cells = tuple(cell for row in known for cell in row.planned(suite.seeds, related))
+    return Plan(
+        suite,
+        cells,
+        is_smoke,
+        tuple(dict.fromkeys(files.missing)),
+        tuning={} if tune is None else _tuning(ordered, tune, compute),
+        pending=(len(ordered) - len(known)) * len(suite.seeds),
+        files=files,
+    )
 
 
 @dataclass(frozen=True)
@@ -187,12 +253,13 @@ class _Row:
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
-    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any]) -> _Row:
+    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], is_tuned: bool = False) -> _Row:
         guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
         key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        own: Any = {"training": {"snapshots"}, **apart}
+        chosen = {"learning_rate"} if is_tuned else set()
+        own: Any = {"training": {"snapshots", *chosen}, **apart}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
@@ -211,6 +278,30 @@ class _Row:
         evaluated = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
         return f"{evaluated.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+
+    @property
+    def read_here(self) -> set[str]:
+        """The rows of this suite whose weights it reads."""
+        read = (self.resolved.evaluated_weights, self.resolved.weak)
+        return {weights.source.row for weights in read if weights is not None and not weights.source.run}
+
+    def tuning(self, cell: Cell, key: str, tune: Tune) -> Iterator[PlannedCell]:
+        """Yield its cells at a candidate, one per tuning seed; `cell` and `key` are those of the candidate."""
+        name = f"{self.name} lr={cell.training.learning_rate:g}"
+        for seed in tune.seed_numbers:
+            yield PlannedCell(
+                id=cell_id(name, seed, key),
+                row=name,
+                seed=seed,
+                cell=cell,
+                family=self.resolved.family,
+                spec=self.resolved.spec,
+                routes=resolve_routes(cell.routes, self.resolved.family.num_blocks(self.resolved.spec)),
+                reference="",
+                architecture_key=self.architecture_key,
+                row_key=key,
+                tunes=self.name,
+            )
 
     def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
         reference = related.reference(self)
@@ -287,6 +378,44 @@ class _Related:
         return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
 
 
+Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
+
+
+def _tuning(rows: Iterable[_Row], tune: Tune, compute: Mapping[str, Any]) -> dict[str, Candidates]:
+    """The tuning cells of each row that trains."""
+    found: dict[str, Candidates] = {}
+    made: dict[str, tuple[PlannedCell, ...]] = {}
+    for row in rows:
+        if row.resolved.cell.trains:
+            candidates: dict[float, tuple[PlannedCell, ...]] = {}
+            for rate in tune.rates(row.resolved.given_rate):
+                cell = tuning_cell(row.resolved.cell, rate, tune)
+                key = digest(canonical_json([cell.model_dump(mode="json"), compute]))
+                if key not in made:
+                    made[key] = tuple(row.tuning(cell, key, tune))
+                candidates[rate] = made[key]
+            found[row.name] = candidates
+    return found
+
+
+def _with_known_rates(rows: Sequence[_Row], rates: Mapping[str, float]) -> list[_Row]:
+    """The rows whose learning rate was chosen, and those without training that read no other row's weights."""
+    known = {row.name for row in rows if row.name in rates or not row.resolved.cell.trains}
+    return [row for row in rows if row.name in known and row.read_here <= known]
+
+
+def _seeds(rows: Iterable[_Row], suite: Suite) -> Iterator[int]:
+    """Every seed of the study, in all groups."""
+    for row in rows:
+        yield from map(row.seed, suite.seeds)
+
+
+def _nothing_to_tune(rows: Iterable[_Row], problems: Sequence[Problem]) -> Iterator[Problem]:
+    """The problem of learning rates that no training has; unless rows are missing because of other problems."""
+    if not problems and not any(row.resolved.cell.trains for row in rows):
+        yield Problem("tune: no row of this suite trains, so there is no learning rate to choose; remove it", ("tune",))
+
+
 def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
     """Problems of rows that would train the same cells again, or that share a name.
 
@@ -319,11 +448,20 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null, or says which
     row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is dense over routed forward MACs.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
+    `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
+    first, and `tuning_macs` what they cost together.
 
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
     """
     table = [_costs(cells, cell_cost) for cells in plan.rows.values()]
+    counted: set[str] = set()
+    for row in table:
+        tuning = [cell for cell in plan.tuning_cells({row["row"]} & plan.tuning.keys()) if cell.id not in counted]
+        counted.update(cell.id for cell in tuning)
+        row["tuning_cells"] = len(tuning)
+        row["tuning_macs"] = sum(training_macs(cell.cell) for cell in tuning)
+        row["disk_bytes"] += len(tuning) * disk_bytes(tuning[0], row["trained_params"]) if tuning else 0
     macs = {row["row"]: row["training_macs"] for row in table}
     for row, cells in zip(table, plan.rows.values(), strict=True):
         budget = cells[0].cell.training.budget

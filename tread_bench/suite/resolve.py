@@ -35,6 +35,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
+from tread_bench.suite.tuning import at_rate, given_rates
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
 
 MAX_BLOCKS = 10_000
@@ -47,7 +48,8 @@ class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
     `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
-    `reference` is the cell whose total training MACs this one trains to.
+    `reference` is the cell whose total training MACs this one trains to. `given_rate` is the learning rate that the
+    suite gives, whatever the cell's own is.
     """
 
     cell: Cell
@@ -56,6 +58,7 @@ class Resolved(NamedTuple):
     evaluated_weights: Weights | None = None
     weak: Weights | None = None
     reference: Cell | None = None
+    given_rate: float = 0.0
 
 
 class Resolver:
@@ -67,10 +70,13 @@ class Resolver:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
         budgets: all rows of the suite.
+        rates: learning rates that were chosen, by row, where the suite chooses them; None: rows give them.
     """
 
-    def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets) -> None:
-        self.files, self.sources, self.budgets = files, Sources(seeds), budgets
+    def __init__(
+        self, files: Files, seeds: Sequence[int], budgets: Budgets, rates: Mapping[str, float] | None = None
+    ) -> None:
+        self.files, self.sources, self.budgets, self.rates = files, Sources(seeds), budgets, rates
         self._backbones: dict[tuple[str, bool], tuple[_Backbone | None, list[Problem]]] = {}
         self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
@@ -91,6 +97,8 @@ class Resolver:
             written = smoke_cell(written, lambda name: self._length(name, row))
         cell, reference = written, None
         found, problems = self._checked(cell, invalid, row.draft)
+        if self.rates is not None and cell.evaluate is None:
+            problems += given_rates(row.draft)
         if cell.training.budget is not None and cell.evaluate is None:
             cell, reference = self._within_budget(cell, cell.training.budget, row, invalid, problems)
         if problems or found is None:
@@ -106,6 +114,9 @@ class Resolver:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
         cell = cell.model_copy(update=changes)
+        given_rate = cell.training.learning_rate
+        if self.rates is not None and cell.trains:
+            cell = at_rate(cell, self.rates.get(row.name, given_rate))
 
         # Add the weights that this row reads from others, and register its own for later rows.
         resolved = self._with_weights(Resolved(cell, family, spec), row)
@@ -113,7 +124,7 @@ class Resolver:
             self.sources.rows[row.name] = resolved.cell
         if cell.evaluate is None:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
-        return resolved._replace(reference=reference)
+        return resolved._replace(reference=reference, given_rate=given_rate)
 
     def _checked(
         self, cell: Cell, invalid: list[Problem], draft: Draft

@@ -47,6 +47,11 @@ def show_plan(
     console.print(
         f"{plan.suite.name}: {len(plan.cells)} cells, {len(planned.rows)} rows, {len(plan.suite.seeds)} seeds"
     )
+    if tuning := sum(row["tuning_cells"] for row in planned.rows):
+        macs = sum(row["tuning_macs"] for row in planned.rows)
+        study = sum(row["cells"] * row["training_macs"] for row in planned.rows)
+        share = macs / (macs + study)
+        console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
     console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
 
     # What was asked about them.

@@ -13,7 +13,7 @@ from tread_bench.services.report import Drawn
 
 def show_report(drawn: Drawn, as_json: bool) -> None:
     """Print the comparison and the path of the page; with JSON, the decisions beside the path."""
-    planned, is_smoke = len(drawn.plan.cells), drawn.plan.smoke
+    planned, is_smoke = drawn.plan.planned, drawn.plan.smoke
     if as_json:
         decided = decisions_of(drawn.records, planned, is_smoke)
         typer.echo(json.dumps({"page": drawn.page, "decision": decided}, indent=2))

@@ -51,7 +51,7 @@ def run_suite(
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
         plan = done.plan
-        print_comparison(result.records, len(plan.cells), plan.is_smoke, plan.stand_ins)
+        print_comparison(result.records, plan.planned, plan.is_smoke, plan.stand_ins)
     typer.echo(str(done.page))
     return done.status
 
@@ -60,7 +60,7 @@ def _all_there(done: Done) -> str:
     """That no requested cell is missing."""
     which = " of this smoke run" if done.plan.is_smoke else ""
     which += " of the requested rows" if done.options.rows else ""
-    return f"all {len(done.plan.chosen(done.options.rows))} cells{which} have their records"
+    return f"all {len(done.result.cells)} cells{which} have their records"
 
 
 def _as_json(done: Done) -> dict[str, Any]:
@@ -75,11 +75,11 @@ def _as_json(done: Done) -> dict[str, Any]:
         "page": str(done.page) if done.options.shard is None else None,
         "smoke": done.plan.is_smoke,
         "device": RunFolder(done.root).existing_plan().numerics.device,
-        "cells": len(done.plan.chosen(done.options.rows)),
+        "cells": len(done.result.cells),
         "finished_now": done.result.finished_now,
         "failed": len(done.failed),
         "taken": done.result.taken,
-        "decision": decisions_of(records, len(plan.cells), plan.is_smoke),
+        "decision": decisions_of(records, plan.planned, plan.is_smoke),
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
 

@@ -22,6 +22,7 @@ from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import CONSTANT, RoutingSchedule, Training
+from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
@@ -123,6 +124,9 @@ class Suite(Model):
     rows: dict[RowName, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
     overrides: dict[str, Any] = Field(
         default_factory=dict, description="keys of a cell applied last; --set writes here"
+    )
+    tune: Tune | None = Field(
+        None, description="choose each row's learning rate before its study; empty: rows have the one that is given"
     )
     compute: Compute = Compute()
     timing: Timing = Timing()

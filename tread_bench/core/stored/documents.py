@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -27,7 +28,17 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.stored.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.stored.identity import Identity, compact_json
-from tread_bench.core.stored.records import SCHEMA_VERSION, DataFile, EqualTime, MemoryKind, Part, Record, TimingFigures
+from tread_bench.core.stored.records import (
+    SCHEMA_VERSION,
+    DataFile,
+    EqualTime,
+    MemoryKind,
+    Part,
+    Record,
+    Role,
+    TimingFigures,
+    Tuning,
+)
 
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench report --export"] = "tread-bench report --export"
@@ -99,6 +110,19 @@ class RunPlan(Document):
     track: Literal["tensorboard"] | None = None  # as in `Choices`, of the run's latest start
     files: dict[str, DataFile] = Field(default_factory=dict)
     equal_time: dict[str, EqualTime] = Field(default_factory=dict)  # of cells that are evaluated there as well
+    tuning: dict[str, Tuning] = Field(default_factory=dict)  # by row, of a suite that chooses learning rates
+    pending: NonNegativeInt = 0  # cells that are planned once their learning rate is chosen
+
+    @property
+    def planned(self) -> int:
+        """How many cells the run has in all."""
+        return len(self.cells) + self.pending
+
+    @property
+    def tuning_cells(self) -> set[str]:
+        """The cells that only help to choose learning rates."""
+        candidates = chain.from_iterable(tuning.candidates for tuning in self.tuning.values())
+        return set(chain.from_iterable(candidate.cells for candidate in candidates))
 
     @property
     def conditions(self) -> Conditions:
@@ -136,6 +160,7 @@ class CellRequest(Document):
     suite: str
     row: str
     seed: NonNegativeInt
+    role: Role = "study"
     reference: str
     backbone: str
     config: dict[str, JsonValue]

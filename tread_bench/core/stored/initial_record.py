@@ -8,7 +8,7 @@ from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.stored.documents import CellRequest, RunPlan
 from tread_bench.core.stored.records import Record
 
-_REQUESTED = ("cell", "suite", "row", "seed", "reference", "backbone", "config")
+_REQUESTED = ("cell", "suite", "row", "seed", "reference", "role", "backbone", "config")
 
 
 def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
@@ -29,6 +29,7 @@ def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
         "conditions": plan.conditions_of(request),
+        "tuning": plan.tuning.get(request.row),  # a tuning cell's row has a name of its own
         "equal_time": plan.equal_time.get(request.cell),
         **{name: getattr(request, name) for name in _REQUESTED},
     }

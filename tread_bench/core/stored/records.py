@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import (
@@ -20,13 +20,16 @@ from pydantic import (
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.numbers.tuning import Best, best_rate
 from tread_bench.core.stored.conditions import Conditions
 
 SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and cell.json
 Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
+Role = Literal["study", "tuning"]
 StepPart = Literal["products", "attention", "scans", "moved tokens", "other operators", "optimiser", "host"]
 STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
+_DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
 
 
 class Part(BaseModel):
@@ -162,6 +165,49 @@ class EqualTime(Part):
     high: PositiveFloat | None = None
 
 
+class Candidate(Part):
+    """A learning rate at which a row was trained once per tuning seed, and what its trainings have left so far."""
+
+    learning_rate: PositiveFloat
+    cells: list[str] = Field(min_length=1)
+    validation_losses: list[float] = Field(default_factory=list)  # at the ends of those that are done
+    fids: list[float] = Field(default_factory=list)  # the same, where images are generated
+    diverged: NonNegativeInt = 0  # how many of them
+    failed: NonNegativeInt = 0  # for another reason
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every training has ended."""
+        return len(self.validation_losses) + self.diverged + self.failed == len(self.cells)
+
+    @property
+    def loss(self) -> float | None:
+        """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none."""
+        if self.diverged:
+            return math.inf
+        losses = self.validation_losses
+        return math.fsum(losses) / len(losses) if len(losses) == len(self.cells) else None
+
+
+class Tuning(Part):
+    """The learning rates among which a row's was chosen, ascending, by the dense validation loss of each."""
+
+    candidates: list[Candidate] = Field(min_length=1)
+    seeds: list[NonNegativeInt] = Field(min_length=1)
+    share: Share  # of the row's iterations, that each candidate was trained for
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every training has ended."""
+        return all(candidate.is_over for candidate in self.candidates)
+
+    @property
+    def best(self) -> Best | None:
+        """The best candidate, once all have ended; None: not yet, or none could be trained on every seed."""
+        losses = {candidate.learning_rate: candidate.loss for candidate in self.candidates}
+        return best_rate(losses) if self.is_over else None
+
+
 class Similarity(Part):
     """Mean cosine similarity of block outputs over tokens and samples, computed without routing.
 
@@ -268,6 +314,7 @@ class Record(Part):
     suite: str
     row: str
     seed: NonNegativeInt
+    role: Role = "study"  # "tuning": it only helps to choose a learning rate
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
     attempts: list[str] = Field(default_factory=list)  # how each attempt ended, in order; empty if not recorded
@@ -282,6 +329,7 @@ class Record(Part):
     cost: CostFigures | None = None
     timing: TimingFigures | None = None
     evaluations: list[Evaluation] = Field(default_factory=list)
+    tuning: Tuning | None = None  # how its learning rate was chosen; None: it was given
     equal_time: EqualTime | None = None  # None: not planned
     at_equal_time: Evaluation | None = None  # at that iteration, which may lie beyond the cell's own length
     similarity: Similarity | None = None
@@ -326,6 +374,11 @@ class Record(Part):
         return self
 
     @property
+    def has_diverged(self) -> bool:
+        """Whether it failed because its training diverged, as it would again."""
+        return self.status == "failed" and self.reason.startswith(_DIVERGED)
+
+    @property
     def rate(self) -> str:
         """Bypass rates in route order, as in results.csv."""
         return ",".join(route.rpartition("@")[2] for route in self.routes.split(",") if route)
@@ -334,3 +387,8 @@ class Record(Part):
     def last(self) -> Evaluation | None:
         """The evaluation at the highest iteration."""
         return max(self.evaluations, key=lambda e: e.iteration, default=None)
+
+
+def of_study(records: Iterable[Record]) -> list[Record]:
+    """Return the records that are compared: without those that only helped to choose learning rates."""
+    return [record for record in records if record.role == "study"]

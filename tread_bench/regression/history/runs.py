@@ -11,7 +11,7 @@ from pathlib import Path
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.documents import GitState, RunPlan
 from tread_bench.core.stored.files import StoreError
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.records import Record, of_study
 from tread_bench.runner.folder import RunFolder
 
 
@@ -103,6 +103,6 @@ def _read(path: Path) -> tuple[Run, list[LeftOut]]:
         committed=datetime.fromisoformat(git.committed).astimezone(UTC) if git.committed else None,
         is_changed=git.changed,
         version=str(plan.versions.get("tread-bench")),
-        records=tuple(record for record in records if record.status == "done"),
+        records=tuple(record for record in of_study(records) if record.status == "done"),
     )
     return run, [LeftOut(path, reason) for reason in unreadable.values()]

@@ -1,0 +1,67 @@
+"""How the rows of a study got their learning rates, and whether these may be called tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tread_bench.core.numbers.tuning import extended
+from tread_bench.core.stored.records import Record
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.sentences import say
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return how the rows that are trained got their learning rates, in a sentence or two; "" where none is."""
+    trained = [row for row in rows if requested.iterations(row.first) and not requested.is_evaluated_only(row.first)]
+    if not trained:
+        return ""
+    chosen = [row for row in trained if row.tuning is not None]
+    if not chosen:
+        rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
+        return say("tuning", "given", rates=rates, decays=requested.has_decay(trained[0].first))
+    edges = [row.short_label for row in chosen if row.is_untuned]
+    return say("tuning", "chosen", tuning=chosen[0].tuning, edges=edges)
+
+
+def in_short(rows: Sequence[Row]) -> str:
+    """Return the same in a few words, for a decision."""
+    chosen = [row for row in rows if row.tuning is not None]
+    given = requested.has_decay(rows[0].first)
+    return say("tuning", "in_short", tuning=chosen[0].tuning if chosen else None, decays=given,
+               edges=[row.short_label for row in chosen if row.is_untuned])  # fmt: skip
+
+
+def of_row(row: Row) -> str:
+    """Return a row's learning rate, and how it was chosen; "" where the suite gives it."""
+    if row.tuning is None or row.tuning.best is None:
+        return ""
+    return say("tuning", "of_row", rate=row.tuning.best.rate, count=len(row.tuning.candidates), edge=row.is_untuned)
+
+
+def untuned(rows: Sequence[Row]) -> str:
+    """Return a caution on rows whose best candidate lies at an edge, with what extends the range; "" without any."""
+    at_edge = [row for row in rows if row.is_untuned]
+    if not at_edge:
+        return ""
+    rates: set[float] = set()
+    for row in at_edge:
+        rates |= {one.learning_rate for one in row.tuning.candidates} if row.tuning else set()
+    best = {row.tuning.best.rate for row in at_edge if row.tuning and row.tuning.best}
+    ordered = sorted(rates)
+    middle = ordered[len(ordered) // 2]
+    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    return say("tuning", "untuned", rows=[row.label for row in at_edge], wider=wider)
+
+
+def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:
+    """Return what choosing the learning rates has cost beside the study, as a fact of a page; none without tuning."""
+    if not candidates:
+        return []
+    tuning, trained = (sum(_macs(record) for record in records) for records in (candidates, study))
+    share = tuning / (tuning + trained) if tuning + trained else 0.0
+    return [("tuning", say("tuning", "cost", cells=len(candidates), macs=tuning, share=share))]
+
+
+def _macs(record: Record) -> float:
+    return record.last.training_macs or 0.0 if record.last else 0.0

@@ -1,0 +1,59 @@
+"""A suite that chooses learning rates: its candidates, what is known when, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.core.problems import SuiteError
+from tread_bench.suite.load import load_plan
+
+SUITE = toy_suite(40, 20, more="tune: {}\n").replace("  dense: {}", "  dense: {}\n  again: {seed_group: 1}")
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return load_plan(write_suite(tmp_path, SUITE))
+
+
+def test_every_row_has_the_same_candidates_and_dense_rows_share_them(plan):
+    assert {tuple(candidates) for candidates in plan.tuning.values()} == {(2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)}
+    assert plan.tuning["dense"] == plan.tuning["again"]
+    cells = plan.tuning_cells(plan.tuning)
+    assert len(cells) == 20
+    assert {cell.seed for cell in cells} == {1_000_000, 1_000_001}
+    assert {cell.cell.training.iterations for cell in cells} == {20}
+
+
+def test_a_study_is_planned_at_its_rates_and_paired_across_them(plan):
+    known = plan.at_rates({"dense": 2e-3, "again": 2e-3, "routed": 4e-3})
+    assert {cell.row: cell.cell.training.learning_rate for cell in known.cells}["routed"] == 4e-3
+    assert {cell.reference for cell in known.rows["routed"]} == {cell.id for cell in known.rows["dense"]}
+    part = plan.at_rates({"routed": 4e-3})
+    assert [cell.id for cell in part.cells] == [cell.id for cell in known.rows["routed"]]
+    assert part.pending == 4
+
+
+def test_more_candidates_keep_the_ids_of_those_that_are_measured(tmp_path, plan):
+    wider = load_plan(write_suite(tmp_path, SUITE), ["tune.candidates=[1e-3, 2e-3, 4e-3, 8e-3]"])
+    assert wider.tuning["dense"][4e-3] == plan.tuning["dense"][4e-3]
+
+
+def test_a_study_at_the_given_rate_has_the_ids_of_one_without_tuning(tmp_path, plan):
+    without = load_plan(write_suite(tmp_path, SUITE), ["tune=null"])
+    given = plan.at_rates(dict.fromkeys(plan.tuning, 1e-3))
+    assert [cell.id for cell in given.cells] == [cell.id for cell in without.cells]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("tune: {}", "tune: {candidates: [1, 2]}"), "the best needs a worse one on both sides"),
+        (("seeds: 2", "seeds: [1000001]"), "give the study other seeds"),
+        (("routed: {", "routed: {training: {learning_rate: 1}, "), "tune chooses it for every row"),
+    ],
+)
+def test_mistakes_are_refused(tmp_path, change, said):
+    text = SUITE.replace("\n  again: {seed_group: 1}", "").replace(*change)
+    with pytest.raises(SuiteError, match=said):
+        load_plan(write_suite(tmp_path, text))

@@ -1,0 +1,54 @@
+"""How every row gets a learning rate of its own: the candidates, and the trainings that choose among them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tread_bench.core.config.base import Float, Int, Model
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the suite's learning rate: the default candidates
+FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
+LEAST = 3  # candidates: the best one needs a worse one on both sides
+MOST_SEEDS = 100
+
+
+def _ascending(rates: tuple[float, ...]) -> tuple[float, ...]:
+    if len(rates) < LEAST:
+        raise ValueError(f"{len(rates)} candidates: the best needs a worse one on both sides, so give {LEAST} or more")
+    if len(set(rates)) < len(rates):
+        raise ValueError("a learning rate is written twice; every candidate must differ")
+    return tuple(sorted(rates))
+
+
+Rate = Annotated[Float, Field(gt=0)]
+
+
+class Tune(Model):
+    """Each row is trained at every candidate on seeds of its own, then runs its study at its best one.
+
+    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds.
+    """
+
+    candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
+        None,
+        description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
+    )
+    seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
+    share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
+    generate: bool = Field(False, description="true: generate images at their end too, so that FID is measured")
+
+    @property
+    def seed_numbers(self) -> range:
+        """The tuning seeds."""
+        return range(FIRST_SEED, FIRST_SEED + self.seeds)
+
+    def rates(self, learning_rate: float) -> tuple[float, ...]:
+        """Return the candidates, ascending; `learning_rate` is that of the suite."""
+        return self.candidates or tuple(factor * learning_rate for factor in FACTORS)
+
+    @property
+    def cells_per_row(self) -> int:
+        """Trainings of a row, over all candidates and seeds."""
+        return len(self.candidates or FACTORS) * self.seeds
