@@ -96,7 +96,7 @@ AFTER_FIGURES = (
     Column("batch", "images", "per optimiser step, over all processes", True),
     Column("learning_rate", "", "of the training, before its warm-up, decay and schedule apply"),
     Column("decay", "", "how the learning rate falls to zero at the end of training; empty: it stays as it is"),
-    Column("tuned", "", "learning_rate is the best of several: best of N, or edge of N, untuned; empty: it was given"),
+    Column("tuned", "", "how learning_rate was chosen: best of N, or edge of N, which is untuned; empty: it was given"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
     Column("route_start", "block", "first block that the first route bypasses; of the next: route_2_start", True),
     Column("route_end", "block", "last block that the first route bypasses", True),

@@ -1,0 +1,134 @@
+"""Learning rates that a run chooses: by its candidates alone, whatever interrupts it, and never among the study."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.command_line import command, figures, tread_bench, wait_for
+from tests.toy_suite import METRICS, write_suite
+
+CANDIDATES = (1e-3, 4e-3, 1.6e-2)
+SUITE = f"""\
+name: toy
+seeds: 2
+base:
+  backbone: {{name: DiT, depth: 3, hidden: 16, heads: 2, patch: 2}}
+  training: {{iterations: 30, batch: 16, learning_rate: 1e-3}}
+  sampling: {{steps: 2}}
+  metrics: {{{METRICS}}}
+rows:
+  dense: {{}}
+  routed: {{method: tread, routes: 1:1@0.5, training: {{budget: {{macs_of: dense}}}}}}
+tune: {{candidates: {list(CANDIDATES)}, seeds: 1}}
+timing: {{pairs: 0}}
+"""
+MORE = ("--set", "tune.candidates=[1e-3,4e-3,1.6e-2,6.4e-2]")
+NUM_TUNING, NUM_STUDY = 6, 4
+
+
+def records(out):
+    """By cell."""
+    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("cells/*/record.json")}
+
+
+def of_role(found, is_tuning):
+    return {cell: record for cell, record in found.items() if (record.get("role") == "tuning") is is_tuning}
+
+
+def compared(out):
+    return {cell: figures(record) for cell, record in records(out).items()}
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
+
+
+@pytest.fixture(scope="module")
+def whole(suite, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    done = tread_bench("run", suite, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_each_row_is_studied_at_the_rate_of_its_lowest_loss(whole):
+    tuning, study = (of_role(records(whole), is_tuning) for is_tuning in (True, False))
+    assert (len(tuning), len(study)) == (NUM_TUNING, NUM_STUDY)
+    for row in ("dense", "routed"):
+        of_row = [record for record in tuning.values() if record["row"].startswith(f"{row} lr=")]
+        best = min(of_row, key=lambda record: record["evaluations"][-1]["validation_loss"])
+        chosen = {record["config"]["training"]["learning_rate"] for record in study.values() if record["row"] == row}
+        assert chosen == {best["config"]["training"]["learning_rate"]}
+    seeds = [{record["seed"] for record in part.values()} for part in (tuning, study)]
+    assert seeds == [{1_000_000}, {0, 1}]
+
+
+def test_candidates_train_for_their_share_and_are_in_no_table(whole):
+    found = records(whole)
+    lengths = {record["row"]: record["config"]["training"]["iterations"] for record in of_role(found, False).values()}
+    for record in of_role(found, is_tuning=True).values():
+        row, _, _ = record["row"].partition(" lr=")
+        assert record["config"]["training"]["iterations"] == round(lengths[row] / 2)
+    with open(whole / "results.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert {line["cell"] for line in lines} == set(of_role(found, is_tuning=False))
+    assert all(line["tuned"] in ("best of 3", "edge of 3") for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [1, NUM_TUNING - 1, NUM_TUNING, NUM_TUNING + 1])
+def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path, left):
+    """Among the candidates, between them and the study, and in it."""
+    out = tmp_path / "run"
+    with subprocess.Popen(
+        command("run", suite, "--out", out),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as runner:
+        wait_for(lambda: len(list(out.glob("cells/*/outcome.json"))) >= left or runner.poll() is not None)
+        os.killpg(runner.pid, signal.SIGKILL)
+    done = tread_bench("run", suite, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert compared(out) == compared(whole)
+
+
+@pytest.mark.slow
+def test_more_candidates_keep_what_is_measured(whole, suite, tmp_path):
+    out = tmp_path / "run"
+    assert tread_bench("run", suite, "--out", out).returncode == 0
+    before = compared(out)
+    done = tread_bench("run", suite, "--out", out, *MORE)
+    assert done.returncode == 0, done.stderr
+    after = compared(out)
+    assert before.keys() <= after.keys() and len(of_role(records(out), is_tuning=True)) == NUM_TUNING + 2
+    for cell, record in of_role(before, is_tuning=True).items():
+        assert after[cell] == record
+    with open(out / "results.csv", newline="") as file:
+        assert all(line["tuned"] in ("best of 4", "edge of 4") for line in csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_shards_run_their_candidates_and_then_their_study(whole, suite, tmp_path):
+    out = tmp_path / "run"
+    first = tread_bench("run", suite, "--out", out, "--shard", "1/2")
+    assert first.returncode == 1 and "when all parts have ended, run this command again" in first.stderr
+    for part in ("2/2", "1/2", "2/2"):
+        tread_bench("run", suite, "--out", out, "--shard", part)
+    assert tread_bench("run", suite, "--out", out).returncode == 0
+    assert compared(out) == compared(whole)
+
+
+def test_without_tune_the_cells_are_those_of_before(suite):
+    """A study's cell whose rate is the suite's own has the id that it has in a suite that does not choose."""
+    from tread_bench.suite.load import load_plan
+
+    tuned, given = (load_plan(suite, sets) for sets in ([], ["tune=null"]))
+    assert [cell.id for cell in tuned.cells] == [cell.id for cell in given.cells]
