@@ -106,3 +106,11 @@ def test_a_decaying_cell_that_is_broken_off_ends_bit_for_bit_as_an_undisturbed_o
     interrupted(make_trainer(cell), tmp_path / "b", at)
     train(again, tmp_path / "b", OWNER, no_figures)
     assert fingerprint(again) == fingerprint(whole)
+
+
+@pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
+def test_a_cell_that_is_only_timed_has_the_rate_of_the_start_or_none(name):
+    """Without iterations there is no decay, and steps beyond the end have nothing left."""
+    decay = Training.model_validate({"iterations": 4, "decay": name}).decay
+    assert decay_factor(5, 0, decay) == 1
+    assert decay_factor(9, 4, decay) == pytest.approx(1 if name == "constant" else 0)

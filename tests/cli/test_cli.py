@@ -70,7 +70,7 @@ def test_the_version_is_that_of_the_package():
     ("typed", "offered"),
     [
         ("tread-bench st", ["status"]),
-        ("tread-bench run route_pl", ["route_placement"]),
+        ("tread-bench run route_pl", ["route_placement", "route_placement_tuned"]),
         ("tread-bench plan imagenet256/", [name for name in shipped_suites() if name.startswith("imagenet256/")]),
         ("tread-bench run --retry", ["--retry-failed"]),
         ("tread-bench run my_own.y", []),  # the shell completes files

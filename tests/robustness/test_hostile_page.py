@@ -36,7 +36,7 @@ PAYLOADS = (
 )
 PER_TEXT = 3
 CHOSEN = {"device", "matmul_precision", "autocast"}  # one of a few words
-KEPT = {"status", "routes", "memory_kind", "schema_version"}  # no free text
+KEPT = {"status", "routes", "memory_kind", "schema_version", "role"}  # no free text
 FORMULA = re.compile(r"[=+\-@\t\r]")
 
 

@@ -63,9 +63,13 @@ def _schedule(schedule: RoutingSchedule) -> RoutingSchedule:
 
 
 def _metrics(metrics: Metrics, last: int) -> Metrics:
-    """Evaluated halfway and at the end; never where nothing is trained."""
-    at = tuple(sorted({max(1, last // 2), last})) if last else metrics.at
-    return metrics.model_copy(update={**_at_most(metrics, _METRICS), "at": at})
+    """Evaluated halfway and at the end; never where nothing is trained. Metrics have as many samples as they need."""
+    changes: dict[str, Any] = _at_most(metrics, _METRICS)
+    for metric in metrics.also:
+        least = min(metrics.num_samples, metric.family.min_samples(metric))
+        changes["num_samples"] = max(changes.get("num_samples", metrics.num_samples), least)
+    changes["at"] = tuple(sorted({max(1, last // 2), last})) if last else metrics.at
+    return metrics.model_copy(update=changes)
 
 
 def _steps(cell: Cell) -> int:

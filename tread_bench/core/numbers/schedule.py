@@ -15,7 +15,7 @@ def warmup_factor(step: int, warmup: int) -> float:
 
 def decay_factor(step: int, iterations: int, decay: Decay) -> float:
     """Return the share of the learning rate at `step` (from 0): 1 up to the decay's first step, 0 after the last."""
-    steps, left = decay_steps(iterations, decay), iterations - step
+    steps, left = decay_steps(iterations, decay), max(0, iterations - step)
     return decay.factor(left / steps) if left < steps else 1.0
 
 
