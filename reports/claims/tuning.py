@@ -19,7 +19,7 @@ def summary(rows: Sequence[Row]) -> str:
     chosen = [row for row in trained if row.tuning is not None]
     if not chosen:
         rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
-        return say("tuning", "given", rates=rates, decays=requested.has_decay(trained[0].first))
+        return say("tuning", "given", rates=rates, decays=bool(requested.decay(trained[0].first)))
     edges = [row.short_label for row in chosen if row.is_untuned]
     return say("tuning", "chosen", tuning=chosen[0].tuning, edges=edges)
 
@@ -27,9 +27,9 @@ def summary(rows: Sequence[Row]) -> str:
 def in_short(rows: Sequence[Row]) -> str:
     """Return the same in a few words, for a decision."""
     chosen = [row for row in rows if row.tuning is not None]
-    given = requested.has_decay(rows[0].first)
-    return say("tuning", "in_short", tuning=chosen[0].tuning if chosen else None, decays=given,
-               edges=[row.short_label for row in chosen if row.is_untuned])  # fmt: skip
+    tuning = chosen[0].tuning if chosen else None
+    edges = [row.short_label for row in chosen if row.is_untuned]
+    return say("tuning", "in_short", tuning=tuning, decays=bool(requested.decay(rows[0].first)), edges=edges)
 
 
 def of_row(row: Row) -> str:
@@ -60,7 +60,8 @@ def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[st
         return []
     tuning, trained = (sum(_macs(record) for record in records) for records in (candidates, study))
     share = tuning / (tuning + trained) if tuning + trained else 0.0
-    return [("tuning", say("tuning", "cost", cells=len(candidates), macs=tuning, share=share))]
+    failed = sum(record.status == "failed" for record in candidates)
+    return [("tuning", say("tuning", "cost", cells=len(candidates), macs=tuning, share=share, failed=failed))]
 
 
 def _macs(record: Record) -> float:

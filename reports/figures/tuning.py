@@ -20,11 +20,14 @@ _MOST = 12  # lines in a panel
 
 def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Draw the candidates of every row whose learning rate was chosen; None without any."""
+    # Rows with a choice, and the panels.
     tuned = [(row, row.tuning) for row in rows if row.tuning is not None and row.tuning.best is not None]
     if not tuned:
         return None
     has_fid = any(one.fids for _, tuning in tuned for one in tuning.candidates)
     figure, panels = grid(1 + has_fid, 3.6, columns=2)
+
+    # A line per row, over the rates that were tried.
     drawn = tuned[:_MOST]
     for (row, tuning), look in zip(drawn, looks(row.is_dense for row, _ in drawn), strict=True):
         for axes, values in zip(panels, ("validation_losses", "fids"), strict=False):
@@ -38,6 +41,8 @@ def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         axes.set_xticks(rates, [f"{rate:g}" for rate in rates], minor=False)
         axes.minorticks_off()
     panels[0].legend(loc="best", fontsize=8)
+
+    # The table behind the picture.
     places = decimals(fmean(one.validation_losses) for _, tuning in tuned for one in _measured(tuning))
     numbers = [_numbers(row, tuning, one, places) for row, tuning in tuned for one in tuning.candidates]
     chosen = [(row.short_label, tuning.best.rate, row.is_untuned) for row, tuning in tuned if tuning.best]

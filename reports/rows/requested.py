@@ -64,11 +64,6 @@ def training(record: Record, name: str) -> Any:
     return record.config.get("training", {}).get(name)
 
 
-def has_decay(record: Record) -> bool:
-    """Return whether its learning rate falls in the course of training."""
-    return bool(training(record, "decay"))
-
-
 def sampling(record: Record, name: str) -> Any:
     """Return one setting of the generation of images; None where the record does not say."""
     return record.config.get("sampling", {}).get(name)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.toy_suite import METRICS, write_suite
+from tread_bench.suite.load import load_plan
 
 CANDIDATES = (1e-3, 4e-3, 1.6e-2)
 SUITE = f"""\
@@ -82,6 +83,16 @@ def test_candidates_train_for_their_share_and_are_in_no_table(whole):
     assert all(line["tuned"] in ("best of 3", "edge of 3") for line in lines)
 
 
+def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
+    page = (whole / "index.html").read_text()
+    assert 'id="tuning"' in page and (whole / "figures" / "tuning.svg").exists()
+    assert f"{NUM_TUNING} cells, " in page and "that failed" not in page
+    assert "Each row at its best of 3 learning rates, by dense validation loss over 1 tuning seed" in page
+    with open(whole / "results.csv", newline="") as file:
+        at_edge = any(line["tuned"] == "edge of 3" for line in csv.DictReader(file))
+    assert ("tune.candidates=[" in page) is at_edge
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("left", [1, NUM_TUNING - 1, NUM_TUNING, NUM_TUNING + 1])
 def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path, left):
@@ -128,7 +139,5 @@ def test_shards_run_their_candidates_and_then_their_study(whole, suite, tmp_path
 
 def test_without_tune_the_cells_are_those_of_before(suite):
     """A study's cell whose rate is the suite's own has the id that it has in a suite that does not choose."""
-    from tread_bench.suite.load import load_plan
-
     tuned, given = (load_plan(suite, sets) for sets in ([], ["tune=null"]))
     assert [cell.id for cell in tuned.cells] == [cell.id for cell in given.cells]

@@ -134,8 +134,8 @@ def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetR
     samples, reference, family = request.samples, request.reference, metric.family
 
     # What it reads.
-    of_samples = _needs_met(samples)
-    of_reference = _needs_met(reference.images) if reference.images is not None else set()
+    of_samples = needs_met(samples)
+    of_reference = needs_met(reference.images) if reference.images is not None else set()
     stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)} if network else {}
     of_reference |= {need for need, name in stored.items() if name in reference.stored}
     for one in Needs:
@@ -168,10 +168,10 @@ def _records(images: SampleSet | None) -> ImageRecords:
     return ImageRecords(None, partial(images.batches, _READ), labels, class_names=names)
 
 
-def _needs_met(images: SampleSet) -> set[Needs]:
-    """What can be read of a set that has images."""
-    lacking_needs = {Needs.CAPTIONS} if images.labels is not None else {Needs.CAPTIONS, Needs.LABELS}
-    return set(Needs) - lacking_needs
+def needs_met(images: SampleSet) -> set[Needs]:
+    """Return what can be read of a set that has images."""
+    absent = {Needs.CAPTIONS} if images.labels is not None else {Needs.CAPTIONS, Needs.LABELS}
+    return set(Needs) - absent
 
 
 def evaluate_sets(request: SetRequest, report: ReportProgress) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:

@@ -19,7 +19,7 @@ from rich.console import Console
 from tread_bench.cell.numerics import machine, usable_device, versions
 from tread_bench.core.config.metrics import PROTOCOLS, ProtocolName, in_protocol, standard_metrics
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, find_extractor
-from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, find_metric, metrics
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Place, SuiteError, shortened, validation_problems
@@ -38,6 +38,7 @@ from tread_bench.measure.set_evaluation import (
     evaluate_sets,
     foreseen_refusals,
     images_protocol,
+    needs_met,
     network_problem,
     refused_rows,
 )
@@ -314,11 +315,10 @@ def _default_metrics(protocol: ProtocolName, samples: SampleSet) -> list[MetricO
     """All metrics that need no settings, those of every cell first; none that reads what no set has beside its images,
     or classes that these samples do not have.
     """
-    absent = {Needs.CAPTIONS} if samples.labels is not None else {Needs.CAPTIONS, Needs.LABELS}
     found = []
     for family in dict.fromkeys([*standard_metrics(), *metrics().values()]):
         needs_settings = any(one.is_required() for one in family.options.model_fields.values())
-        if not needs_settings and not absent & family.needs:
+        if not needs_settings and family.needs <= needs_met(samples):
             found.append(in_protocol(family.name, protocol))
     return found
 
