@@ -15,7 +15,7 @@ SUITE = """\
 name: slow
 base:
   data: {name: random_latents, channels: 1, image_size: 8, num_classes: 10, count: 80}
-  backbone: {name: %s, depth: 2, hidden: 32, patch: 1}
+  backbone: {name: %s, depth: %d, hidden: 32, patch: 1}
   training: {iterations: 1, batch: 4}
   metrics: {generate: false, validation_samples: 8, similarity_samples: 8}
 rows:
@@ -32,16 +32,16 @@ def accept(folder: RunFolder, baseline: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("device", "family", "kernel", "fast", "slow"),
+    ("device", "family", "depth", "kernel", "fast", "slow"),
     [
-        pytest.param("cpu", "DiS", "scan", "numba", "torch", marks=pytest.mark.endurance),
-        pytest.param("cuda", "DRWKV", "wkv", "triton", "torch", marks=pytest.mark.gpu),
+        pytest.param("cpu", "DiS", 2, "scan", "numba", "torch", marks=pytest.mark.endurance),
+        pytest.param("cuda", "DRWKV", 3, "wkv", "triton", "torch", marks=pytest.mark.gpu),
     ],
 )
-def test_blocks_on_the_slow_path_are_told_by_their_step_time_alone(tmp_path, device, family, kernel, fast, slow):
+def test_blocks_on_the_slow_path_are_told_by_their_step_time_alone(tmp_path, device, family, depth, kernel, fast, slow):
     """Its verdict on a CPU may also be that others disturbed it: these tests run beside each other."""
     suite, baseline = tmp_path / "slow.yaml", tmp_path / "baseline.json"
-    suite.write_text(SUITE % family)
+    suite.write_text(SUITE % (family, depth))
     for name in (fast, slow):
         chosen = ("--device", device, "--set", f"compute.kernels.{kernel}={name}")
         done = tread_bench("run", suite, "--out", tmp_path / name, *chosen)
