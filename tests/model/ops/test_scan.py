@@ -59,7 +59,7 @@ def output_and_gradients(scan, values, **options):
     leaves = [v.clone().requires_grad_() for v in values]
     y = scan(*leaves, delta_softplus=True, **options)
     weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    computed = (y.detach(), *torch.autograd.grad(y, leaves, weights.to(y.dtype)))
+    computed = (y.detach(), *torch.autograd.grad(y, leaves, weights.to(y)))
     return dict(zip(("y", *NAMES[: len(leaves)]), computed, strict=True))
 
 
