@@ -21,7 +21,7 @@ from tread_bench.reports.text.numbers import DASH, names, number
 from tread_bench.services.gpus import STATE_BYTES
 
 PAGE = Place("python -m benchmarks.gpu")
-NOBODY = "Nobody has sent in a result of `tox -e gpu` yet. Nothing is claimed here about the speed of a GPU."
+NOBODY = "Nobody has sent in a whole result of `tox -e gpu` yet."
 HEADERS = (
     *("row", "GPUs", "images/s", "per GPU", "scaling", "denoiser alone, images/s"),
     *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "planned, MiB", "failed"),
