@@ -1,9 +1,18 @@
-"""Attention of image tokens to a text, which families that are conditioned on captions share."""
+"""Attention to a text, which families that are conditioned on captions share."""
 
 from __future__ import annotations
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+
+def attend(q_BHTE: Tensor, k_BHME: Tensor, v_BHME: Tensor, fused: bool) -> Tensor:
+    """Return softmax(Q K^T / sqrt(E)) V of every head, side by side: (B, T, H E)."""
+    if fused:
+        attended = F.scaled_dot_product_attention(q_BHTE, k_BHME, v_BHME)
+    else:
+        attended = (q_BHTE @ k_BHME.transpose(2, 3) * q_BHTE.shape[3] ** -0.5).softmax(dim=-1) @ v_BHME
+    return attended.transpose(1, 2).flatten(2)
 
 
 class CrossAttention(nn.Module):
@@ -20,8 +29,4 @@ class CrossAttention(nn.Module):
     def forward(self, x_BTD: Tensor, context_BMD: Tensor) -> Tensor:
         projected = self.to_q(x_BTD), self.to_k(context_BMD), self.to_v(context_BMD)
         q, k, v = (p.unflatten(2, (self.heads, -1)).transpose(1, 2) for p in projected)
-        if self.fused:
-            attended = F.scaled_dot_product_attention(q, k, v)
-        else:
-            attended = (q @ k.transpose(2, 3) * q.shape[3] ** -0.5).softmax(dim=-1) @ v
-        return self.to_out(attended.transpose(1, 2).flatten(2))
+        return self.to_out(attend(q, k, v, self.fused))

@@ -15,7 +15,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
-from tread_bench.model.ops.routing import gather_tokens
+from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
 
 BLOCKS, WIDTH = 4, 8
 SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
@@ -363,7 +363,150 @@ class PartOfTheText(WithText):
         return state.context[:, :8]
 
 
-BROKEN = [*(one for one in Sound.__subclasses__() if one is not WithText), *WithText.__subclasses__()]
+class TwoStreams(WithText):
+    """A sound one whose text is a stream of its own: blocks change it and the image together, and no route takes it."""
+
+    family = replace(
+        SOUND, name="TwoStreams", spec=TextSpec, token_order=TokenOrder.SET, builder=f"{__name__}:TwoStreams"
+    )
+    tried_on = TEXT_SPEC.model_copy(update={"context_tokens": 6})
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        self.row = nn.Parameter(torch.empty(1 + spec.num_tokens, WIDTH))
+        self.row_of_text = nn.Parameter(torch.empty(1 + spec.num_tokens, WIDTH))
+
+    def embed(self, x, t, y):
+        state = super().embed(x, t, y)
+        streams = {**state.streams, "text": state.context}
+        return replace(state, streams=streams, context=None, unrouted=("text",), residual=("hidden", "residual"))
+
+    def run_block(self, block, state):
+        hidden, text = self.attend(state.streams["hidden"], state.streams["text"], state)
+        return Sound.run_block(self, block, state.with_streams(hidden=hidden, text=text))
+
+    def attend(self, hidden, text, state):
+        rows = hidden + self.rows_of_image(state), text + self.rows_of_text(state)
+        both = torch.cat(rows, dim=1)
+        image, read = (own + (own @ both.mT).softmax(dim=-1) @ both for own in rows)
+        return image.tanh(), read.tanh()
+
+    def rows_of_image(self, state):
+        return self.row if state.positions is None else self.row[state.positions]
+
+    def rows_of_text(self, state):
+        return self.row_of_text[: state.streams["text"].shape[1]]
+
+    def scan(self, block, x):
+        return self.mix[block](x + x.mean(dim=1, keepdim=True)).tanh()
+
+    def init_module(self, name, module):
+        super().init_module(name, module)
+        if module is self:
+            nn.init.normal_(self.row)
+            nn.init.normal_(self.row_of_text)
+
+
+class TextStreamIsRouted(TwoStreams):
+    """Forgets to tell that no route takes the text, which has as many rows as the tokens."""
+
+    found_by = "text"
+    tried_on = TEXT_SPEC.model_copy(update={"context_tokens": 17})
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), unrouted=())
+
+
+class ShorterTextStreamIsRouted(TextStreamIsRouted):
+    """Forgets it of a text that has fewer rows than the tokens."""
+
+    found_by = "layout"
+    tried_on = TwoStreams.tried_on
+
+
+class ImageIsUnrouted(TwoStreams):
+    """Names the stream of the image where it means that of the text."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), unrouted=("hidden",))
+
+
+class UnknownStreamIsUnrouted(TwoStreams):
+    """Names a stream that is not there."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), unrouted=("text", "words"))
+
+
+class TextKnowsTheImage(TwoStreams):
+    """Puts a summary of the image into the stream that no route takes."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        state = super().embed(x, t, y)
+        return state.with_streams(text=state.streams["text"] + state.streams["hidden"].mean(1, keepdim=True))
+
+
+class LosesTheUnrouted(TwoStreams):
+    """Builds a new state and forgets which stream is never routed."""
+
+    found_by = "blocks"
+
+    def run_block(self, block, state):
+        return replace(super().run_block(block, state), unrouted=())
+
+
+class TextStreamGatheredByIds(TwoStreams):
+    """Routes the text inside a block: rows of the ids of image tokens take part, the others keep their value."""
+
+    found_by = "text"
+    tried_on = TEXT_SPEC
+
+    def attend(self, hidden, text, state):
+        if state.ids is None:
+            return super().attend(hidden, text, state)
+        kept = state.with_streams(text=gather_tokens(text, state.ids))
+        image, read = super().attend(hidden, kept.streams["text"], kept)
+        return image, scatter_tokens(text, read, state.ids)
+
+
+class TextHasRowsOfTheImage(TwoStreams):
+    """Looks up the rows of its text by the positions of the image tokens."""
+
+    found_by = "order"
+
+    def rows_of_text(self, state):
+        if state.positions is None:
+            return super().rows_of_text(state)
+        return self.row_of_text[state.positions[:, : state.streams["text"].shape[1]]]
+
+
+class ImageHasRowsOfTheText(TwoStreams):
+    """Looks up the rows of its image tokens by their number, as those of a text that is whole."""
+
+    found_by = "order"
+
+    def rows_of_image(self, state):
+        return self.row[: state.streams["hidden"].shape[1]]
+
+
+class SkipOfTheText(TwoStreams):
+    """Saves the text for a later block, as if it could be gathered."""
+
+    found_by = "shapes"
+
+    def save_skip(self, state):
+        return state.push_skip("text")
+
+
+SOUND_ONES = [Sound, WithText, TwoStreams]
+BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
+BROKEN += TextStreamIsRouted.__subclasses__()
 
 
 def broken_family(broken):

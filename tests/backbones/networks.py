@@ -15,12 +15,17 @@ SMALL = {
     "ZigMa": {"depth": 10, "hidden": 16, "drop_path": 0.0, **PIXELS},
     "DRWKV": {"depth": 5, "hidden": 32, "drop_path": 0.0, **PIXELS},
 }
+TEXT_ALONE = {  # families that take no labels
+    "MMDiT": {"depth": 4, "hidden": 32, "heads": 2, **PIXELS, "num_classes": 0, "context_tokens": 5, "context_dim": 6},
+}
+SIZES = {**SMALL, **TEXT_ALONE}
 # How far weights are moved: far enough that zero-initialised layers act and no attention is an average.
-NOISE = {"DiT": 0.05, "LightningDiT": 0.2, "U-ViT": 0.2, "DiS": 0.1, "ZigMa": 0.1, "DRWKV": 0.2}
+NOISE = {"DiT": 0.05, "LightningDiT": 0.2, "U-ViT": 0.2, "DiS": 0.1, "ZigMa": 0.1, "DRWKV": 0.2, "MMDiT": 0.2}
 TEXT = {
     "DiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
     "LightningDiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
     "U-ViT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
+    "MMDiT": {},
     "ZigMa": {"num_classes": 0, "context_tokens": 5, "context_dim": 6, "learned_positions": True},
 }
 _OVER_SKIPS = [
@@ -32,6 +37,7 @@ _OVER_SKIPS = [
 ROUTES = {
     "DiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
     "LightningDiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
+    "MMDiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
     "U-ViT": _OVER_SKIPS,
     "DiS": _OVER_SKIPS,
     "ZigMa": [[Route(1, 8, 0.5)], [Route(0, 9, 0.75)], [Route(0, 3, 0.25), Route(4, 6, 0.5)]],
@@ -41,7 +47,7 @@ ROUTES = {
 
 def small(family, **changes):
     """A network whose zero-initialised layers are not zero, without drop path unless it is asked for."""
-    model = create_backbone(family, seed=0, **{**SMALL[family], **changes})
+    model = create_backbone(family, seed=0, **{**SIZES[family], **changes})
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():

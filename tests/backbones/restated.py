@@ -148,6 +148,32 @@ def dit(w, spec, x, t, text, seen):
     return image(spec, out)[: spec.channels]
 
 
+def mmdit(w, spec, x, t, text, seen):
+    """SD3's figure 2b: two streams, and one attention over both; behind the last block's nothing reads the text."""
+    c = F.silu(time_mlp(w, "t_embedder", t))
+    words = linear(w, "context_embedder", text)
+    stream = patches(w, "x_embedder", spec, x) + sincos_positions(spec.hidden, spec.grid)
+    for number in range(spec.depth):
+        name, at, is_last = f"joint_blocks.{number}", seen(number), number == spec.depth - 1
+        shares, parts = [], {"context_block": words, "x_block": stream[at]}
+        for of, part in parts.items():
+            shift, scale, *gates = linear(w, f"{name}.{of}.adaLN_modulation.1", c).chunk(
+                2 if is_last and of[0] == "c" else 6
+            )
+            q, k, v = linear(w, f"{name}.{of}.attn.qkv", layer_norm(part, 1e-6) * (1 + scale) + shift).chunk(3, dim=1)
+            shares.append((q, k, v, gates))
+        keys, values = (torch.cat([share[which] for share in shares]) for which in (1, 2))
+        for (of, part), (q, _, _, gates) in zip(list(parts.items()), shares, strict=True):
+            if gates:
+                gate, shift, scale, gate_mlp = gates
+                part = part + gate * linear(w, f"{name}.{of}.attn.proj", attend(q, keys, values, spec.heads))
+                hidden = linear(w, f"{name}.{of}.mlp.fc1", layer_norm(part, 1e-6) * (1 + scale) + shift)
+                parts[of] = part + gate_mlp * linear(w, f"{name}.{of}.mlp.fc2", F.gelu(hidden, approximate="tanh"))
+        words, stream = parts["context_block"], written(stream, at, parts["x_block"])
+    shift, scale = linear(w, "final_layer.adaLN_modulation.1", c).chunk(2)
+    return image(spec, linear(w, "final_layer.linear", layer_norm(stream, 1e-6) * (1 + scale) + shift))
+
+
 def torch_attention(w, name, queries_TD, text_MD, heads):
     biases = torch.cat([w[f"{name}.to_{part}.bias"] for part in "qkv"])
     attended, _ = F.multi_head_attention_forward(
@@ -160,4 +186,4 @@ def torch_attention(w, name, queries_TD, text_MD, heads):
     return attended
 
 
-RESTATED = {"DiT": dit, "U-ViT": uvit, "ZigMa": zigma}
+RESTATED = {"DiT": dit, "MMDiT": mmdit, "U-ViT": uvit, "ZigMa": zigma}

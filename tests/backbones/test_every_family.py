@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.backbones.networks import ROUTES, SMALL, TEXT, drawn, inputs, small, text_inputs
+from tests.backbones.networks import ROUTES, SIZES, SMALL, TEXT, drawn, inputs, small, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import find_family, make_spec
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
-FAMILIES = ("DiT", "SiT", "LightningDiT", "U-ViT", "DiS", "ZigMa", "Diffusion-RWKV")
+FAMILIES = ("DiT", "SiT", "LightningDiT", "U-ViT", "DiS", "ZigMa", "MMDiT", "Diffusion-RWKV")
 PUBLISHED = [
     row
     for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
     if row["family"] in FAMILIES
 ]
 NAMES = {  # in this package, of models that their releases name otherwise
+    "MMDiT REPA MS-COCO": "MMDiT-B/2-T2I",
     "U-ViT-S/2 MS-COCO": "U-ViT-S/2-T2I",
     "U-ViT-S/2-Deep MS-COCO": "U-ViT-S-Deep/2-T2I",
     "ZigMa README demo 640x18 text": "ZigMa-Demo/1-T2I",
@@ -35,6 +36,7 @@ VARIANTS = [
     ("DRWKV", {"learn_sigma": False}),
     ("LightningDiT", {"learn_sigma": True, "mlp_ratio": 2.5}),
     ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
+    ("MMDiT", {"learn_sigma": True, "mlp_ratio": 2.5, "context_tokens": 3}),
     ("ZigMa", {"scan": "v2"}),
 ]
 LARGEST = ["DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
@@ -84,7 +86,7 @@ def test_every_published_size_was_looked_at():
     ids=str,
 )
 def test_closed_form_equals_the_count_on_the_meta_device(family, sizes):
-    found, spec = make_spec(family, **{**SMALL[family], **sizes})
+    found, spec = make_spec(family, **{**SIZES[family], **sizes})
     for routes in ([], *(ROUTES[family][-1:] if sizes else ROUTES[family])):
         resolved = found.resolve(spec, routes, "random")
         assert cost_of(found, spec, resolved) == count_cost(found, spec, resolved)
@@ -169,6 +171,9 @@ def test_drop_path_grows_with_depth_as_released(family, depth, rates):
         ("U-ViT", {"depth": 5}, "must be even"),
         ("U-ViT", {"hidden": 33, "heads": 3}, "must be even"),
         ("U-ViT", {"context_tokens": 5}, "num_classes 10 and context_tokens 5: a model takes labels or text"),
+        ("MMDiT", {"num_classes": 10}, "num_classes 10: MMDiT takes text and no labels; take data with captions"),
+        ("MMDiT", {"context_tokens": 0}, "context_tokens"),
+        ("MMDiT", {"hidden": 30, "heads": 4}, "multiple of heads"),
         ("DiS", {"hidden": 15}, "must be even"),
         ("DRWKV", {"depth": 4}, "must be odd"),
         ("DRWKV", {"hidden": 30}, "multiple of 4"),
@@ -177,4 +182,4 @@ def test_drop_path_grows_with_depth_as_released(family, depth, rates):
 )
 def test_wrong_sizes_are_named(family, sizes, rule):
     with pytest.raises(ValueError, match=rule):
-        create_backbone(family, **{**SMALL[family], **sizes})
+        create_backbone(family, **{**SIZES[family], **sizes})

@@ -107,7 +107,10 @@ def test_the_compiled_block_is_not_used_where_there_is_text():
     assert type(labelled.blocks[0]) is not type(model.blocks[0])
 
 
-@pytest.mark.parametrize(("name", "params"), [("U-ViT-S/2-T2I", 44_692_644), ("U-ViT-S-Deep/2-T2I", 58_345_636)])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("U-ViT-S/2-T2I", 44_692_644), ("U-ViT-S-Deep/2-T2I", 58_345_636), ("MMDiT-B/2-T2I", 505_070_608)],
+)
 def test_text_sizes_have_the_published_parameters(name, params):
     assert cost_of(*make_spec(name)).params == params
 

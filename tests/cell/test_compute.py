@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from tests.captioned_digits import CaptionedDigits
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling, numerics
@@ -40,6 +41,7 @@ FAMILIES = {
     "DiT": DIT,
     "LightningDiT": {**DIT, "name": "LightningDiT"},
     "U-ViT": {**DIT, "name": "U-ViT"},
+    "MMDiT": {**DIT, "name": "MMDiT"},
     "DiS": {"name": "DiS", "depth": 6, "hidden": 16, "patch": 2},
     "ZigMa": {"name": "ZigMa", "depth": 6, "hidden": 16, "patch": 2},
     "DRWKV": {"name": "DRWKV", "depth": 7, "hidden": 16, "patch": 2},
@@ -48,8 +50,8 @@ DENSE = {"method": "dense"}
 ROUTED = {"method": "tread", "routes": "1:3@0.5"}
 WITH_LOSSES = {**ROUTED, "auxiliary": ["mae", {"name": "repa", "projector": 8}]}
 # A block is compiled once for a number of tokens and once for any number; first, inner and skip blocks are three
-# kinds, and DRWKV shifts along the grid by another function while tokens are away.
-COMPILATIONS = {"DiT": 2, "LightningDiT": 2, "U-ViT": 4, "DiS": 6, "ZigMa": 4, "DRWKV": 5}
+# kinds, and so is MMDiT's last; DRWKV shifts along the grid by another function while tokens are away.
+COMPILATIONS = {"DiT": 2, "LightningDiT": 2, "MMDiT": 4, "U-ViT": 4, "DiS": 6, "ZigMa": 4, "DRWKV": 5}
 NEIGHBOURS = {  # where long skips allow them
     "mask": {
         "method": {"name": "mask", "decoder_width": 16, "decoder_depth": 2, "decoder_heads": 2},
@@ -66,7 +68,10 @@ def make_trainer(cell=ROUTED, backbone=DIT, training=None, device=CPU, **options
     """Weights that are zero at first would leave blocks without a gradient: they are drawn too."""
     defaults = {"iterations": 8, "batch": 8, "learning_rate": 1e-3, "checkpoint_every": 3}
     cell = Cell.model_validate({"backbone": backbone, "training": {**defaults, **(training or {})}, **cell})
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    family = cell.backbone.family()
+    if not family.spec.model_fields["num_classes"].default:  # it takes text alone
+        cell = cell.model_copy(update={"data": CaptionedDigits()})
+    spec = cell.backbone.spec(cell.data)
     model = build_backbone(family, spec, {"attention": "math"}, seed=0)
     for k, parameter in enumerate(p for p in model.parameters() if p.requires_grad and not p.any()):
         torch.nn.init.normal_(parameter, std=0.02, generator=torch.Generator().manual_seed(k))

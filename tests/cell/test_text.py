@@ -72,7 +72,7 @@ def test_captions_of_an_image_vary_over_epochs():
     assert set(train.captions(index, 0, 0)) == {"a zero", "the digit zero"}
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "LightningDiT", "U-ViT", "ZigMa"])
+@pytest.mark.parametrize("backbone", ["DiT", "LightningDiT", "MMDiT", "U-ViT", "ZigMa"])
 def test_a_step_gives_gradients_to_what_reads_the_text(backbone):
     sizes = {"name": backbone, "depth": 4, "hidden": 16, "patch": 2}
     trainer = make_trainer(captioned_cell(backbone=sizes | ({} if backbone == "ZigMa" else {"heads": 2}), **ROUTED))
@@ -80,7 +80,7 @@ def test_a_step_gives_gradients_to_what_reads_the_text(backbone):
         assert trainer.step(trainer.batch(step)).isfinite()
     before = {name: p.detach().clone() for name, p in trainer.network.named_parameters()}
     trainer.step(trainer.batch(3))
-    reads_text = ("y_embedder", "context_embed", "cross_attn", "msa")
+    reads_text = ("y_embedder", "context_embed", "context_block", "cross_attn", "msa")
     moved = {name: not torch.equal(p, before[name]) for name, p in trainer.network.named_parameters()}
     found = [is_moved for name, is_moved in moved.items() if any(part in name for part in reads_text)]
     assert found and all(found)
@@ -96,7 +96,7 @@ def test_the_parameters_of_a_block_include_its_attention_to_the_text():
         assert all(name.startswith(f"blocks.{number}.") for name in names)
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "U-ViT"])
+@pytest.mark.parametrize("backbone", ["DiT", "MMDiT", "U-ViT"])
 @pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "routed"])
 def test_activations_are_predicted_without_the_captions(backbone, extra):
     sizes = {"name": backbone, "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
@@ -115,7 +115,9 @@ def black_and_white():
     return Captioned(np.ascontiguousarray(pixels), np.zeros(64, dtype=np.int64), numbers)
 
 
-@pytest.mark.parametrize("backbone", ["DiT", pytest.param("U-ViT", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "backbone", ["DiT", *(pytest.param(name, marks=pytest.mark.slow) for name in ("MMDiT", "U-ViT"))]
+)
 def test_a_network_learns_what_only_the_text_tells(backbone):
     part = black_and_white()
     data = DataSource(part, part, 0)
@@ -145,10 +147,11 @@ TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
 BACKBONES = {
     "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
     "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
+    "MMDiT": {"name": "MMDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
     "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
     "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0, **TEXT},
 }
-ON = ["DiT", *(pytest.param(name, marks=pytest.mark.slow) for name in BACKBONES if name != "DiT")]
+ON = [pytest.param(name, marks=() if name in ("DiT", "MMDiT") else pytest.mark.slow) for name in BACKBONES]
 METHOD_ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}
 OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
 
@@ -170,7 +173,7 @@ def test_every_method_keeps_its_contract_with_text(name, backbone):
     assert check_method(name, options=OPTIONS.get(name), routes=routes, backbone=BACKBONES[backbone]) == []
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "U-ViT"])
+@pytest.mark.parametrize("backbone", ["DiT", "MMDiT", "U-ViT"])
 @pytest.mark.parametrize("name", guidance_rules())
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name)

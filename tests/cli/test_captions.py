@@ -28,6 +28,7 @@ rows:
   routed: {method: tread, routes: 1:2@0.5}
   early: {evaluate: dense, sampling.guidance: {name: sparse, blocks: "1:2", label_weak: false}}
   uvit: {backbone: {name: U-ViT, depth: 4, hidden: 16, heads: 2, patch: 2}}
+  mmdit: {backbone: {name: MMDiT}, method: tread, routes: 1:2@0.5}
 timing: {pairs: 2, warmup: 1}
 """
 

@@ -320,6 +320,7 @@ def test_profile_of_dit_xl_is_the_published_one():
     ("name", "shape", "params"),
     [
         ("U-ViT-S/2-T2I", (32, 4, 0), 44_692_644),
+        ("MMDiT-B/2-T2I", (32, 4, 0), 505_070_608),
         ("ZigMa-Demo/1-T2I", (32, 3, 0), 116_996_483),
         ("LightningDiT-B/1", (16, 32, 1000), 130_556_192),
     ],

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from tests.captioned_digits import captioned_cell
 from tests.model.methods.subjects import BACKBONES, cell_of
 from tread_bench.backbones.dit.family import DiTSpec
 from tread_bench.backbones.dit.network import Block, CompiledBlock
@@ -87,9 +88,11 @@ def test_a_block_keeps_what_its_formula_says(kind, tokens, conditions):
 
 
 @pytest.mark.parametrize("kernels", [PLAIN, COMPILED], ids=["torch", "compiled"])
-@pytest.mark.parametrize("family", BACKBONES)
+@pytest.mark.parametrize("family", [*BACKBONES, "MMDiT"])
 def test_the_allocator_still_holds_as_much_after_the_forward_pass(family, kernels):
-    step = step_of(cell_of("tread", family), kernels)
+    sizes = {**BACKBONES["DiT"], "name": "MMDiT"}
+    two_streams = captioned_cell(backbone=sizes, method="tread", routes="1:3@0.5")
+    step = step_of(cell_of("tread", family) if family in BACKBONES else two_streams, kernels)
     counted = activations_of(step).kept
     batch = step.batch(0)
     step.loss(batch)  # so that what is made once is there

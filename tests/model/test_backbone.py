@@ -96,6 +96,61 @@ def test_prefix_is_never_routed_and_stays_in_place(toy, x):
     assert torch.equal(states[3].streams["a"][:, :2], torch.full((3, 2, 1), 100.0 + 1 + 2 + 3 + 4, dtype=x.dtype))
 
 
+class ToyWithText(Toy):
+    """A third stream of three rows, that no route takes: block i adds i + 1 and the sum of the tokens present."""
+
+    def embed(self, x, t, y):
+        state = super().embed(x, t, y)
+        return replace(state.with_streams(text=x.new_zeros(len(x), 3, 1)), unrouted=("text",))
+
+    def run_block(self, block, state):
+        text = state.streams["text"] + block + 1 + state.streams["a"].sum(1, keepdim=True)
+        return super().run_block(block, state.with_streams(text=text))
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_an_unrouted_stream_is_whole_in_a_route_and_changes_in_every_block(x, detach):
+    plain, model = (
+        build_backbone(replace(FAMILY, builder=f"{__name__}:{one}"), SPEC) for one in ("Toy", "ToyWithText")
+    )
+    ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 4)
+    starts = [one.start(x, torch.zeros(3), None) for one in (plain, model)]
+    routes = [ResolvedRoute(1, 3, 0.75)]
+    seen, sums = [], []
+
+    def look(block, state):
+        seen.append((state.routed, state.streams["text"].shape[1], state.background and state.background.keys()))
+
+    after = run_blocks(plain, starts[0], routes, [ids], detach=detach)
+    final = run_blocks(model, starts[1], routes, [ids], look, detach)
+    inside = (("a", "b"), 3, {"a", "b"})
+    assert seen == [(("a", "b"), 3, None), inside, inside, *[(("a", "b"), 3, None)] * 3]
+    for name in ("a", "b"):  # as if no text were there
+        assert torch.equal(final.streams[name], after.streams[name])
+    assert torch.equal(final.stream(), after.stream())
+
+    # By hand: the tokens present before each block, of which there are 18, 6, 6, 6, 18, 18.
+    tokens, prefix = x.flatten(1), 200.0
+    kept = torch.zeros(3, 16, dtype=torch.float64).scatter(1, ids, 1.0)
+    for block, present in enumerate([1, kept, kept, kept, 1, 1]):
+        sums.append((tokens * present).sum(1) + prefix)
+        tokens, prefix = tokens + (block + 1) * present, prefix + 2 * (block + 1)
+        if block == 4:
+            skipped = x.flatten(1) + 1 + 2 * kept  # after block 1
+            tokens, prefix = tokens + 1000 * skipped, prefix + 1000 * 206
+    expected = (sum(sums) + 21).view(3, 1, 1).expand(3, 3, 1)
+    torch.testing.assert_close(final.streams["text"], expected, rtol=1e-12, atol=0)
+
+
+def test_a_long_skip_of_an_unrouted_stream_is_refused(x):
+    model = build_backbone(replace(FAMILY, builder=f"{__name__}:ToyWithText"), SPEC)
+    state = model.start(x, torch.zeros(3), None)
+    with pytest.raises(
+        ValueError, match="stream 'text' is unrouted, and a long skip holds one that a route takes: a, b"
+    ):
+        state.push_skip("text")
+
+
 def test_skip_from_inside_a_route_is_expanded_with_the_values_at_its_start(toy, x):
     ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(2)), 8)
     _, final = states_after_blocks(toy, x, [Route(1, 2, 0.5)], [ids])

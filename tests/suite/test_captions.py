@@ -9,7 +9,14 @@ from tread_bench.core.config.routed import setting_of
 from tread_bench.data.digits.family import DigitsData
 
 SIZES = {"depth": 4, "hidden": 16, "patch": 2}
-TAKE_TEXT = {"DiT": {"heads": 2}, "SiT": {"heads": 2}, "LightningDiT": {"heads": 2}, "U-ViT": {"heads": 2}, "ZigMa": {}}
+TAKE_TEXT = {
+    "DiT": {"heads": 2},
+    "SiT": {"heads": 2},
+    "LightningDiT": {"heads": 2},
+    "U-ViT": {"heads": 2},
+    "MMDiT": {"heads": 2},
+    "ZigMa": {},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +42,8 @@ def test_a_family_without_text_is_refused_with_those_that_take_it(name):
     ((loc, message),) = problems_of(base={"backbone": name})
     assert loc == ("base", "backbone", "name")
     assert message == (
-        f"backbone {name} takes no text, and data digits has captions: choose DiT, LightningDiT, SiT, U-ViT, ZigMa, "
-        "or data without captions"
+        f"backbone {name} takes no text, and data digits has captions: choose DiT, LightningDiT, MMDiT, SiT, "
+        "U-ViT, ZigMa, or data without captions"
     )
 
 

@@ -228,6 +228,11 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
             "takes text (77 tokens of width 768), but data digits has 10 labels",
         ),
         ({"backbone": {"name": "ZigMa", "context_tokens": 7}}, ("backbone", "context_tokens"), "or context_tokens: 0"),
+        (
+            {"backbone": "MMDiT-B/2-T2I"},
+            ("backbone", "name"),
+            "has 10 labels and no captions: choose data with captions, or a backbone without text",
+        ),
         ({"training": {"iterations": True}}, ("training", "iterations"), "must be a number, not true"),
         ({"training": {"learning_rate": float("inf")}}, ("training", "learning_rate"), "finite"),
         ({"sampling.guidance_scale": 2}, ("sampling.guidance_scale",), "set guidance: cfg"),

@@ -19,7 +19,9 @@ from tests.command_line import tread_bench
 from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import CellRequest, RunPlan
 from tread_bench.core.stored.initial_record import initial_record
@@ -46,6 +48,7 @@ from tread_bench.suite.plan import Plan, PlannedCell
 PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet"))
 CAPTIONED = "coco256/tread"
 UVIT = "coco256/uvit"
+MMDIT = "coco256/mmdit"
 SIDE = 8  # of small pictures, from latents of half that size
 MAPS = nn.Sequential(nn.Conv2d(4, 3, 1), nn.Upsample(scale_factor=2.0), nn.Tanh())
 
@@ -86,7 +89,7 @@ def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str],
         assert cell.cell.metrics.num_samples >= 5000 and cell.cell.metrics.generate
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED, UVIT])
+@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED, UVIT, MMDIT])
 def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
@@ -98,6 +101,7 @@ ASK_WHAT_A_ROUTE_IS_WORTH = [
     *(name for name in PUBLISHED if not name.endswith(("long_training", "finetune"))),
     CAPTIONED,
     UVIT,
+    MMDIT,
 ]
 
 
@@ -199,6 +203,20 @@ def test_the_captioned_suite_samples_for_captions_at_both_published_numbers() ->
         ("dense-30k", "tread-30k"), 30_000
     )
     assert all(cell.spec.context_shape == (77, 768) and not cell.spec.num_classes for cell in cells.values())
+
+
+def test_the_suite_of_two_streams_is_what_the_authors_train_and_routes_the_image_alone() -> None:
+    plan = load_plan(shipped_suites()[MMDIT], look=Look.NOT_AT_ALL, allows_missing=True)
+    dense, routed = (plan.rows[row][0] for row in ("dense", "tread"))
+    assert dense.spec == make_spec("MMDiT-B/2-T2I")[1] and dense.spec.context_shape == (77, 768)
+    training, sampling = dense.cell.training, dense.cell.sampling
+    assert (training.iterations, training.batch, training.learning_rate) == (150_000, 256, 1e-4)
+    assert (sampling.sampler, sampling.steps, sampling.guidance_scale) == ("euler", 50, 2)
+
+    # What a block saves is the projections of 128 image tokens, and products with them: 77 text tokens stay.
+    costs = [cost_of(one.family, one.spec, one.routes).blocks for one in (dense, routed)]
+    saved = 128 * 12 * 768**2 + 2 * 768 * ((256 + 77) ** 2 - (128 + 77) ** 2)
+    assert [one.total - other.total for one, other in zip(*costs, strict=True)] == [0] * 2 + [saved] * 19 + [0] * 3
 
 
 def test_figures_guided_at_scales_that_are_not_published_stand_beside_no_row(planned: Callable[[str], Plan]) -> None:

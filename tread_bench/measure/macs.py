@@ -109,7 +109,8 @@ class _BlocksAsStated:
         tokens = [state.stream().shape[1]] * self.family.num_blocks(self.spec)
         assert self.family.cost is not None
         self.macs += self.family.cost(self.spec, tokens).blocks[block]
-        read = [part.sum() for part in (state.c, state.context) if part is not None]
+        unrouted = (state.streams[name] for name in state.unrouted)
+        read = [part.sum() for part in (state.c, state.context, *unrouted) if part is not None]
         return state.with_streams(**{name: sum(read, stream) for name, stream in state.streams.items()})
 
 

@@ -1,6 +1,6 @@
 """The interface of a backbone, and the one place where tokens leave a network and return.
 
-Shapes: B batch, P prefix tokens, N image tokens, K of them present, D width.
+Shapes: B batch, P prefix tokens, N image tokens, K of them present, M text tokens, D width.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ class Skip:
 class TokenState:
     """The state that moves through the blocks.
 
-    `streams` leave and return together; `c`, `context` and `conditioning` are never routed; `positions` and `ids` are
-    None while all tokens are present. `cache` lives for one route (or the stretch between two) and holds what depends
-    only on the ids: a restricted scan, rows of a rotary table, neighbours.
+    `streams` leave and return together, but for those that are `unrouted`: blocks change these as well, and they are
+    whole in every block. `c`, `context` and `conditioning` are never routed, and no block changes them; `positions` and
+    `ids` are None while all tokens are present. `cache` lives for one route (or the stretch between two) and holds what
+    depends only on the ids: a restricted scan, rows of a rotary table, neighbours.
     """
 
-    streams: Mapping[str, Tensor]  # each (B, P + K, D)
+    streams: Mapping[str, Tensor]  # each (B, P + K, D); an unrouted one (B, M, D), with M and D of its own
     grid: tuple[int, int]
     c: Tensor | None = None  # (B, D)
     context: Tensor | None = None  # (B, M, D)
@@ -54,9 +55,15 @@ class TokenState:
     background: Mapping[str, Tensor] | None = None  # streams when the tokens left
     skips: tuple[Skip, ...] = ()
     cache: dict[str, Any] = field(default_factory=dict)
-    residual: tuple[str, ...] = ()  # streams whose sum is the residual stream; empty: all
+    unrouted: tuple[str, ...] = ()  # streams that no route takes: a text that every block changes
+    residual: tuple[str, ...] = ()  # streams whose sum is the residual stream; empty: all that a route takes
     conditioning: tuple[Tensor | None, ...] = ()  # (B, ...) each: further inputs of a `RoutedNetwork`'s blocks
     drop_draws: Tensor | None = None  # (B, backbone.num_drops), uniform in [0, 1): for drop path; None: nothing drops
+
+    @property
+    def routed(self) -> tuple[str, ...]:
+        """Names of the streams that a route takes: those that hold the image tokens."""
+        return tuple(name for name in self.streams if name not in self.unrouted)
 
     @property
     def batch(self) -> int:
@@ -80,7 +87,7 @@ class TokenState:
 
     def stream(self) -> Tensor:
         """Return the residual stream (B, P + K, D), on which similarity is measured."""
-        first, *others = (self.streams[name] for name in self.residual or self.streams)
+        first, *others = (self.streams[name] for name in self.residual or self.routed)
         return sum(others, first)
 
     def with_streams(self, **streams: Tensor) -> TokenState:
@@ -89,12 +96,15 @@ class TokenState:
 
     def with_stream(self, value: Tensor) -> TokenState:
         """Return the same tokens with the residual stream `value` (B, P + K, D): in its last part, the others zero."""
-        *others, last = self.residual or tuple(self.streams)
+        *others, last = self.residual or self.routed
         parts = {name: torch.zeros_like(value, dtype=self.streams[name].dtype) for name in others}
         return self.with_streams(**parts, **{last: value.to(self.streams[last].dtype)})
 
     def push_skip(self, stream: str) -> TokenState:
-        """Save a stream for a later block that pops it; last in, first out."""
+        """Save a stream that a route takes for a later block that pops it; last in, first out."""
+        if stream in self.unrouted:
+            rule = f"a long skip holds one that a route takes: {', '.join(self.routed)}"
+            raise ValueError(f"stream {stream!r} is unrouted, and {rule}")
         background = self.background[stream] if self.background is not None else None
         return replace(self, skips=(*self.skips, Skip(self.streams[stream], self.positions, background)))
 
@@ -116,21 +126,22 @@ class TokenState:
 def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState:
     """Keep only the prefix and the tokens `ids_BK` (ascending); the whole streams become the background.
 
-    With `detach`, no gradient flows through the background.
+    Unrouted streams stay as they are. With `detach`, no gradient flows through the background.
     """
     positions = with_prefix(ids_BK, state.num_prefix)
-    kept = {name: gather_tokens(stream, positions) for name, stream in state.streams.items()}
-    behind = {name: stream.detach() for name, stream in state.streams.items()} if detach else state.streams
-    return replace(state, streams=kept, ids=ids_BK, positions=positions, background=behind, cache={})
+    whole = {name: state.streams[name] for name in state.routed}
+    kept = {name: gather_tokens(stream, positions) for name, stream in whole.items()}
+    behind = {name: stream.detach() for name, stream in whole.items()} if detach else whole
+    return replace(state.with_streams(**kept), ids=ids_BK, positions=positions, background=behind, cache={})
 
 
 def come_back(state: TokenState) -> TokenState:
     """Restore all tokens: the processed ones with their new values, the others with those they left with."""
     assert state.background is not None and state.positions is not None, "no route is under way"
     whole = {}
-    for name, stream in state.streams.items():
-        whole[name] = scatter_tokens(state.background[name], stream, state.positions)
-    return replace(state, streams=whole, ids=None, positions=None, background=None, cache={})
+    for name in state.routed:
+        whole[name] = scatter_tokens(state.background[name], state.streams[name], state.positions)
+    return replace(state.with_streams(**whole), ids=None, positions=None, background=None, cache={})
 
 
 OnBlock = Callable[[int, TokenState], None]

@@ -48,7 +48,8 @@ class RoutedNetwork(Backbone):
         grid: rows and columns of the N tokens, for selectors that choose by position; without it only "random" works.
 
     What cannot be routed: blocks that need every token (convolutions on the grid, windows), blocks that change the
-    number of tokens, and blocks that read what an earlier one saved (long skips: write a `Backbone` for these).
+    number of tokens, and blocks that read what an earlier one saved, or change a text beside the tokens (long skips,
+    two streams: write a `Backbone` for these).
     `tread_bench.contract.check_wrapped` also finds problems that shapes do not show.
 
     Raises:

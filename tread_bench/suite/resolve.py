@@ -324,10 +324,12 @@ def _text_problems(cell: Cell, family: Family, shape: Mapping[str, int]) -> Iter
         return
     if spec.context_shape is not None:
         tokens, width = spec.context_shape
+        plain = {**shape, **cell.backbone.sizes, "num_classes": 0, "context_tokens": 0}
+        takes_none = not all_problems(plain, family.spec, ())
+        ways_out = ["data with captions", "a backbone without text", *(["context_tokens: 0"] if takes_none else [])]
         yield Problem(
             f"backbone {name} takes text ({tokens} tokens of width {width}), but data {data.name} has "
-            f"{data.num_classes or 'no'} labels and no captions: choose data with captions, a backbone without text, "
-            "or context_tokens: 0",
+            f"{data.num_classes or 'no'} labels and no captions: choose {', '.join(ways_out[:-1])}, or {ways_out[-1]}",
             ("backbone", "context_tokens" if "context_tokens" in cell.backbone.sizes else "name"),
         )
 

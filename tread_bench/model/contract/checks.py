@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -51,7 +52,10 @@ def check_shapes(subject: Subject) -> Iterator[str]:
 
 
 def check_layout(subject: Subject) -> Iterator[str]:
-    """Every stream is (B, P + N, D): prefix tokens, which know nothing of the image, then the patches row by row."""
+    """Every stream is (B, P + N, D): prefix tokens, which know nothing of the image, then the patches row by row.
+
+    Unrouted streams are (B, M, D) and know nothing of the image either.
+    """
     # Prefix, grid and the number of tokens.
     state = subject.start()
     spec = subject.spec
@@ -62,10 +66,17 @@ def check_layout(subject: Subject) -> Iterator[str]:
         return
     if state.grid != spec.grid:
         yield f"expected grid {spec.grid}, as the spec says; saw {state.grid} in the state"
-    wrong = {name: tuple(stream.shape) for name, stream in state.streams.items() if stream.shape[:2] != shape}
-    if wrong:
-        yield f"expected streams of {shape} tokens (B, P + N); saw {wrong}"
+    shapes = {name: tuple(stream.shape) for name, stream in state.streams.items()}
+    if wrong := {name: shapes[name] for name in state.routed if shapes[name][:2] != shape}:
+        yield f"expected streams of {shape} tokens (B, P + N); saw {wrong}: name in unrouted what no route takes"
         return
+    x, t, y = subject.inputs
+    other = subject.model.start(-x, t, y)
+    for name in state.unrouted:
+        if name not in shapes or (len(shapes[name]), shapes[name][0]) != (3, BATCH):
+            yield f"expected the unrouted stream {name!r} as (B, M, D) in streams; saw {shapes}"
+        elif not torch.equal(other.streams[name], state.streams[name]):
+            yield f"expected an unrouted stream {name!r} that knows nothing of the image; saw another for another image"
 
     # Conditioning, of which a method may take some samples.
     for name, value, axes in (("c", state.c, "(B, D)"), ("context", state.context, "(B, M, D)")):
@@ -166,7 +177,10 @@ def check_order(subject: Trial) -> Iterator[str]:
 
 
 def check_text(subject: Subject) -> Iterator[str]:
-    """Every text token has an effect, and under a route a block reads the same rows of `context` as without one."""
+    """Every text token has an effect, and under a route a block reads the same rows of the text as without one.
+
+    These are rows of `context` and of unrouted streams.
+    """
     if subject.spec.context_shape is None:
         return
 
@@ -180,19 +194,19 @@ def check_text(subject: Subject) -> Iterator[str]:
             yield f"{case or 'dense'}: expected an effect of every text token; saw none of tokens {_numbers(unread)}"
             return
 
-    # From the context to each block.
-    if subject.start().context is None:
-        return
-    for case in subject.dense_and_longest[1:]:
+    # From the text to the tokens behind each block.
+    state = subject.start()
+    texts = [*state.unrouted, *(["context"] if state.context is not None else [])]
+    for case, name in product(subject.dense_and_longest[1:], texts):
         expected, seen = (
-            torch.stack([_context_read(subject.model, step) for step in steps(subject.model, subject.start(), one)])
+            torch.stack([_rows_read(subject.model, step, name) for step in steps(subject.model, subject.start(), one)])
             for one in (None, case)
         )
         other = (expected != seen).flatten(0, 1).any(0)
         if other.any():
             yield (
-                f"{case}: expected every block to read the rows of the context that it reads without a route; saw "
-                f"another choice of rows {_numbers(other)}: the context is never routed"
+                f"{case}: expected every block to read the rows of the {name} that it reads without a route; saw "
+                f"another choice of rows {_numbers(other)}: the {name} is never routed"
             )
 
 
@@ -281,7 +295,7 @@ def _step_problems(step: Step) -> Iterator[str]:
     given, returned = ({n: tuple(s.shape) for n, s in state.streams.items()} for state in (before, after))
     if returned != given:
         yield f"expected streams {given}; saw {returned}"
-    for field in ("ids", "positions", "background", "grid", "num_prefix"):
+    for field in ("ids", "positions", "background", "grid", "num_prefix", "unrouted"):
         if getattr(after, field) is not getattr(before, field):
             yield f"expected the state's {field} as it came; saw another: return state.with_streams(...)"
     for name, stream in step.streams.items():
@@ -295,13 +309,17 @@ def _read(result: Tensor, text_BME: Tensor) -> Tensor:
     return gradient.any(2)
 
 
-def _context_read(model: Backbone, step: Step) -> Tensor:
-    """Return which rows (B, M) of the context a block reads."""
-    assert step.before.context is not None
-    context = step.before.context.detach().requires_grad_()
-    streams = {name: stream.detach() for name, stream in step.streams.items()}
-    after = model.run_block(step.block, replace(step.before, streams=streams, context=context))
-    return _read(torch.cat([stream.flatten() for stream in after.streams.values()]), context)
+def _rows_read(model: Backbone, step: Step, name: str) -> Tensor:
+    """Return which rows (B, M) of the context, or of an unrouted stream, a block's tokens depend on."""
+    before = replace(step.before, streams={stream: value.detach() for stream, value in step.streams.items()})
+    if name in before.unrouted:
+        text = before.streams[name].requires_grad_()
+    else:
+        assert before.context is not None
+        text = before.context.detach().requires_grad_()
+        before = replace(before, context=text)
+    after = model.run_block(step.block, before)
+    return _read(torch.cat([after.streams[routed].flatten() for routed in after.routed]), text)
 
 
 def _numbers(mask: Tensor) -> str:
@@ -309,11 +327,11 @@ def _numbers(mask: Tensor) -> str:
 
 
 def _streams_around(subject: Trial, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Copies of the streams before a route's first block and after its last."""
+    """Copies of the streams that a route takes, before its first block and after its last."""
     copies: list[dict[str, Tensor]] = []
 
     def copy(block: int, state: TokenState) -> None:
-        copies.append({name: stream.clone() for name, stream in state.streams.items()})
+        copies.append({name: state.streams[name].clone() for name in state.routed})
 
     start = subject.start()
     copy(-1, start)
@@ -325,7 +343,7 @@ def _tokens_that_move(subject: Subject, state: TokenState, token: int) -> list[i
     """Positions in the streams that change with another patch at `token`."""
     x, t, y = subject.inputs
     other = subject.model.start(_with_other_patch(x, token, subject.spec), t, y)
-    changed = [(other.streams[name] != stream).any(2).any(0) for name, stream in state.streams.items()]
+    changed = [(other.streams[name] != state.streams[name]).any(2).any(0) for name in state.routed]
     return torch.stack(changed).any(0).nonzero().flatten().tolist()
 
 

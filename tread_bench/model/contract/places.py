@@ -29,7 +29,7 @@ class MovedTokens:
         self.method = method
         self.backbone = copy(backbone)
         self.backbone.finish = TokenState.stream  # type: ignore[assignment, method-assign]
-        self.streams = {name: stream.detach().requires_grad_() for name, stream in start.streams.items()}
+        self.streams = {name: start.streams[name].detach().requires_grad_() for name in start.routed}
         self.start = start.with_streams(**self.streams)
 
         # The order of the tokens, and another: all squares but the last change places.

@@ -23,7 +23,7 @@ from tread_bench.model.prediction import Prediction
 
 
 class Mod(Method):
-    """Mixture-of-Depths on the blocks of routes; prefix tokens pass every block, with weight 1."""
+    """Mixture-of-Depths on the blocks of routes; prefix and unrouted streams pass every block, with weight 1."""
 
     draws_masks = False
 
@@ -65,8 +65,8 @@ class Mod(Method):
         # Scale what the block adds by the weight, or by 1 for prefix tokens.
         prefix_scale = weights_BN.new_ones(len(chosen_BK), state.num_prefix)
         scale = torch.cat([prefix_scale, weights_BN.gather(1, chosen_BK)], dim=1).unsqueeze(2)
-        mixed = {name: _scaled(before.streams[name], stream, scale) for name, stream in after.streams.items()}
-        return come_back(_scale_saved(before, replace(after, streams=mixed), scale))
+        mixed = {name: _scaled(before.streams[name], after.streams[name], scale) for name in after.routed}
+        return come_back(_scale_saved(before, after.with_streams(**mixed), scale))
 
 
 def _scaled(before: Tensor, after: Tensor, scale: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """SPRINT (Park et al., arXiv 2510.21986, section 3): a sparse deep path fused with a dense shallow one.
 
 h = linear([g, f]), where f are all tokens before the route and g those after it, with mask tokens in place of dropped
-ones; h continues through the blocks after the route. A share of the training samples loses the whole deep path
-(path-drop), so that the network can also predict without it; as in the released fine-tuning, this also applies to the
-dense part of training. Evaluation uses all tokens on both paths.
+ones; h continues through the blocks after the route, and so do streams that no route takes, from the deep path. A share
+of the training samples loses the whole deep path (path-drop), so that the network can also predict without it; as in
+the released fine-tuning, this also applies to the dense part of training. Evaluation uses all tokens on both paths.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class Sprint(Method):
             dropped_B = self._draw_dropped(batch_range).to(start.device)
         if not batch_range.path_drop:
             dropped_B = torch.zeros_like(dropped_B)
-        tokens = torch.where(dropped_B.view(-1, 1, 1), self.mask_token.like(deep.stream()), deep.stream())
-        return Prediction(self._finish(backbone, shallow, deep, tokens, on_block), kept)
+        dropped = dropped_B.view(-1, 1, 1)
+        tokens = torch.where(dropped, self.mask_token.like(deep.stream()), deep.stream())
+        unrouted = {name: torch.where(dropped, shallow.streams[name], deep.streams[name]) for name in deep.unrouted}
+        return Prediction(self._finish(backbone, shallow, deep.with_streams(**unrouted), tokens, on_block), kept)
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
         ahead = super().with_masks(backbone, batch_range)
