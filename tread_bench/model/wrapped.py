@@ -7,7 +7,7 @@ D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import signature
@@ -291,7 +291,7 @@ def _mistakes(network: nn.Module, functions: Functions) -> Iterator[str]:
             )
 
 
-def _convolutions(blocks: Sequence[object]) -> Iterator[tuple[int, str]]:
+def _convolutions(blocks: Iterable[object]) -> Iterator[tuple[int, str]]:
     """The number of each block that convolves a grid of tokens, and its first such convolution."""
     for number, block in enumerate(blocks):
         for name, part in block.named_modules() if isinstance(block, nn.Module) else ():
@@ -307,8 +307,8 @@ def _refuse_convolutions(
     wrong = [f"block {block} ({convolutions[block]})" for r in routes for block in r.blocks if block in convolutions]
     if wrong:
         raise ValueError(
-            f"{', '.join(wrong)} on a route: it convolves the grid of tokens, and in a route neighbours on the grid are "
-            "missing; route around it"
+            f"{', '.join(wrong)} on a route: it convolves the grid of tokens, and in a route neighbours on the grid "
+            "are missing; route around it"
         )
 
 

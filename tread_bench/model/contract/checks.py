@@ -160,8 +160,8 @@ def check_order(subject: Trial) -> Iterator[str]:
         if not close(expected, seen):
             yield (
                 f"{case}: expected the same prediction for the same tokens in another order, or a ValueError; saw a "
-                f"difference of {distance(expected, seen):.1e}: announce the token order that the blocks need, and give "
-                "them what belongs to a token, such as its rotary row, with this token"
+                f"difference of {distance(expected, seen):.1e}: announce the token order that the blocks need, and let "
+                "what belongs to a token, such as its rotary row, move with it"
             )
 
 

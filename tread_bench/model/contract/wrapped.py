@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -79,8 +80,10 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
         yield f"expected {kind(expected)}, as the network itself gives; saw {kind(seen)}"
         return
     if not close(expected, seen):
-        advice = _where_rows_fit(subject, expected)
-        yield f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}{advice}"
+        yield (
+            f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
+            f"{_where_rows_fit(subject, expected)}"
+        )
     gradients = subject.gradients_of(seen)
     wrong = [name for name, gradient in subject.gradients_of(expected).items() if differ(gradient, gradients[name])]
     if wrong:
@@ -90,12 +93,13 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
 def _where_rows_fit(subject: WrappedTrial, expected: Tensor) -> str:
     """Advice if the prediction is right once text and image change places in the rows."""
     state = subject.start()
-    for shift in (state.num_prefix, -state.num_prefix) if state.rows else ():
-        tables = (table.roll(shift, 1) for table in state.tables.values())
+    wrong = (names for count in range(len(state.rows)) for names in combinations(state.rows, count + 1))
+    for names, shift in product(wrong, (state.num_prefix, -state.num_prefix)):
+        tables = (table.roll(shift, 1) if name in names else table for name, table in state.tables.items())
         turned = run_blocks(subject.model, replace(state, conditioning=(*tables, *state.given)))
         if close(expected, subject.model.finish(turned)):
-            names = few([repr(name) for name in state.rows], SHOWN)
-            return f": rows {names} have text and image in another order than the tokens"
+            shown = few([repr(name) for name in names], SHOWN)
+            return f": rows {shown} have text and image in another order than the tokens"
     return ""
 
 

@@ -26,7 +26,7 @@ def with_prefix(ids_BK: Tensor, num_prefix: int) -> Tensor:
 
 
 def gather_tokens(x_BND: Tensor, positions_BK: Tensor) -> Tensor:
-    """Return the tokens (B, K, D) at `positions_BK` of every sample; likewise rows (B, N, ...) of any shape and dtype."""
+    """Return the tokens (B, K, D) at `positions_BK` of every sample; of rows (B, N, ...), likewise (B, K, ...)."""
     behind = x_BND.shape[2:]
     index = positions_BK.reshape(*positions_BK.shape, *(1 for _ in behind))
     return x_BND.gather(1, index.expand(*positions_BK.shape, *behind))
