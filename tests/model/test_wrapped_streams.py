@@ -372,6 +372,26 @@ def mask_when_whole(net, block, tokens, time):
     return PAGE["call_flux"](net, block, replace(tokens, rows=rows), time)
 
 
+def ernie_with_whole_mask(net):
+    """The first entries of a mask over all tokens; where text is last, those of the image."""
+
+    def embed(net, x, t, y):
+        sequence, time = PAGE["embed_ernie"](net, x, t, y)
+        return sequence, time, sequence.rows["mask"]
+
+    def call(net, block, tokens, time, mask):
+        rows = {**tokens.rows, "mask": mask[:, : tokens.tokens.shape[1]]}
+        return PAGE["call_ernie"](net, block, replace(tokens, rows=rows), time)
+
+    return RoutedNetwork(
+        net,
+        embed=embed,
+        blocks=lambda net: net.layers,
+        call=call,
+        head=lambda net, tokens, time, mask: PAGE["head_ernie"](net, tokens, time),
+    )
+
+
 BROKEN = [
     (
         "routable",
@@ -392,24 +412,25 @@ BROKEN = [
     (
         "rows",
         flux_with(call=with_rows(lambda name, one: one if name == "mask" else one[:1].expand_as(one))),
-        r"route .*: expected sample 1 as it is alone; saw .*: it got rows of another sample's tokens; give a block all",
+        r"route .*: expected sample 1 as it is alone; saw .*: it depends on another sample; give a block each sample's",
     ),
     (
         "rows",
         flux_with(call=with_rows(lambda name, one: one[:1].expand_as(one) if name == "mask" else one)),
-        r"dense: expected sample 1 as it is alone; saw .*: it got rows of another sample's tokens",
+        r"dense: expected sample 1 as it is alone; saw .*: it depends on another sample",
     ),
     (
         "text",
         flux_with(call=mask_when_whole),
         r"to be read as without a route; saw that 2, 3, 4 of them are not: pass the rows of a padding mask on in",
     ),
+    ("text", ernie_with_whole_mask, "to be read as without a route; saw that 2, 3, 4 of them are not"),
 ]
 
 
 @pytest.mark.parametrize(("check", "wrap", "message"), BROKEN)
 def test_a_broken_wrapping_is_found_and_named(check, wrap, message):
-    made = built("flux")
+    made = built("ernie" if wrap is ernie_with_whole_mask else "flux")
     violations = check_wrapped(wrap(made.net), *made.inputs, original=made.itself)
     assert any(one.check == check and re.search(message, one.message) for one in violations), violations
 

@@ -38,7 +38,7 @@ from tread_bench.model.contract.checks import (
     not_equal,
     read,
 )
-from tread_bench.model.contract.subject import Step, Trial, move_weights, steps
+from tread_bench.model.contract.subject import Case, Step, Trial, move_weights, steps
 from tread_bench.model.wrapped import RoutedNetwork, WrappedState
 
 
@@ -124,15 +124,15 @@ def check_routable(subject: WrappedTrial) -> Iterator[str]:
 def check_rows(subject: WrappedTrial) -> Iterator[str]:
     """A block computes each sample with rows of its own tokens: a sample alone gives what it gives in its batch."""
     for case in (None, *subject.cases):
-        for step in steps(subject.model, subject.start(), case):
+        for step in _steps_on(subject, case):
             for sample in range(step.before.batch):
                 expected = subject.model.run_block(step.block, _alone(step, sample)).streams["tokens"]
                 seen = step.after.streams["tokens"][sample : sample + 1]
                 if not close(expected, seen):
                     yield (
                         f"block {step.block}, {case or 'dense'}: expected sample {sample} as it is alone; saw a "
-                        f"difference of {distance(expected, seen):.1e}: it got rows of another sample's tokens; give "
-                        "a block all samples' rows (rotary, masks, time) as `tokens.rows` has them, (B, S, ...)"
+                        f"difference of {distance(expected, seen):.1e}: it depends on another sample; give a block "
+                        "each sample's own rows (rotary, masks, time), as `tokens.rows` has them, (B, S, ...)"
                     )
 
 
@@ -140,16 +140,23 @@ def check_text(subject: WrappedTrial) -> Iterator[str]:
     """In a route each sample reads the tokens of its text that it reads without one: padding stays masked."""
     if not subject.start().num_prefix:
         return
-    dense = [_text_read(subject, step) for step in steps(subject.model, subject.start(), None)]
+    dense = [_text_read(subject, step) for step in _steps_on(subject, None)]
     for case in subject.cases:
-        for step in steps(subject.model, subject.start(), case):
+        for step in _steps_on(subject, case):
             other = (_text_read(subject, step) != dense[step.block]).any(0)
-            if step.before.ids is not None and other.any():
+            if other.any():
                 yield (
                     f"block {step.block}, {case}: expected the tokens beside the image to be read as without a route; "
                     f"saw that {few([str(one) for one in other.nonzero().flatten().tolist()], SHOWN)} of them are "
                     "not: pass the rows of a padding mask on in a route as well"
                 )
+
+
+def _steps_on(subject: WrappedTrial, case: Case | None) -> Iterator[Step]:
+    """The blocks of a route one by one; without one, all blocks."""
+    for step in steps(subject.model, subject.start(), case):
+        if case is None or step.before.ids is not None:
+            yield step
 
 
 def _alone(step: Step, sample: int) -> TokenState:
