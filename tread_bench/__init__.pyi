@@ -104,5 +104,6 @@ from tread_bench.model.ops.scan import selective_scan as selective_scan
 from tread_bench.model.ops.wkv import bi_wkv as bi_wkv
 from tread_bench.model.prediction import Prediction as Prediction
 from tread_bench.model.wrapped import RoutedNetwork as RoutedNetwork
+from tread_bench.model.wrapped import TokenSequence as TokenSequence
 
 __version__: str

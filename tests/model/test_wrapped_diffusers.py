@@ -21,7 +21,7 @@ def wrapped(transformer):
         transformer,
         embed=lambda net, x, t, y: (net.pos_embed(x), t, y),
         blocks=lambda net: net.transformer_blocks,
-        call=lambda net, block, tokens, positions, t, y: block(tokens, timestep=t, class_labels=y),
+        call=lambda net, block, tokens, t, y: block(tokens, timestep=t, class_labels=y),
         head=head,
     )
 

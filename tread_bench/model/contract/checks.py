@@ -107,8 +107,7 @@ def check_blocks(subject: Trial) -> Iterator[str]:
 
 def check_independence(subject: Trial) -> Iterator[str]:
     """A block depends only on its state: two batches that take turns give the same results as each alone."""
-    x, t, y = subject.inputs
-    others = -x, t.roll(1), None if y is None else y.roll(1, 0)
+    others = subject.others()
     for case in subject.cases:
         other = replace(case, ids=subject.draw_ids(case.route, case.selector))
         alone = [step.after for step in steps(subject.model, subject.start(), case)]
@@ -172,7 +171,8 @@ def check_order(subject: Trial) -> Iterator[str]:
         if not close(expected, seen):
             yield (
                 f"{case}: expected the same prediction for the same tokens in another order, or a ValueError; saw a "
-                f"difference of {distance(expected, seen):.1e}: announce the token order that the blocks need"
+                f"difference of {distance(expected, seen):.1e}: announce the token order that the blocks need, and let "
+                "what belongs to a token, such as its rotary row, move with it"
             )
 
 
@@ -189,7 +189,7 @@ def check_text(subject: Subject) -> Iterator[str]:
     assert y is not None
     for case in subject.dense_and_longest:
         text = y.clone().requires_grad_()
-        unread = ~_read(subject.predict(case, (x, t, text)), text).all(0)
+        unread = ~read(subject.predict(case, (x, t, text)), text).all(0)
         if unread.any():
             yield f"{case or 'dense'}: expected an effect of every text token; saw none of tokens {_numbers(unread)}"
             return
@@ -302,7 +302,7 @@ def _step_problems(step: Step) -> Iterator[str]:
         yield from not_equal(f"stream {name!r} of the state that came unwritten", stream, before.streams[name])
 
 
-def _read(result: Tensor, text_BME: Tensor) -> Tensor:
+def read(result: Tensor, text_BME: Tensor) -> Tensor:
     """Return which text tokens (B, M) a result depends on."""
     weights = torch.linspace(-1, 1, result.numel(), device=result.device).view_as(result)
     (gradient,) = torch.autograd.grad((result * weights).sum(), text_BME, allow_unused=True, materialize_grads=True)
@@ -319,7 +319,7 @@ def _rows_read(model: Backbone, step: Step, name: str) -> Tensor:
         text = before.context.detach().requires_grad_()
         before = replace(before, context=text)
     after = model.run_block(step.block, before)
-    return _read(torch.cat([after.streams[routed].flatten() for routed in after.routed]), text)
+    return read(torch.cat([after.streams[routed].flatten() for routed in after.routed]), text)
 
 
 def _numbers(mask: Tensor) -> str:

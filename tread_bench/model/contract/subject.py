@@ -76,6 +76,11 @@ class Trial:
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(shape, generator=self.generator).to(self.device)
 
+    def others(self) -> Inputs:
+        """Return another batch of the same shapes."""
+        x, t, y = self.inputs
+        return -x, t.roll(1), None if y is None else y.roll(1, 0)
+
     def spans(self) -> Iterable[tuple[int, int]]:
         """Return the first and last block of each route to try."""
         return combinations_with_replacement(range(self.model.num_blocks), 2)

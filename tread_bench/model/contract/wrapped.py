@@ -11,16 +11,19 @@ are restored bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
+from itertools import combinations, product
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.model.backbone import kind
+from tread_bench.model.backbone import TokenState, kind, run_blocks
 from tread_bench.model.contract.checks import (
     SHOWN,
     check_blocks,
@@ -33,22 +36,35 @@ from tread_bench.model.contract.checks import (
     differ,
     distance,
     not_equal,
+    read,
 )
-from tread_bench.model.contract.subject import Trial, move_weights
-from tread_bench.model.wrapped import RoutedNetwork
+from tread_bench.model.contract.subject import Case, Step, Trial, move_weights, steps
+from tread_bench.model.wrapped import RoutedNetwork, WrappedState
 
 
 class WrappedTrial(Trial):
     """A wrapped network, inputs for it, and the original network as its owner calls it."""
 
     model: RoutedNetwork
+    inputs: tuple[Tensor, Tensor, Any]
 
     def __init__(
-        self, model: RoutedNetwork, inputs: tuple[Tensor, Tensor, Tensor | None], original: Callable[..., Tensor]
+        self, model: RoutedNetwork, inputs: tuple[Tensor, Tensor, Any], original: Callable[..., Tensor]
     ) -> None:
         super().__init__(model, inputs[0].device)
         self.inputs = inputs
         self.original = original
+
+    def start(self) -> WrappedState:
+        """Return the state before the first block."""
+        return self.model.start(*self.inputs)
+
+    def others(self) -> tuple[Tensor, Tensor, Any]:
+        """Return another batch of the same shapes."""
+        x, t, y = self.inputs
+        if isinstance(y, Mapping):
+            return -x, t.roll(1), {name: one.roll(1, 0) if len(one) == len(x) else one for name, one in y.items()}
+        return super().others()
 
     def spans(self) -> Iterable[tuple[int, int]]:
         """Return all blocks, and each block alone."""
@@ -64,27 +80,105 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
         yield f"expected {kind(expected)}, as the network itself gives; saw {kind(seen)}"
         return
     if not close(expected, seen):
-        yield f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
+        yield (
+            f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
+            f"{_where_rows_fit(subject, expected)}"
+        )
     gradients = subject.gradients_of(seen)
     wrong = [name for name, gradient in subject.gradients_of(expected).items() if differ(gradient, gradients[name])]
     if wrong:
         yield f"expected the gradient of {few(wrong, SHOWN)} that the network itself gives; saw another, or none"
 
 
-def check_prefix(subject: WrappedTrial) -> Iterator[str]:
-    """Tokens that do not depend on x come first and are counted in `num_prefix`, since they must not be routed."""
+def _where_rows_fit(subject: WrappedTrial, expected: Tensor) -> str:
+    """Advice if the prediction is right once text and image change places in the rows."""
+    state = subject.start()
+    wrong = (names for count in range(len(state.rows)) for names in combinations(state.rows, count + 1))
+    for names, shift in product(wrong, (state.num_prefix, -state.num_prefix)):
+        tables = (table.roll(shift, 1) if name in names else table for name, table in state.tables.items())
+        turned = run_blocks(subject.model, replace(state, conditioning=(*tables, *state.given)))
+        if close(expected, subject.model.finish(turned)):
+            shown = few([repr(name) for name in names], SHOWN)
+            return f": rows {shown} have text and image in another order than the tokens"
+    return ""
+
+
+def check_routable(subject: WrappedTrial) -> Iterator[str]:
+    """Tokens that do not depend on x, such as text, are never routed."""
     x, t, y = subject.inputs
     if not x.is_floating_point():
         return
     state = subject.start()
     other = subject.model.start(x + subject.normal(*x.shape).to(x.dtype), t, y)
     fixed = (state.streams["tokens"] == other.streams["tokens"]).all(2).any(0).nonzero().flatten().tolist()
-    routed = [place for place in fixed if place >= state.num_prefix]
+    start, stop = state.before, state.before + state.num_tokens
+    routed = [place - state.num_prefix + start for place in fixed if place >= state.num_prefix]
     if routed:
         yield (
-            f"expected every token after num_prefix={state.num_prefix} to depend on x; saw that tokens {routed} do "
-            "not: let embed put such tokens first, and count them in num_prefix"
+            f"expected every token that can be routed, {start} to {stop - 1}, to depend on x; saw that tokens {routed} "
+            "do not: text, registers and class tokens are never routed; let embed return a TokenSequence whose "
+            "`routable` leaves them out"
         )
+
+
+def check_rows(subject: WrappedTrial) -> Iterator[str]:
+    """A block computes each sample with rows of its own tokens: a sample alone gives what it gives in its batch."""
+    for case in (None, *subject.cases):
+        for step in _steps_on(subject, case):
+            for sample in range(step.before.batch):
+                expected = subject.model.run_block(step.block, _alone(step, sample)).streams["tokens"]
+                seen = step.after.streams["tokens"][sample : sample + 1]
+                if not close(expected, seen):
+                    yield (
+                        f"block {step.block}, {case or 'dense'}: expected sample {sample} as it is alone; saw a "
+                        f"difference of {distance(expected, seen):.1e}: it depends on another sample; give a block "
+                        "each sample's own rows (rotary, masks, time), as `tokens.rows` has them, (B, S, ...)"
+                    )
+
+
+def check_text(subject: WrappedTrial) -> Iterator[str]:
+    """In a route each sample reads the tokens of its text that it reads without one: padding stays masked."""
+    if not subject.start().num_prefix:
+        return
+    dense = [_text_read(subject, step) for step in _steps_on(subject, None)]
+    for case in subject.cases:
+        for step in _steps_on(subject, case):
+            other = (_text_read(subject, step) != dense[step.block]).any(0)
+            if other.any():
+                yield (
+                    f"block {step.block}, {case}: expected the tokens beside the image to be read as without a route; "
+                    f"saw that {few([str(one) for one in other.nonzero().flatten().tolist()], SHOWN)} of them are "
+                    "not: pass the rows of a padding mask on in a route as well"
+                )
+
+
+def _steps_on(subject: WrappedTrial, case: Case | None) -> Iterator[Step]:
+    """The blocks of a route one by one; without one, all blocks."""
+    for step in steps(subject.model, subject.start(), case):
+        if case is None or step.before.ids is not None:
+            yield step
+
+
+def _alone(step: Step, sample: int) -> TokenState:
+    """The state before a step, of one sample."""
+    before, one = step.before, slice(sample, sample + 1)
+    return replace(
+        before,
+        streams={name: stream[one] for name, stream in step.streams.items()},
+        ids=None if before.ids is None else before.ids[one],
+        positions=None if before.positions is None else before.positions[one],
+        conditioning=tuple(None if given is None else given[one] for given in before.conditioning),
+        cache={},
+    )
+
+
+def _text_read(subject: WrappedTrial, step: Step) -> Tensor:
+    """Return which of the tokens that are never routed (B, P) a block's image tokens depend on."""
+    prefix = step.before.num_prefix
+    text = step.streams["tokens"][:, :prefix].detach().requires_grad_()
+    tokens = torch.cat([text, step.streams["tokens"][:, prefix:].detach()], dim=1)
+    after = subject.model.run_block(step.block, step.before.with_streams(tokens=tokens))
+    return read(after.streams["tokens"][:, prefix:], text)
 
 
 def check_copies(subject: WrappedTrial) -> Iterator[str]:
@@ -105,7 +199,9 @@ def check_copies(subject: WrappedTrial) -> Iterator[str]:
 
 WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
     check_dense,
-    check_prefix,
+    check_routable,
+    check_rows,
+    check_text,
     check_blocks,
     check_independence,
     check_rate_zero,
@@ -120,7 +216,7 @@ def check_wrapped(
     model: RoutedNetwork,
     x: Tensor,
     t: Tensor,
-    y: Tensor | None = None,
+    y: Any = None,
     *,
     original: Callable[..., Tensor] | None = None,
 ) -> list[Violation]:
@@ -129,7 +225,8 @@ def check_wrapped(
     The network runs in eval mode; weights, buffers and modes are restored.
 
     Args:
-        x, t, y: a small batch for the network: 2 samples with 4 tokens or more.
+        x, t, y: a small batch for the network: 2 samples with 4 tokens or more, and captions of different lengths; y
+            is a tensor, a dict of tensors, or None.
         original: (x, t, y) -> the prediction of the network itself, as a tensor; by default `model.network(x, t, y)`.
 
     Raises:

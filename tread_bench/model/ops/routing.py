@@ -26,8 +26,10 @@ def with_prefix(ids_BK: Tensor, num_prefix: int) -> Tensor:
 
 
 def gather_tokens(x_BND: Tensor, positions_BK: Tensor) -> Tensor:
-    """Return the tokens (B, K, D) at `positions_BK` of every sample."""
-    return x_BND.gather(1, positions_BK.unsqueeze(-1).expand(-1, -1, x_BND.shape[-1]))
+    """Return the tokens (B, K, D) at `positions_BK` of every sample; of rows (B, N, ...), likewise (B, K, ...)."""
+    behind = x_BND.shape[2:]
+    index = positions_BK.reshape(*positions_BK.shape, *(1 for _ in behind))
+    return x_BND.gather(1, index.expand(*positions_BK.shape, *behind))
 
 
 def scatter_tokens(background_BND: Tensor, x_BKD: Tensor, positions_BK: Tensor) -> Tensor:
