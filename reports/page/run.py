@@ -190,6 +190,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.disturbed_timing(rows),
         cautions.starved(rows),
         cautions.decaying(rows),
+        cautions.optimizers(rows),
         tuning.untuned(rows),
         *sorted(map(str, of_protocols)),
     ]
@@ -416,11 +417,14 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 def _training(records: Sequence[Record]) -> dict[str, str]:
     """The requested training of all cells; every value of settings that differ."""
-    configs = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
+    trained = [record for record in records if not requested.is_evaluated_only(record)]
+    configs = [record.config.get("training", {}) for record in trained]
     settings = {}
     for key in dict.fromkeys(chain.from_iterable(configs)):
         values = dict.fromkeys(flat(config.get(key)) or DASH for config in configs)
         settings[key] = " or ".join(values)
+    if "optimizer" in settings:  # of which a record leaves out the default
+        settings["optimizer"] = " or ".join(dict.fromkeys(map(requested.optimizer, trained)))
     if "ema_decay" in settings:
         settings["ema_decay"] += ", from step 0 at most (1 + step) / (10 + step)"
     return settings

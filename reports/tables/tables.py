@@ -92,6 +92,7 @@ def _settings(record: Record) -> dict[str, Any]:
     # Training.
     found = {
         "batch": requested.training(record, "batch"),
+        "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
         "tuned": _tuned(record),

@@ -13,6 +13,19 @@ from tread_bench.services.hours import in_hours
 from tread_bench.suite.plan import Plan
 
 STATE_BYTES = 20  # per parameter: weights, gradients, both moments of AdamW and the average, in float32
+_MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one moment instead of two
+
+
+def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
+    """Add `state_bytes` to the rows of a plan: what a training keeps from step to step."""
+    for row in rows:
+        cell = plan.rows[row["row"]][0].cell
+        row["state_bytes"] = STATE_BYTES * row["trained_params"]
+        if cell.training.optimizer == "muon":
+            from tread_bench.model.matrices import hidden_matrices  # needs torch
+
+            shapes = hidden_matrices(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
+            row["state_bytes"] -= _MOMENT_BYTES * sum(map(math.prod, shapes))
 
 
 @dataclass(frozen=True)

@@ -481,6 +481,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "backbone": first.cell.backbone.label,
         "method": first.cell.method.name,
         "routes": format_routes(first.routes),
+        "optimizer": first.cell.training.optimizer,
         "params": cost.params,
         "method_params": cost.method_params,
         "auxiliary_params": cost.auxiliary_params,

@@ -94,6 +94,7 @@ AFTER_FIGURES = (
     Column("num_blocks", "blocks", "of the backbone: what routes index", True),
     Column("dense_tokens", "tokens", "of one image, with prefix tokens, where none is routed", True),
     Column("batch", "images", "per optimiser step, over all processes", True),
+    Column("optimizer", "", "adamw, or muon for the matrices of blocks and adamw for all else"),
     Column("learning_rate", "", "of the training, before its warm-up, decay and schedule apply"),
     Column("decay", "", "how the learning rate falls to zero at the end of training; empty: it stays as it is"),
     Column("tuned", "", "how learning_rate was chosen: best of N, or edge of N, which is untuned; empty: it was given"),
