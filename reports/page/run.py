@@ -13,7 +13,7 @@ from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance, tuning
+from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -128,7 +128,11 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
-        "facts": [*_facts(records, list(chain.from_iterable(sets)), plan), *tuning.cost(report.tuning, records)],
+        "facts": [
+            *_facts(records, list(chain.from_iterable(sets)), plan),
+            *tuning.cost(report.tuning, records),
+            *branches.cost(records),
+        ],
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
         # Which explanations the reader needs.

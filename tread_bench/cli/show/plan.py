@@ -48,9 +48,13 @@ def show_plan(
     )
     if tuning := sum(row["tuning_cells"] for row in planned.rows):
         macs = sum(row["tuning_macs"] for row in planned.rows)
-        study = sum(row["cells"] * row["training_macs"] for row in planned.rows)
+        study = sum(row["cells"] * (row["training_macs"] - row["shared_macs"]) for row in planned.rows)
         share = macs / (macs + study)
         console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
+    if shared := sum(row["cells"] * row["shared_macs"] for row in planned.rows):
+        branches = sum(1 for row in planned.rows if row["shared_macs"])
+        share = shared / sum(row["cells"] * row["training_macs"] for row in planned.rows)
+        console.print(f"{branches} rows begin with steps of longer ones: {share:.0%} of the study's MACs, trained once")
     console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
 
     # What was asked about them.

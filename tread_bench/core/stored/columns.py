@@ -97,6 +97,12 @@ AFTER_FIGURES = (
     Column("optimizer", "", "adamw, or muon for the matrices of blocks and adamw for all else"),
     Column("learning_rate", "", "of the training, before its warm-up, decay and schedule apply"),
     Column("decay", "", "how the learning rate falls to zero at the end of training; empty: it stays as it is"),
+    Column(
+        "shared_iterations",
+        "optimiser steps",
+        "the first ones, that a longer training made for this one as well; this cell's cost has them; empty: none",
+        True,
+    ),
     Column("tuned", "", "how learning_rate was chosen: best of N, or edge of N, which is untuned; empty: it was given"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
     Column("route_start", "block", "first block that the first route bypasses; of the next: route_2_start", True),
