@@ -21,8 +21,9 @@ def cost(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 def own_macs(record: Record) -> float:
     """Return the MACs of the steps that a cell made itself; all steps of one that shares some cost the same."""
-    shared = record.shared_iterations / record.last.iteration if record.last else 0.0
-    return _macs(record) * (1 - shared)
+    if not record.shared_iterations or record.last is None:
+        return _macs(record)
+    return _macs(record) * (1 - record.shared_iterations / record.last.iteration)
 
 
 def _macs(record: Record) -> float:
