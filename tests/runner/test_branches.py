@@ -12,7 +12,10 @@ import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.toy_suite import FEW_SAMPLES, write_suite
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.problems import SuiteError
+from tread_bench.runner.cell_status import CellStatus
+from tread_bench.runner.estimate import Remaining
 from tread_bench.runner.runner import placed
 from tread_bench.suite.load import load_plan
 
@@ -135,6 +138,15 @@ def test_where_a_trunk_is_gone_a_branch_trains_from_the_start(whole, suite, tmp_
     (cell,) = records(out)
     assert apart(records(out))[cell] == apart(records(whole))[cell]
     assert records(out)[cell]["shared_iterations"] == 0
+
+
+def test_what_is_left_of_a_branch_is_its_decay(suite):
+    plan = load_plan(suite)
+    cell = next(cell for cell in plan.cells if cell.trunk)
+    work = expected_work(cell.cell)
+    left = CellStatus(cell.id, cell.row, 0, "waiting", shared_iterations=cell.trunk.iteration)
+    remaining = Remaining({left.row_key: work}, {}, 1.0, False)
+    assert remaining.of_cell(left) == 4 * work.training_step + work.evaluation
 
 
 @pytest.mark.slow
