@@ -9,7 +9,7 @@ from itertools import groupby
 from tread_bench.core.stored.conditions import Conditions, all_of, spread
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
 TOLERANCE = 0.05  # of 1, for the whole interval of the control's ratio
@@ -96,6 +96,14 @@ def _mean_fid(row: Row) -> float:
 def decaying(rows: Sequence[Row]) -> str:
     """Return a caution where a learning rate falls to zero, so that only the ends of trainings are compared."""
     return say("cautions", "decaying", rows=[row.label for row in rows if row.done and requested.decay(row.first)])
+
+
+def optimizers(rows: Sequence[Row]) -> str:
+    """Return a caution where rows are trained with different optimisers."""
+    trained = [row for row in rows if row.done and not requested.is_evaluated_only(row.first)]
+    found = by_key(trained, lambda row: requested.optimizer(row.first))
+    labels = {name: [row.label for row in members] for name, members in found.items()}
+    return say("cautions", "optimizers", rows=labels) if len(found) > 1 else ""
 
 
 def starved(rows: Sequence[Row]) -> str:

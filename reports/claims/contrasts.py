@@ -54,6 +54,7 @@ def _settings(row: Row) -> dict[str, Any]:
         "auxiliary": requested.auxiliary(first),
         "schedule": requested.scheduled(first),
         "decay": requested.decay(first),
+        "optimizer": requested.optimizer(first),
     }
 
 

@@ -13,7 +13,7 @@ from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports.claims import break_even, cautions, contrasts, depths, guidance, tuning
+from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -128,7 +128,11 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
-        "facts": [*_facts(records, list(chain.from_iterable(sets)), plan), *tuning.cost(report.tuning, records)],
+        "facts": [
+            *_facts(records, list(chain.from_iterable(sets)), plan),
+            *tuning.cost(report.tuning, records),
+            *branches.cost(records),
+        ],
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
         # Which explanations the reader needs.
@@ -190,6 +194,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.disturbed_timing(rows),
         cautions.starved(rows),
         cautions.decaying(rows),
+        cautions.optimizers(rows),
         tuning.untuned(rows),
         *sorted(map(str, of_protocols)),
     ]
@@ -416,11 +421,14 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 def _training(records: Sequence[Record]) -> dict[str, str]:
     """The requested training of all cells; every value of settings that differ."""
-    configs = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
+    trained = [record for record in records if not requested.is_evaluated_only(record)]
+    configs = [record.config.get("training", {}) for record in trained]
     settings = {}
     for key in dict.fromkeys(chain.from_iterable(configs)):
         values = dict.fromkeys(flat(config.get(key)) or DASH for config in configs)
         settings[key] = " or ".join(values)
+    if "optimizer" in settings:  # of which a record leaves out the default
+        settings["optimizer"] = " or ".join(dict.fromkeys(map(requested.optimizer, trained)))
     if "ema_decay" in settings:
         settings["ema_decay"] += ", from step 0 at most (1 + step) / (10 + step)"
     return settings

@@ -33,6 +33,11 @@ def scheduled(record: Record) -> str:
     return ", ".join(parts)
 
 
+def optimizer(record: Record) -> str:
+    """Return the optimiser of its training, "adamw" where the record does not say."""
+    return str(training(record, "optimizer") or "adamw")
+
+
 def decay(record: Record) -> str:
     """Return how the learning rate falls to zero, such as "linear" or "wsd 0.2"; "" where it stays as it is."""
     found = training(record, "decay") or {}

@@ -92,8 +92,10 @@ def _settings(record: Record) -> dict[str, Any]:
     # Training.
     found = {
         "batch": requested.training(record, "batch"),
+        "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
+        "shared_iterations": record.shared_iterations or None,
         "tuned": _tuned(record),
     }
 

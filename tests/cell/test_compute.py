@@ -153,8 +153,9 @@ def test_a_loss_scale_keeps_gradients_that_float16_would_lose():
     assert small_gradient(scaled=True) > 2 * lost
 
 
-def test_a_step_that_overflows_is_left_out_and_counted():
-    trainer = at_scale(make_trainer(autocast="float16"), 2.0**60)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_that_overflows_is_left_out_and_counted(optimizer):
+    trainer = at_scale(make_trainer(autocast="float16", training={"optimizer": optimizer}), 2.0**60)
     before = [p.clone() for p in trainer.parameters]
     assert trainer.step(trainer.batch(0)).isfinite()
     assert all(map(torch.equal, trainer.parameters, before))

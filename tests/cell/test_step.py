@@ -109,7 +109,7 @@ def test_learning_rate_rises_linearly_then_stays():
     assert warmup_factor(0, 0) == 1
 
 
-def interrupted(trainer, folder, at):
+def interrupted(trainer, folder, at, **options):
     """Train until step `at` and stop as if the process had died there."""
 
     class DeathError(Exception):
@@ -125,7 +125,7 @@ def interrupted(trainer, folder, at):
 
     trainer.step = dying
     with pytest.raises(DeathError):
-        train(trainer, folder, OWNER, no_figures)
+        train(trainer, folder, OWNER, no_figures, **options)
 
 
 @pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "tread"])

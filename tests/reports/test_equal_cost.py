@@ -16,7 +16,7 @@ from synthetic_records import cost, evaluation, failed, record, study, timing, w
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
 from tread_bench.core.stored.records import EqualTime
-from tread_bench.reports.claims.cautions import decaying
+from tread_bench.reports.claims.cautions import decaying, optimizers
 from tread_bench.reports.claims.curves import Curve
 from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -48,6 +48,8 @@ def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
         config["schedule"] = {"until": 0.8}
     if decay := changes.pop("decay", None):
         training["decay"] = decay
+    if optimizer := changes.pop("optimizer", None):
+        training["optimizer"] = optimizer
     made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
     return with_macs(made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes}))
 
@@ -196,6 +198,16 @@ def test_the_page_says_that_only_the_end_of_a_decay_counts():
     rows = comparison([*dense(), *budget_row(decay=LINEAR)])
     assert re.search("learning rate of route falls to zero.*only the end enters a comparison", decaying(rows))
     assert decaying(comparison([*dense(), *budget_row()])) == ""
+
+
+def test_rows_say_their_optimiser_and_the_page_where_they_differ():
+    muon = budget_row(optimizer="muon")
+    assert re.search(
+        "different optimisers.*adamw trains dense; muon trains route", optimizers(comparison([*dense(), *muon]))
+    )
+    assert optimizers(comparison([*dense(), *budget_row()])) == optimizers(comparison(muon)) == ""
+    found = results_frame([*dense(), *muon]).groupby("method").optimizer.unique()
+    assert {method: list(names) for method, names in found.items()} == {"dense": ["adamw"], "tread": ["muon"]}
 
 
 def test_equal_time_takes_paired_steps_and_the_wait_for_data():

@@ -308,7 +308,7 @@ def test_evaluations_are_counted_at_the_rate_of_those_of_a_run(suite: Path, monk
     pace = hours.pace_of(str(suite.parent), plan, [])
     macs_per_s = (3 * 7 + 5 * 8 * 2) / 0.5
     assert pace.evaluation == pytest.approx(macs_per_s)
-    table = [{"row": row, "training_macs": 0, "tuning_macs": 0} for row in plan.rows]
+    table = [{"row": row, "training_macs": 0, "shared_macs": 0, "tuning_macs": 0} for row in plan.rows]
     works = [expected_work(cells[0].cell) for cells in plan.rows.values()]
     seconds = sum(len(work.at) * work.evaluation for work in works) / macs_per_s
     assert hours.add_hours(table, plan, pace) == pytest.approx(seconds * len(plan.cells) / len(works) / 3600)
@@ -323,7 +323,7 @@ def test_evaluations_of_another_rate_than_training_are_left_out(compute: list[st
     found = []
     for settings in ([], compute):
         plan = load_plan(suite, settings, look=Look.NOT_AT_ALL)
-        table = [{"row": row, "training_macs": 0, "tuning_macs": 0} for row in plan.rows]
+        table = [{"row": row, "training_macs": 0, "shared_macs": 0, "tuning_macs": 0} for row in plan.rows]
         hours_in_all = hours.add_hours(table, plan, hours.Pace({}, 1.0, "stated"))
         found.append((hours_in_all, hours.hours_in_words(1.0, plan, hours.Pace({}, 1.0, "stated"))[0]))
     (alike, told_alike), (other, told_other) = found

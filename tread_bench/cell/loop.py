@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -12,12 +13,13 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
+from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_at, load_latest
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
 from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.documents import BranchRef
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import DataFile, Evaluation
 from tread_bench.data.ranks import Ranks
@@ -30,20 +32,46 @@ class DivergedError(RuntimeError):
     """The training loss is NaN or infinite."""
 
 
-class History(BaseModel):
+class LossCurve(BaseModel):
+    """Means of the training loss, each over the steps since the one before."""
+
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)
+    partial_sum: float = 0.0  # of the losses since the last entry
+    partial_count: int = 0
+
+    def add(self, loss: float) -> None:
+        self.partial_sum += loss
+        self.partial_count += 1
+
+    def enter(self, step: int) -> None:
+        """Add an entry for the losses since the last one."""
+        self.train_loss.append((step, self.partial_sum / self.partial_count))
+        self.partial_sum = 0.0
+        self.partial_count = 0
+
+
+class History(LossCurve):
     """What training has produced so far, as stored in a checkpoint."""
 
     step: int = 0
     train_seconds: float = 0.0
     data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
-    train_loss: list[tuple[int, float]] = Field(default_factory=list)
     evaluations: list[Evaluation] = Field(default_factory=list)
     at_equal_time: Evaluation | None = None  # where that lies within the training
-    partial_sum: float = 0.0  # of the losses since the last entry
-    partial_count: int = 0
+    branch_losses: dict[int, LossCurve] = Field(default_factory=dict)  # of those that branch off, by their length
+    shared_iterations: int = 0  # those of the steps that another training made
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
     files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
     weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
+
+
+@dataclass(frozen=True, slots=True)
+class Trunk:
+    """A longer training, whose first `iteration` steps are also those of a shorter one."""
+
+    folder: Path  # of its checkpoints
+    owner: Identity
+    iteration: int
 
 
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
@@ -70,8 +98,10 @@ def train(
     files: DataFiles | None = None,
     equal_time: int | None = None,
     begun: History | None = None,
+    trunk: Trunk | None = None,
+    branches: Collection[BranchRef] = (),
 ) -> History:
-    """Train to the last iteration, resuming from the newest checkpoint in `folder`.
+    """Train to the last iteration, resuming from the newest checkpoint in `folder`, or else from that of its trunk.
 
     Args:
         owner: whose checkpoints they are.
@@ -80,6 +110,8 @@ def train(
         files: the data's; checkpoints store their state, and are written only while they are unchanged.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
+        trunk: the training that it branches off; where that has left no checkpoint, it trains from the start.
+        branches: those that branch off this training; checkpoints of where they do stay.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
@@ -88,17 +120,19 @@ def train(
         ChangedDataError: a file has changed.
     """
     # Resume from the newest checkpoint.
-    history = _resume(trainer, folder, owner) or begun or History()
+    history = _resume(trainer, folder, owner) or begun or _branch(trainer, trunk)
+    history = history or History(branch_losses={branch.length: LossCurve() for branch in branches})
     if files is not None:
         files.expect(history.files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
 
-    # At which iterations the loss is read, the network evaluated, and its weights kept.
+    # At which iterations the loss is read, the network evaluated, its weights kept, and left by branches.
     config = trainer.cell.training
-    every = max(1, config.iterations // LOSS_ENTRIES)
+    every = _steps_per_entry(config.iterations)
     evaluated_at = trainer.cell.metrics.at or (config.iterations,)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
-    stops = {*evaluated_at, *kept_at, equal_time}
+    left_at = {branch.iteration for branch in branches}
+    stops = {*evaluated_at, *kept_at, *left_at, equal_time}
 
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
@@ -106,7 +140,7 @@ def train(
     steps = range(history.step, config.iterations)
     with (
         trainer.batches(steps, clock) as batches,
-        CheckpointWriter(folder, owner) as checkpoints,
+        CheckpointWriter(folder, owner, left_at) as checkpoints,
         Stopping() as stopping,
     ):
 
@@ -175,6 +209,27 @@ def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History | None:
     return History.model_validate(checkpoint.state)
 
 
+def _branch(trainer: Trainer, trunk: Trunk | None) -> History | None:
+    """Begin where a trunk was; None where it has left nothing to begin with."""
+    checkpoint = load_at(trunk.folder, trunk.iteration, trunk.owner) if trunk else None
+    if checkpoint is None:
+        return None
+    before = History.model_validate(checkpoint.state)
+    losses = before.branch_losses.get(trainer.cell.training.iterations)
+    if losses is None:  # it began before this training was requested
+        return None
+    trainer.restore(checkpoint.tensors)
+    return History(
+        step=before.step,
+        shared_iterations=before.step,
+        train_seconds=before.train_seconds,
+        data_wait_seconds=before.data_wait_seconds,
+        conditions=before.conditions,
+        files=before.files,
+        **dict(losses),
+    )
+
+
 def _note_conditions(history: History, now: Conditions) -> None:
     if not history.conditions or decisive_to_the_bit(history.conditions[-1]) != decisive_to_the_bit(now):
         history.conditions.append(now)
@@ -182,13 +237,22 @@ def _note_conditions(history: History, now: Conditions) -> None:
 
 def _note_loss(history: History, losses: list[Tensor], ranks: Ranks, entry_due: bool) -> None:
     """Reading the losses synchronises device and ranks, so they are read for many steps at once."""
-    for loss in ranks.total(torch.stack(losses)):
-        history.partial_sum += loss.item()
-    history.partial_count += len(losses)
+    found = [loss.item() for loss in ranks.total(torch.stack(losses))]
     losses.clear()
+    for loss in found:
+        history.add(loss)
     if not math.isfinite(history.partial_sum):
         raise DivergedError(f"the training loss is {history.partial_sum} by iteration {history.step}")
     if entry_due:
-        history.train_loss.append((history.step, history.partial_sum / history.partial_count))
-        history.partial_sum = 0.0
-        history.partial_count = 0
+        history.enter(history.step)
+
+    # As a training of another length enters them.
+    for length, curve in history.branch_losses.items():
+        for step, loss in enumerate(found, start=history.step - len(found) + 1):
+            curve.add(loss)
+            if step % _steps_per_entry(length) == 0:
+                curve.enter(step)
+
+
+def _steps_per_entry(iterations: int) -> int:
+    return max(1, iterations // LOSS_ENTRIES)

@@ -155,6 +155,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "sampling_macs": evaluator.sampling_macs(),
             "weights": history.weights,
             "train_loss": history.train_loss,
+            "shared_iterations": history.shared_iterations,
             "train_seconds": history.train_seconds,
             "data_files": files.hashed(),
             "data_wait_seconds": history.data_wait_seconds,
@@ -199,6 +200,8 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
             keep=keep if job.request.role == "study" else None,
             files=job.files,
             equal_time=None if job.cell.depends_on_length else job.equal_time,
+            trunk=job.trunk,
+            branches=job.request.branches,
         )
     finally:
         if curves:

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
 from tread_bench.cell.compiling import CompiledBlocks
+from tread_bench.cell.optimizer import build_optimizer
 from tread_bench.cell.scaling import LossScaler
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.suite import Cell
@@ -221,14 +222,7 @@ class Trainer(ForwardPass):
         self._averaged = [averaged[name] for name, _ in self.named_parameters()]
 
         # The optimiser.
-        config = self.cell.training
-        self.optimizer = torch.optim.AdamW(
-            self.parameters,
-            lr=config.learning_rate,
-            betas=config.betas,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
+        self.optimizer = build_optimizer(self.cell.training, self.network, dict(self.named_parameters()))
 
         # How a step computes.
         self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
@@ -307,12 +301,15 @@ class Trainer(ForwardPass):
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Continue from what `tensors` gave, bit for bit."""
-        # Weights and the optimiser's moments.
-        for name, parameter in self.named_parameters():
+        # Weights and the optimiser's moments; a parameter that had no gradient yet has none.
+        parameters = dict(self.named_parameters())
+        for name, parameter in parameters.items():
             parameter.copy_(tensors[f"weights.{name}"])
-            moments = {key: f"optimizer.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
-            if moments["step"] in tensors:  # a parameter that had no gradient yet has none
-                self.optimizer.state[parameter] = {key: tensors[at].to(self.device) for key, at in moments.items()}
+        for at, value in tensors.items():
+            part, _, rest = at.partition(".")
+            if part == "optimizer":
+                key, _, name = rest.partition(".")
+                self.optimizer.state[parameters[name]][key] = value.to(self.device)
 
         # Their average, and the loss scale.
         for name, parameter in self.average.named_parameters():

@@ -237,6 +237,8 @@ def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequ
         backbone=cell.cell.backbone.label,
         config=cell.cell.model_dump(mode="json"),
         sources=dict(cell.sources),
+        trunk=cell.trunk,
+        branches=list(cell.branches),
         plugins=plugins,
     )
 

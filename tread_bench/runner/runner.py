@@ -201,7 +201,7 @@ def _bring(
         elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
             display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
 
-        # Train, first the cells whose weights others read; then write the records.
+        # Train, first the cells whose steps or weights others have; then write the records.
         for wave in placed(untrained):
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
         trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
@@ -257,11 +257,18 @@ def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
     return {key: expected_work(cell.cell).total for key, cell in {cell.row_key: cell for cell in cells}.items()}
 
 
-def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[PlannedCell]]:
-    """In starting order: cells whose weights others may read, then their readers; longest first."""
+def placed(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
+    """In starting order, a wave after the other: trainings, those that branch off these, and cells that read weights
+    of others; longest first.
+    """
     macs = _macs(cells)
     ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
-    return [cell for cell in ordered if not cell.sources], [cell for cell in ordered if cell.sources]
+    there = {cell.id for cell in cells}
+    waves: list[list[PlannedCell]] = [[], [], []]
+    for cell in ordered:
+        branches_off = cell.trunk is not None and cell.trunk.cell in there
+        waves[2 if cell.sources else int(branches_off)].append(cell)
+    return [wave for wave in waves if wave]
 
 
 def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,6 +13,19 @@ from tread_bench.services.hours import in_hours
 from tread_bench.suite.plan import Plan
 
 STATE_BYTES = 20  # per parameter: weights, gradients, both moments of AdamW and the average, in float32
+_MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one moment instead of two
+
+
+def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
+    """Add `state_bytes` to the rows of a plan: what a training keeps from step to step."""
+    for row in rows:
+        cell = plan.rows[row["row"]][0].cell
+        row["state_bytes"] = STATE_BYTES * row["trained_params"]
+        if cell.training.optimizer == "muon":
+            from tread_bench.model.matrices import hidden_matrices  # needs torch
+
+            shapes = hidden_matrices(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
+            row["state_bytes"] -= _MOMENT_BYTES * sum(map(math.prod, shapes))
 
 
 @dataclass(frozen=True)
@@ -51,10 +64,12 @@ def on_gpus(plan: Plan, table: Sequence[Mapping[str, Any]], gpus: int) -> OnGpus
     """Return what `gpus` GPUs take for the `device_hours` of the rows of a plan. Raises UserError: they take none."""
     if not any(row["device_hours"] for row in table):
         raise UserError(f"--gpus {gpus}: no row of this suite trains or evaluates, so there are no hours; leave it out")
-    hours = {row["row"]: row["device_hours"] / row["cells"] for row in table}
-    trained = [hours[cell.row] for cell in plan.cells if not cell.sources]
+    hours = {row["row"]: (row["device_hours"] - row["shared_hours"]) / row["cells"] for row in table}
+    trained = [hours[cell.row] for cell in plan.cells if not cell.sources and not cell.trunk]
+    branches = [hours[cell.row] for cell in plan.cells if cell.trunk]  # after all that they may begin with
     evaluated = [hours[cell.row] for cell in plan.cells if cell.sources]  # after all that they may read
-    return OnGpus(gpus, _makespan(trained, gpus) + _makespan(evaluated, gpus), math.fsum(trained + evaluated) / gpus)
+    waves = (trained, branches, evaluated)
+    return OnGpus(gpus, sum(_makespan(wave, gpus) for wave in waves), math.fsum(map(math.fsum, waves)) / gpus)
 
 
 def _makespan(hours: Iterable[float], gpus: int) -> float:
@@ -91,18 +106,26 @@ def within_budget(plan: Plan, table: Sequence[Mapping[str, Any]], budget: float)
 
     A row comes with those that it cannot do without: whose weights it reads, and to whose MACs it trains.
     """
-    hours = {row["row"]: row["device_hours"] for row in table}
+    of_row = {row["row"]: row for row in table}
+    row_of = {cell.id: cell.row for cell in plan.cells}
+    trunks = {cell.row: row_of[cell.trunk.cell] for cell in plan.cells if cell.trunk}
+
+    def taken(rows: Collection[str]) -> float:
+        """Hours of some rows; what two of them share counts once."""
+        shared = (of_row[row]["shared_hours"] for row in rows if trunks.get(row) in rows)
+        return math.fsum(of_row[row]["device_hours"] for row in rows) - math.fsum(shared)
+
     chosen: set[str] = set()
     for row, cells in plan.rows.items():
         needed = {cell.row for cell in plan.chosen([row])}
         own_budget = cells[0].cell.training.budget
         if own_budget is not None:
             needed.add(own_budget.macs_of)
-        if math.fsum(hours[name] for name in chosen | needed) <= budget:
+        if taken(chosen | needed) <= budget:
             chosen |= needed
     rows = [row for row in plan.rows if row in chosen]
     left_out = [row for row in plan.rows if row not in chosen]
-    return WithinBudget(budget, math.fsum(hours[row] for row in rows), rows, left_out)
+    return WithinBudget(budget, taken(chosen), rows, left_out)
 
 
 def hours_of(text: str) -> float:

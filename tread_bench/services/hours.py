@@ -117,7 +117,8 @@ def _evaluation_paces(record: Record) -> Iterator[float]:
 
 
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
-    """Add `device_hours` to each row, for all its cells and those that choose its learning rate; return their sum.
+    """Add `device_hours` to each row, for all its cells and those that choose its learning rate, and `shared_hours`,
+    those of them that a longer row trains; return the sum, in which these count once.
 
     Evaluations are counted at the pace that was measured of them; without one, at that of training steps where they
     compute as these do, and else they are left out.
@@ -128,7 +129,8 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
         evaluation = _evaluation_macs(cells[0]) if counts_evaluations else 0
         study = len(cells) * pace.hours(row["row"], row["training_macs"], evaluation)
         row["device_hours"] = study + pace.hours(row["row"], row["tuning_macs"], 0)
-    return math.fsum(row["device_hours"] for row in table)
+        row["shared_hours"] = len(cells) * pace.hours(row["row"], row["shared_macs"], 0)
+    return math.fsum(row["device_hours"] - row["shared_hours"] for row in table)
 
 
 def _evaluates_as_it_trains(plan: Plan) -> bool:

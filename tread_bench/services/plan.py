@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
-from tread_bench.services.gpus import OnGpus, WithinBudget, hours_of, on_gpus, within_budget
+from tread_bench.services.gpus import OnGpus, WithinBudget, add_state, hours_of, on_gpus, within_budget
 from tread_bench.services.hours import Pace, add_hours, pace_of
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
@@ -77,6 +77,8 @@ def plan_suite(
     hours = None if pace is None else add_hours(rows, plan, pace)
 
     # Memory.
+    if gpus is not None or memory is not None:
+        add_state(rows, plan)
     unpredicted = None
     if memory is not None:
         from tread_bench.services.memory import add_activations  # needs torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.config.training import Budget
+from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.metrics import MetricOptions, Needs
@@ -403,6 +404,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
+    yield from _optimizer_problems(cell.training.optimizer)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -411,6 +413,18 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if takes_routes and not cell.routes:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
         yield Problem(message, draft.latest(("method",), ("routes",)))
+
+
+def _optimizer_problems(name: str) -> Iterator[Problem]:
+    """The problem of an optimiser that the installed torch does not have; where there is none, nothing is known."""
+    try:
+        installed = version("torch")
+    except PackageNotFoundError:
+        return
+    major, minor = TORCH_NEEDED[name]
+    if tuple(map(int, installed.split(".")[:2])) < (major, minor):
+        rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
+        yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
 
 
 def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:

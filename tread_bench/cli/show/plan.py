@@ -14,7 +14,6 @@ from rich.table import Column, Table
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
 from tread_bench.services.detect_request import DetectRequest
-from tread_bench.services.gpus import STATE_BYTES
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -49,9 +48,13 @@ def show_plan(
     )
     if tuning := sum(row["tuning_cells"] for row in planned.rows):
         macs = sum(row["tuning_macs"] for row in planned.rows)
-        study = sum(row["cells"] * row["training_macs"] for row in planned.rows)
+        study = sum(row["cells"] * (row["training_macs"] - row["shared_macs"]) for row in planned.rows)
         share = macs / (macs + study)
         console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
+    if shared := sum(row["cells"] * row["shared_macs"] for row in planned.rows):
+        branches = sum(1 for row in planned.rows if row["shared_macs"])
+        share = shared / sum(row["cells"] * row["training_macs"] for row in planned.rows)
+        console.print(f"{branches} rows begin with steps of longer ones: {share:.0%} of the study's MACs, trained once")
     console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
 
     # What was asked about them.
@@ -114,13 +117,16 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
 
 
 def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
-    # The columns; those of budgets only where some row has one, and those of hours and memory on request.
+    # The columns; those of budgets and other optimisers only where some row has one, those of hours and memory on
+    # request.
     has_budgets = any(row["budget"] for row in rows)
     has_hours = any("device_hours" in row for row in rows)
     has_activations = any("activation_bytes" in row for row in rows)
+    has_optimizers = any(row["optimizer"] != "adamw" for row in rows)
     table = Table(
         Column("row", no_wrap=True),
         "routes",
+        *(("optimiser",) if has_optimizers else ()),
         "cells",
         *(("iterations", "training MACs,\nof its budget") if has_budgets else ()),
         "parameters",
@@ -139,6 +145,7 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
         table.add_row(
             row["row"],
             row["routes"],
+            *((row["optimizer"],) if has_optimizers else ()),
             str(row["cells"]),
             *((f"{row['iterations']:,}", _within(row["budget"])) if has_budgets else ()),
             f"{row['params']:,}",
@@ -147,7 +154,7 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
-            *((_gib(STATE_BYTES * row["trained_params"]),) if has_memory else ()),
+            *((_gib(row["state_bytes"]),) if has_memory else ()),
             *((_gib(row.get("activation_bytes")),) if has_activations else ()),
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )

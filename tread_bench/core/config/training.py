@@ -68,6 +68,7 @@ class Wsd(_Decay):
         return self.share
 
 
+TORCH_NEEDED = {"adamw": (2, 6), "muon": (2, 9)}  # the first release that has each optimiser
 CONSTANT = Constant()
 _Decays = Annotated[Constant | Linear | Cosine | Wsd, Field(discriminator="name")]
 Decay = Annotated[_Decays, or_text(_Decays, "name", Literal["constant", "linear", "cosine", "wsd"])]
@@ -78,6 +79,11 @@ class Training(Model):
 
     iterations: Int = Field(ge=0, description="optimiser steps; 0: only costs, speed and memory are measured")
     batch: Int = Field(64, ge=1, description="images per step, over all processes")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw",
+        exclude_if=lambda name: name == "adamw",
+        description="muon: for the matrices that blocks apply to tokens, and adamw for all else",
+    )
     learning_rate: Float = Field(1e-4, gt=0)
     betas: tuple[Share, Share] = (0.9, 0.999)
     weight_decay: Float = Field(0.0, ge=0)

@@ -152,6 +152,13 @@ class WeightsRef(Document):
     run: str = ""
 
 
+class BranchRef(Document):
+    """A shorter training of `length` iterations, whose steps up to `iteration` are those of another cell."""
+
+    length: PositiveInt
+    iteration: PositiveInt
+
+
 class CellRequest(Document):
     """cell.json."""
 
@@ -165,6 +172,8 @@ class CellRequest(Document):
     backbone: str
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
+    trunk: WeightsRef | None = None  # the training whose steps up to there are its own as well; None: it has none
+    branches: list[BranchRef] = Field(default_factory=list)  # the trainings of which it is the trunk, of its seed
     plugins: PluginCode = Field(default_factory=dict)  # that it uses
 
     @cached_property

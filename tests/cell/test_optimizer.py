@@ -1,0 +1,215 @@
+"""Muon for the matrices of blocks, AdamW for the rest: which weights, which step, and one state that is stored."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+
+from tests.backbones.networks import TEXT
+from tests.cell.test_step import ROUTED, fingerprint, interrupted, make_cell, make_trainer
+from tests.small_backbones import BACKBONES
+from tests.toy_suite import OWNER, no_figures, toy_suite, write_suite
+from tread_bench.cell import optimizer
+from tread_bench.cell.loop import train
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.problems import SuiteError
+from tread_bench.model.backbone import build_backbone
+from tread_bench.model.matrices import hidden_matrices
+from tread_bench.services.gpus import add_state
+from tread_bench.suite import resolve
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
+
+MUON = {"optimizer": "muon", "weight_decay": 0.1}
+STATE = ("weights", "average", "optimizer")
+NS = (3.4445, -4.7750, 2.0315)  # Jordan's coefficients
+MOMENTUM = 0.95
+
+
+def muon(**training):
+    return {"training": {**MUON, **training}}
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["labels", "text"])
+@pytest.mark.parametrize("family", BACKBONES)
+def test_matrices_of_tokens_are_told_from_all_else(family, text):
+    """By name they are the linear layers of blocks, but for those that make a modulation of a sample's condition."""
+    if text and family not in TEXT:
+        pytest.skip("takes no text")
+    given = {"image_size": 8, "channels": 1, "num_classes": 10, **BACKBONES[family], **(TEXT[family] if text else {})}
+    found, spec = make_spec(**given)
+    model = build_backbone(found, spec)
+    expected = {
+        f"{name}.weight"
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and "block" in name and "adaLN" not in name
+    }
+    hidden = hidden_matrices(found, spec)
+    assert hidden.keys() == expected
+    assert hidden == {name: tuple(p.shape) for name, p in model.named_parameters() if name in hidden}
+
+
+def newton_schulz(G, dtype=torch.float64):
+    """Five steps of Jordan's quintic iteration from G over its Frobenius norm, with fewer rows than columns."""
+    a, b, c = NS
+    X = (G.T if G.shape[0] > G.shape[1] else G).to(dtype)
+    X = X / X.norm().clamp(min=1e-7)
+    for _ in range(5):
+        A = X @ X.T
+        X = torch.addmm(X, torch.addmm(A, A, A, beta=b, alpha=c), X, beta=a)  # each rounded once
+    return (X.T if G.shape[0] > G.shape[1] else X).double()
+
+
+def polar(G):
+    U, _, V = torch.linalg.svd(G, full_matrices=False)
+    return U @ V
+
+
+def test_three_steps_are_those_of_the_equations_in_float64():
+    """The way of each matrix and of each other weight; Newton-Schulz alone is in bfloat16, as it is published."""
+    lr, decay, betas = 1e-3, 0.1, (0.9, 0.999)
+    trainer = make_trainer(make_cell(**ROUTED, **muon()))
+    parameters = dict(trainer.named_parameters())
+    torch.manual_seed(0)
+    for p in parameters.values():  # so that no gradient is zero or of low rank
+        p.data += 0.2 * torch.randn_like(p)
+    backbone = trainer.network.backbone
+    hidden = {f"backbone.{name}" for name in hidden_matrices(backbone.family, backbone.spec)}
+    assert 0 < len(hidden) < len(parameters)
+    gradients = {}
+
+    def note(name):
+        return lambda p: gradients.__setitem__(name, p.grad.double())
+
+    for name, p in parameters.items():
+        p.register_post_accumulate_grad_hook(note(name))
+    weights = {name: p.detach().double() for name, p in parameters.items()}
+    first = {name: w.clone() for name, w in weights.items()}
+    moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()}
+    for step in (1, 2, 3):
+        trainer.step(trainer.batch(step - 1))
+        for name, g in gradients.items():
+            w, (m, v) = weights[name] * (1 - lr * decay), moments[name]
+            if name in hidden:
+                m = MOMENTUM * m + (1 - MOMENTUM) * g
+                way = newton_schulz((1 - MOMENTUM) * g + MOMENTUM * m, torch.bfloat16)
+                w = w - lr * 0.2 * math.sqrt(max(w.shape)) * way
+            else:
+                m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g**2
+                w = w - lr * (m / (1 - betas[0] ** step)) / ((v / (1 - betas[1] ** step)).sqrt() + 1e-8)
+            weights[name], moments[name] = w, (m, v)
+    for name, p in parameters.items():
+        way, expected = p.detach().double() - first[name], weights[name] - first[name]
+        assert (way - expected).norm() <= (0.03 if name in hidden else 1e-3) * expected.norm(), name
+
+
+@pytest.mark.parametrize("shape", [(16, 48), (48, 16), (32, 32)], ids=str)
+def test_a_step_is_near_the_orthogonal_matrix_next_to_the_gradient(shape):
+    """The published coefficients end with singular values between 0.7 and 1.2, and the singular vectors of G."""
+    torch.manual_seed(0)
+    p = torch.nn.Parameter(torch.zeros(shape))
+    p.grad = torch.randn(shape)
+    torch.optim.Muon([p], lr=1.0, weight_decay=0.0, adjust_lr_fn="match_rms_adamw").step()
+    way = -p.detach().double() / (0.2 * math.sqrt(max(shape)))
+    exact = polar(p.grad.double())
+    assert ((way * exact).sum() / (way.norm() * exact.norm())).item() > 0.95
+    values = torch.linalg.svdvals(way)
+    assert values.min() > 0.6 and values.max() < 1.3
+    assert (way - newton_schulz(p.grad.double())).norm() < 0.03 * way.norm()
+    rms = p.detach().square().mean().sqrt().item()  # as large as AdamW's, which Moonlight found near 0.2
+    assert 0.15 < rms < 0.25
+
+
+@pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "tread"])
+@pytest.mark.parametrize("at", [1, 6, 11])
+def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extra, at):
+    whole, again = (make_trainer(make_cell(**extra, **muon(gradient_clip=1.0, warmup=3))) for _ in range(2))
+    undisturbed = train(whole, tmp_path / "a", OWNER, no_figures)
+    interrupted(make_trainer(make_cell(**extra, **muon(gradient_clip=1.0, warmup=3))), tmp_path / "b", at)
+    resumed = train(again, tmp_path / "b", OWNER, no_figures)
+    assert fingerprint(again) == fingerprint(whole)
+    assert resumed.train_loss == undisturbed.train_loss
+
+
+def test_it_is_one_optimiser_with_one_state():
+    trainer, other = (make_trainer(make_cell(**muon())) for _ in range(2))
+    trainer.step(trainer.batch(0))
+    other.optimizer.load_state_dict(copy.deepcopy(trainer.optimizer.state_dict()))
+    for name, p in other.named_parameters():
+        p.data.copy_(dict(trainer.named_parameters())[name])
+    for one in (trainer, other):
+        one.step(one.batch(1))
+    weights = [{k: v for k, v in fingerprint(one).items() if not k.startswith("average")} for one in (trainer, other)]
+    assert weights[0] == weights[1]
+    rates = {group["lr"] for group in trainer.optimizer.param_groups}
+    assert rates == {1e-3} and len(trainer.optimizer.param_groups) == 2
+
+
+def test_the_rate_that_a_schedule_gives_is_that_of_both_parts():
+    trainer = make_trainer(make_cell(**muon(decay="linear")))
+    trainer.step(trainer.batch(0)), trainer.step(trainer.batch(11))
+    assert {group["lr"] for group in trainer.optimizer.param_groups} == {1e-3 / 12}
+
+
+def test_memory_of_its_state_is_what_a_plan_says(tmp_path):
+    text = toy_suite(20, 20).replace("  dense: {}", "  dense: {}\n  muon: {training: {optimizer: muon}}")
+    plan = load_plan(write_suite(tmp_path, text))
+    rows = plan_table(plan, cell_cost)
+    add_state(rows, plan)
+    for row in rows:
+        trainer = make_trainer(plan.rows[row["row"]][0].cell)
+        trainer.step(trainer.batch(0))
+        kept = sum(t.numel() * 4 for k, t in trainer.tensors().items() if k.split(".")[0] in STATE and t.ndim)
+        gradients = 4 * sum(p.numel() for p in trainer.parameters)
+        frozen = 4 * sum(p.numel() for p in trainer.network.parameters() if not p.requires_grad)
+        assert row["optimizer"] == trainer.cell.training.optimizer
+        assert row["state_bytes"] == pytest.approx(kept + gradients, abs=5 * frozen)
+    assert rows[1]["state_bytes"] < rows[0]["state_bytes"] == rows[2]["state_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "refused"), [("2.8.1+cpu", True), ("2.9.0a0+git", False), ("2.15.0+cu132", False), (None, False)]
+)
+def test_a_torch_without_it_is_a_mistake_of_the_suite(tmp_path, monkeypatch, installed, refused):
+    def version(name):
+        if installed is None:
+            raise resolve.PackageNotFoundError(name)
+        return installed
+
+    monkeypatch.setattr(resolve, "version", version)
+    path = write_suite(
+        tmp_path, toy_suite(20, 20).replace("{method: tread", "{training: {optimizer: muon}, method: tread")
+    )
+    if not refused:
+        assert load_plan(path).rows["routed"][0].cell.training.optimizer == "muon"
+        return
+    with pytest.raises(SuiteError) as caught:
+        load_plan(path)
+    said = str(caught.value)
+    assert "training.optimizer muon: torch has it from 2.9 on, and 2.8.1+cpu is installed" in said
+    assert "toy.yaml:10:" in said
+
+
+def test_blocks_without_a_matrix_are_refused(monkeypatch):
+    monkeypatch.setattr(optimizer, "hidden_matrices", lambda family, spec: {})
+    with pytest.raises(UserError, match=r"blocks of DiT have no linear layer over tokens.*choose adamw"):
+        make_trainer(make_cell(**muon()))
+
+
+def test_a_suite_that_chooses_learning_rates_chooses_them_for_it_too(tmp_path):
+    text = toy_suite(40, 20, more="tune: {}\n").replace("learning_rate: 1e-3", "learning_rate: 1e-3, optimizer: muon")
+    plan = load_plan(write_suite(tmp_path, text))
+    assert {cell.cell.training.optimizer for cell in plan.all_cells} == {"muon"}
+    assert len({cell.cell.training.learning_rate for cell in plan.tuning_cells(["routed"])}) == 5
+
+
+def test_cells_with_adamw_keep_their_ids(tmp_path):
+    given = write_suite(tmp_path, toy_suite(40, 20))
+    ids = [cell.id for cell in load_plan(given).cells]
+    assert [cell.id for cell in load_plan(given, ["training.optimizer=adamw"]).cells] == ids
+    assert not {cell.id for cell in load_plan(given, ["training.optimizer=muon"]).cells} & {*ids}
