@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from tread_bench.core.config.training import WIDEST
 from tread_bench.core.numbers.power_averages import (
-    WIDEST,
     Profile,
     decay_at,
     exponent_of,

@@ -395,6 +395,18 @@ def test_the_table_tells_cells_tokens_and_disk():
     assert json.loads(json.dumps(table)) == table
 
 
+def test_it_tells_snapshots_of_averages_their_size_and_memory():
+    plan = plan_of(
+        rows={"dense": None, "averaged": {"training": {"averages": {"snapshots": 4}}}, "tread": TREAD},
+    )
+    dense, averaged, tread = plan_table(plan, cell_cost)
+    average = 4 * dense["params"]
+    assert [row["average_snapshots"] for row in (dense, averaged, tread)] == [0, 4, 0]
+    assert averaged["average_bytes"] == 4 * 2 * average
+    assert averaged["disk_bytes"] - dense["disk_bytes"] == 4 * 2 * average + 2 * 2 * average  # and in two checkpoints
+    assert (dense["state_bytes"], averaged["state_bytes"]) == (5 * average, 7 * average)
+
+
 def test_canonical_json_is_one_text_per_value():
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == '{"a":"\\u00e9","b":[1,2.5]}'
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
+from tread_bench.cell.averages import PowerAverages
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.scaling import LossScaler
 from tread_bench.core.config.compute import StepOptions
@@ -205,7 +206,7 @@ class ForwardPass:
 
 
 class Trainer(ForwardPass):
-    """Weights, their average and the optimiser of one cell.
+    """Weights, their averages and the optimiser of one cell.
 
     With several `ranks`, each of which has a trainer, a step computes a rank's share of the samples and sums the
     gradients: all ranks then have the same weights.
@@ -220,8 +221,13 @@ class Trainer(ForwardPass):
         self.parameters = [p for _, p in self.named_parameters()]
         self._averaged = [averaged[name] for name, _ in self.named_parameters()]
 
-        # The optimiser.
+        # Further averages, where the cell has them.
         config = self.cell.training
+        self.averages: PowerAverages | None = None
+        if config.averages:
+            self.averages = PowerAverages(dict(self.named_parameters()), config.averages.widths)
+
+        # The optimiser.
         self.optimizer = torch.optim.AdamW(
             self.parameters,
             lr=config.learning_rate,
@@ -274,8 +280,10 @@ class Trainer(ForwardPass):
         self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
         self.optimizer.zero_grad(set_to_none=True)
 
-        # The average follows the weights.
+        # The averages follow the weights.
         ema.update(self._averaged, self.parameters, ema.decay_at(batch.step, config.ema_decay))
+        if self.averages:
+            self.averages.update(batch.step)
         return loss
 
     def backward(self, batch: Batch) -> Tensor:
@@ -301,6 +309,8 @@ class Trainer(ForwardPass):
         for name, parameter in self.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = value
+        if self.averages:
+            found |= {f"averages.{name}": tensor for name, tensor in self.averages.tensors().items()}
         found |= self.scaler.tensors()
         return {name: value.to("cpu", copy=True).contiguous() for name, value in found.items()}
 
@@ -314,9 +324,11 @@ class Trainer(ForwardPass):
             if moments["step"] in tensors:  # a parameter that had no gradient yet has none
                 self.optimizer.state[parameter] = {key: tensors[at].to(self.device) for key, at in moments.items()}
 
-        # Their average, and the loss scale.
+        # Their averages, and the loss scale.
         for name, parameter in self.average.named_parameters():
             parameter.copy_(tensors[f"average.{name}"])
+        if self.averages:
+            self.averages.restore({name: tensors[f"averages.{name}"] for name in self.averages.tensors()})
         self.scaler.restore(tensors)
 
 

@@ -12,8 +12,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.services.hours import in_hours
 from tread_bench.suite.plan import Plan
 
-STATE_BYTES = 20  # per parameter: weights, gradients, both moments of AdamW and the average, in float32
-
 
 @dataclass(frozen=True)
 class OnGpus:

@@ -449,7 +449,9 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is dense over routed forward MACs.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
-    first, and `tuning_macs` what they cost together.
+    first, and `tuning_macs` what they cost together. `state_bytes` is the memory of weights, gradients, moments and
+    averages. `average_snapshots` is the number of snapshots of its averages that a cell stores, `average_bytes` their
+    size.
 
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
@@ -492,6 +494,9 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "training_macs": training_macs(first.cell) if first.trains else 0,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
+        "state_bytes": state_bytes(first.cell, cost.stored_params),
+        "average_snapshots": _snapshots(first.cell),
+        "average_bytes": average_bytes(first.cell, cost.stored_params),
         "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
     }
 
@@ -499,16 +504,38 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
-    It counts the last checkpoints, the weights of snapshots, a grid of 8-bit samples per evaluation, and small files.
+    It counts the last checkpoints, the weights of snapshots, snapshots of averages, a grid of 8-bit samples per
+    evaluation, and small files. A tuning cell keeps snapshots of averages only while it runs.
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.at or (training.iterations,))
-    weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
+    weights += 0 if planned.tunes else average_bytes(planned.cell, params)
     return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
 
 
-def checkpoint_bytes(params: int) -> int:
-    """Return the size of a checkpoint: weights, their average and both Adam moments, in float32."""
-    return 4 * 4 * params
+def checkpoint_bytes(cell: Cell, params: int) -> int:
+    """Return the size of a checkpoint: weights, their averages and both Adam moments, in float32."""
+    return 4 * (4 + _further_averages(cell)) * params
+
+
+def state_bytes(cell: Cell, params: int) -> int:
+    """Return the memory of what a checkpoint has and of gradients, in float32."""
+    return checkpoint_bytes(cell, params) + 4 * params
+
+
+def average_bytes(cell: Cell, params: int) -> int:
+    """Return the size of a cell's snapshots of its further averages, in float32."""
+    return 4 * _further_averages(cell) * _snapshots(cell) * params
+
+
+def _further_averages(cell: Cell) -> int:
+    return len(cell.training.averages.widths) if cell.training.averages else 0
+
+
+def _snapshots(cell: Cell) -> int:
+    """How many times they are stored."""
+    averages = cell.training.averages
+    return len(averages.saved_at(cell.training.iterations)) if averages and cell.trains else 0

@@ -401,6 +401,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
+    yield from _average_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -409,6 +410,19 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if takes_routes and not cell.routes:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
         yield Problem(message, draft.latest(("method",), ("routes",)))
+
+
+def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Averages that cannot be reconstructed, or that would not be evaluated."""
+    for key in ("average_width", "other_widths"):
+        value = getattr(cell.metrics, key)
+        if value and cell.training.averages is None:
+            rule = "averages of any width are reconstructed from training.averages; add training.averages: {}"
+            yield Problem(f"metrics.{key} {shortened(value)}: {rule}", draft.latest(("metrics", key)))
+    if cell.metrics.average_width is not None and not cell.metrics.ema:
+        rule = "metrics.ema false evaluates the weights themselves; leave one of the two out"
+        message = f"metrics.average_width {cell.metrics.average_width:g}: {rule}"
+        yield Problem(message, draft.latest(("metrics", "average_width"), ("metrics", "ema")))
 
 
 def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:

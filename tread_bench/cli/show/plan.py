@@ -14,7 +14,6 @@ from rich.table import Column, Table
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
 from tread_bench.services.detect_request import DetectRequest
-from tread_bench.services.gpus import STATE_BYTES
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -53,6 +52,8 @@ def show_plan(
         share = macs / (macs + study)
         console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
     console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
+    for line in _averages(planned.rows):
+        typer.echo(line)
 
     # What was asked about them.
     if planned.pace is not None and planned.hours is not None:
@@ -60,7 +61,7 @@ def show_plan(
             typer.echo(line)
     if planned.gpus is not None:
         typer.echo(planned.gpus.in_words())
-        typer.echo("State is weights, gradients, moments and average; activations (--memory) come on top.")
+        typer.echo("State is weights, gradients, moments and averages; activations (--memory) come on top.")
     if planned.memory is not None:
         typer.echo(_MEMORY.format(device=memory, processes=plan.suite.limits.processes_per_cell))
         for row, reason in planned.memory.items():
@@ -147,11 +148,22 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
-            *((_gib(STATE_BYTES * row["trained_params"]),) if has_memory else ()),
+            *((_gib(row["state_bytes"]),) if has_memory else ()),
             *((_gib(row.get("activation_bytes")),) if has_activations else ()),
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
+
+
+def _averages(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A line for each number and size of snapshots that cells store of their averages."""
+    sizes: dict[tuple[int, int], list[str]] = {}
+    for row in rows:
+        if row["average_snapshots"]:
+            sizes.setdefault((row["average_snapshots"], row["average_bytes"]), []).append(row["row"])
+    for (count, size), names in sizes.items():
+        cells = f"each cell of {', '.join(names)}"
+        yield f"{cells} stores {count} snapshots of its averages: {size / 2**20:,.1f} MiB, in its disk space"
 
 
 def _gib(size: int | None) -> str:

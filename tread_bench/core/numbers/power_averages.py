@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-WIDEST = 12**-0.5  # the width of a plain mean over all steps, of exponent 0
-
 
 class Profile(NamedTuple):
     """How much an average of `exponent` after `end` steps owes to each moment before."""
@@ -36,7 +34,7 @@ def width_of(exponent: float) -> float:
 
 
 def exponent_of(width: float) -> float:
-    """Return the exponent, 0 or more, of a profile whose width lies in (0, `WIDEST`]."""
+    """Return the exponent, 0 or more, of a profile whose width lies in (0, WIDEST]."""
     variance = width**2  # (g + 1) / ((g + 2)² (g + 3)), which is a cubic in g; it falls from g = 0 on
     roots = np.roots([variance, 7 * variance, 16 * variance - 1, 12 * variance - 1])
     return max(0.0, float(roots.real[abs(roots.imag) < 1e-6].max()))

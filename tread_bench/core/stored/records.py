@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from tread_bench.core.config.base import SEEDS_PER_GROUP
+from tread_bench.core.config.base import SEEDS_PER_GROUP, is_unused
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.tuning import Best, best_rate
 from tread_bench.core.stored.conditions import Conditions
@@ -131,6 +131,8 @@ class Evaluation(Part):
     seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
+    average_correlation: Share | None = Field(None, exclude_if=is_unused)  # of a reconstructed average's profile with
+    # that of metrics.average_width; None: an average that was kept, or the weights
     fid: float | None = None
     sfid: NonNegativeFloat | None = None
     kid: float | None = None
