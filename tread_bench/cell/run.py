@@ -30,7 +30,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
-from tread_bench.core.stored.records import Evaluation, GradientNorms, Record
+from tread_bench.core.stored.records import AtWidth, Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
@@ -224,7 +224,8 @@ def _at_equal_time(
 
     # From here on, the cell is one of that length, evaluated at its end alone.
     training = cell.training.model_copy(update={"iterations": until, "snapshots": ()})
-    longer = cell.model_copy(update={"training": training, "metrics": cell.metrics.model_copy(update={"at": (until,)})})
+    metrics = cell.metrics.model_copy(update={"at": (until,), "other_widths": ()})
+    longer = cell.model_copy(update={"training": training, "metrics": metrics})
     if cell.depends_on_length:
         trainer = job.trainer(longer)
         begun = History()
@@ -279,9 +280,21 @@ def _evaluate(
 ) -> Evaluation:
     progress = partial(tell, "evaluating", iteration, max(iteration, job.cell.training.iterations), None)
     progress()
+    evaluated = partial(evaluator, iteration=iteration, train_seconds=seconds, seed=job.seed, progress=progress)
+
+    # Averages of other widths at the end, before what is evaluated, which leaves its samples in the folder.
+    cell, others = trainer.cell, []
+    if trainer.averages and iteration == cell.training.iterations:
+        for width in sorted(set(cell.metrics.other_widths)):
+            network, fitness = snapshots.network(trainer.average, trainer.averages, iteration, width)
+            found = evaluated(network)
+            others.append(
+                AtWidth(width=width, correlation=fitness, validation_loss=found.validation_loss, fid=found.fid)
+            )
+
     network, correlation = _evaluated(trainer, snapshots, iteration)
-    evaluation = evaluator(network, iteration, seconds, job.seed, progress)
-    return evaluation.model_copy(update={"average_correlation": correlation})
+    found = evaluated(network)
+    return found.model_copy(update={"average_correlation": correlation, "other_widths": others})
 
 
 def _figures_inside(job: Job, trainer: Trainer, snapshots: Snapshots) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import shared_seeds, tuning_cell
+from tread_bench.suite.tuning import Choice, shared_seeds, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -149,9 +149,9 @@ class Plan:
             wanted |= {cell.row, by_id.get(cell.reference, ""), budget.macs_of if budget else ""}
         return [row for row in self.tuning if row in wanted]
 
-    def at_rates(self, rates: Mapping[str, float]) -> Plan:
-        """Return the plan with the learning rates that were chosen, by row; what needs others is pending."""
-        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, rates=rates)
+    def with_choices(self, choices: Mapping[str, Choice]) -> Plan:
+        """Return the plan with what was chosen so far, by row; what needs more is pending."""
+        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, choices=choices)
         return replace(plan, missing=self.missing, stand_ins=self.stand_ins)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
@@ -189,15 +189,15 @@ def digest(text: str) -> str:
 
 
 def expand(
-    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, rates: Mapping[str, float] | None = None
+    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, choices: Mapping[str, Choice] | None = None
 ) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
         is_smoke: shortened to a few iterations and samples, so that budgets need not be met.
-        rates: learning rates that were chosen, by row, of a suite that chooses them; rows without one are left out.
-            None: all rows are at the suite's own.
+        choices: what was chosen, by row, in a suite that chooses settings; rows without any are left out. None: all
+            rows are as the suite gives them.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
@@ -209,12 +209,12 @@ def expand(
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
     tune = suite.tune
-    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), None if tune is None else rates or {})
+    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), tune, choices)
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, is_tuned=tune is not None)
+            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, tune)
         except SuiteError as error:
             problems += error.problems
             if len(problems) > ENOUGH_PROBLEMS:
@@ -227,7 +227,7 @@ def expand(
         problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
-    known = ordered if tune is None or rates is None else _with_known_rates(ordered, rates)
+    known = ordered if tune is None or choices is None else _with_known_choices(ordered, choices)
     related = _Related.of(known)
     cells = tuple(cell for row in known for cell in row.planned(suite.seeds, related))
     return Plan(
@@ -253,13 +253,15 @@ class _Row:
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
-    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], is_tuned: bool = False) -> _Row:
+    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], tune: Tune | None = None) -> _Row:
         guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
         key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        chosen = {"learning_rate"} if is_tuned else set()
+        chosen = {"learning_rate"} if tune else set()
         own: Any = {"training": {"snapshots", *chosen}, **apart}
+        if tune and tune.widths:
+            own["metrics"] = {"average_width"}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
@@ -398,9 +400,9 @@ def _tuning(rows: Iterable[_Row], tune: Tune, compute: Mapping[str, Any]) -> dic
     return found
 
 
-def _with_known_rates(rows: Sequence[_Row], rates: Mapping[str, float]) -> list[_Row]:
-    """The rows whose learning rate was chosen, and those without training that read no other row's weights."""
-    known = {row.name for row in rows if row.name in rates or not row.resolved.cell.trains}
+def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, Choice]) -> list[_Row]:
+    """The rows whose settings were chosen, and those without training that read no other row's weights."""
+    known = {row.name for row in rows if row.name in choices or not row.resolved.cell.trains}
     return [row for row in rows if row.name in known and row.read_here <= known]
 
 

@@ -11,8 +11,9 @@ from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or
 from tread_bench.core.describe.guidance import Moment, iteration_at
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
+NARROWEST = 0.001
 WIDEST = 12**-0.5  # width of a plain mean over all steps, the widest average
-Width = Annotated[Float, Field(ge=0.001, le=WIDEST)]  # of an average, relative to the training so far
+Width = Annotated[Float, Field(ge=NARROWEST, le=WIDEST)]  # of an average, relative to the training so far
 
 
 class Budget(Model):
