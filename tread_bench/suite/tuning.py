@@ -36,6 +36,7 @@ def tuning_cell(cell: Cell, rate: float, tune: Tune) -> Cell:
     last = max(1, round(tune.share * cell.training.iterations))
     training = {"iterations": last, "learning_rate": rate, "snapshots": (), "budget": None}
     metrics = {
+        "average_width": None if tune.widths else cell.metrics.average_width,
         "at": (last,),
         "generate": tune.generate and cell.metrics.generate,
         "routed_rates": (),
