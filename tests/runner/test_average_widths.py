@@ -118,21 +118,20 @@ def left(out):
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("--processes", 2)])
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, arguments):
-    """Whenever another snapshot is there: of two processes, the first one has written it."""
+    """Of two processes, the first one writes the snapshots, and both read them."""
     (tmp_path / "whole").mkdir()
+    arguments = ("--rows", "routed", *arguments)
     whole = run(tmp_path / "whole", GIVEN, *arguments)
     out = tmp_path / "run"
-    for count in (1, 3, 9, 14):
+    for count in (1, 6):
         with subprocess.Popen(
             command("run", write_suite(tmp_path, GIVEN), "--out", out, *arguments),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         ) as runner:
-            there = lambda n=count: len(list(out.glob("cells/*/averages/*.safetensors"))) >= n  # noqa: E731
-            wait_for(lambda there=there, runner=runner: there() or runner.poll() is not None)
+            wait_for(lambda n=count: len(list(out.glob("cells/*/averages/*.safetensors"))) >= n)
             os.killpg(runner.pid, signal.SIGKILL)
     done = tread_bench("run", tmp_path / "toy.yaml", "--out", out, *arguments)
     assert done.returncode == 0, done.stderr
-    assert left(out) == left(whole)
-    assert len(left(out)[1]) == 2 * 8
+    assert left(out) == left(whole) and len(left(out)[1]) == 8
