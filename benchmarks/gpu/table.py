@@ -18,7 +18,7 @@ from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.records import CostFigures, Record, TimingFigures
 from tread_bench.reports.tables.tables import Entry, Table, as_markdown, markdown_text
 from tread_bench.reports.text.numbers import DASH, names, number
-from tread_bench.services.gpus import STATE_BYTES
+from tread_bench.suite.plan import state_bytes
 
 PAGE = Place("python -m benchmarks.gpu")
 NOBODY = "Nobody has sent in a whole result of `tox -e gpu` yet."
@@ -153,7 +153,7 @@ def planned_mib(record: Record, cost: CostFigures, run: SpeedRun) -> float | Non
     share = -(-cell.training.batch // run.processes)
     alone = cell.model_copy(update={"training": cell.training.model_copy(update={"batch": share})})
     activations = activation_bytes(alone.model_dump_json(), options.model_dump_json(), json.dumps(numerics.kernels))
-    return None if activations is None else (STATE_BYTES * cost.stored_params + activations) / 2**20
+    return None if activations is None else (state_bytes(alone, cost.stored_params) + activations) / 2**20
 
 
 @cache

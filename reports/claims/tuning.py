@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tread_bench.core.config.training import NARROWEST, WIDEST
 from tread_bench.core.numbers.tuning import extended
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims.branches import own_macs
@@ -22,7 +23,8 @@ def summary(rows: Sequence[Row]) -> str:
         rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
         return say("tuning", "given", rates=rates, decays=bool(requested.decay(trained[0].first)))
     edges = [row.short_label for row in chosen if row.is_untuned]
-    return say("tuning", "chosen", tuning=chosen[0].tuning, edges=edges)
+    width_edges = [row.short_label for row in chosen if row.is_width_at_edge]
+    return say("tuning", "chosen", tuning=chosen[0].tuning, edges=edges, width_edges=width_edges)
 
 
 def in_short(rows: Sequence[Row]) -> str:
@@ -34,10 +36,18 @@ def in_short(rows: Sequence[Row]) -> str:
 
 
 def of_row(row: Row) -> str:
-    """Return a row's learning rate, and how it was chosen; "" where the suite gives it."""
-    if row.tuning is None or row.tuning.best is None:
+    """Return a row's learning rate and the width of its average, and how they were chosen; "" where the suite gives
+    them.
+    """
+    tuning = row.tuning
+    if tuning is None or tuning.best is None:
         return ""
-    return say("tuning", "of_row", rate=row.tuning.best.rate, count=len(row.tuning.candidates), edge=row.is_untuned)
+    rate, width = tuning.best.value, tuning.best_width
+    said = say("tuning", "of_row", rate=rate, count=len(tuning.candidates), edge=row.is_untuned)
+    if width is None:
+        return said
+    of_width = say("tuning", "width_of_row", width=width.value, count=len(tuning.widths), edge=row.is_width_at_edge)
+    return f"{said}; {of_width}"
 
 
 def untuned(rows: Sequence[Row]) -> str:
@@ -48,11 +58,24 @@ def untuned(rows: Sequence[Row]) -> str:
     rates: set[float] = set()
     for row in at_edge:
         rates |= {one.learning_rate for one in row.tuning.candidates} if row.tuning else set()
-    best = {row.tuning.best.rate for row in at_edge if row.tuning and row.tuning.best}
+    best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
     ordered = sorted(rates)
     middle = ordered[len(ordered) // 2]
     wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
     return say("tuning", "untuned", rows=[row.label for row in at_edge], wider=wider)
+
+
+def widths_at_edge(rows: Sequence[Row]) -> str:
+    """Return a caution on rows whose best width lies at an edge, with what extends the range; "" without any."""
+    at_edge = [row for row in rows if row.is_width_at_edge]
+    if not at_edge:
+        return ""
+    ordered = sorted({one.width for row in at_edge for one in row.widths})
+    best = {row.tuning.best_width.value for row in at_edge if row.tuning and row.tuning.best_width}
+    middle = ordered[len(ordered) // 2]
+    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    possible = [width for width in wider if NARROWEST <= width <= WIDEST]
+    return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], wider=possible)
 
 
 def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:

@@ -1,14 +1,19 @@
-"""Dense validation loss, and FID where it was measured, against learning rate: a line per row, its best one marked."""
+"""Dense validation loss, and FID where it was measured, against learning rate or the width of the averaged weights: a
+line per row, its best one marked.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tread_bench.core.stored.records import Candidate, Tuning
+from tread_bench.core.numbers.tuning import Best, best_of
+from tread_bench.core.stored.records import Candidate, TriedWidth, Tuning
 from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Look, clean, looks, marks_of
@@ -24,59 +29,116 @@ def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     tuned = [(row, row.tuning) for row in rows if row.tuning is not None and row.tuning.best is not None]
     if not tuned:
         return None
-    has_fid = any(one.fids for _, tuning in tuned for one in tuning.candidates)
-    figure, panels = grid(1 + has_fid, 3.6, columns=2)
-
-    # A line per row, over the rates that were tried.
-    drawn = tuned[:_MOST]
-    for (row, tuning), look in zip(drawn, looks(row.is_dense for row, _ in drawn), strict=True):
-        for axes, values in zip(panels, ("validation_losses", "fids"), strict=False):
-            with marks_of(row.label, axes):
-                _line(axes, row, tuning, values, look)
-    for axes, name in zip(panels, ("dense validation loss", "FID"), strict=False):
-        axes.set(xscale="log", xlabel="learning rate")
-        axes.set_ylabel(name, color=MUTED)
-    rates = sorted({one.learning_rate for _, tuning in tuned for one in tuning.candidates})
-    for axes in panels:
-        axes.set_xticks(rates, [f"{rate:g}" for rate in rates], minor=False)
-        axes.minorticks_off()
-    panels[0].legend(loc="best", fontsize=8)
+    tried = [_Tried(row, {one.learning_rate: one for one in tuning.candidates}, tuning.best) for row, tuning in tuned]
+    figure = _lines(tried, "learning rate")
 
     # The table behind the picture.
     places = decimals(fmean(one.validation_losses) for _, tuning in tuned for one in _measured(tuning))
     numbers = [_numbers(row, tuning, one, places) for row, tuning in tuned for one in tuning.candidates]
-    chosen = [(row.short_label, tuning.best.rate, row.is_untuned) for row, tuning in tuned if tuning.best]
+    chosen = [(row.short_label, tuning.best.value, row.is_untuned) for row, tuning in tuned if tuning.best]
     seeds, all_rows = len(tuned[0][1].seeds), len(tuned)
-    return picture_of("tuning", figure, numbers, suffix, chosen=chosen, seeds=seeds, drawn=len(drawn), all=all_rows)
+    drawn = min(_MOST, all_rows)
+    return picture_of("tuning", figure, numbers, suffix, chosen=chosen, seeds=seeds, drawn=drawn, all=all_rows)
+
+
+def average_widths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Draw the figures of averages of several widths of the same trainings; None without any."""
+    tried = [
+        _Tried(row, {one.width: one for one in row.widths}, best_of({one.width: one.loss for one in row.widths}))
+        for row in rows
+        if row.widths
+    ]
+    if not tried:
+        return None
+    figure = _lines(tried, "width of the average")
+
+    # The table behind the picture.
+    places = decimals(one.loss for row, *_ in tried for one in row.widths)
+    numbers = [
+        {
+            "row": row.label,
+            "width": f"{one.width:g}",
+            "dense validation loss": number(one.loss, places),
+            "FID": number(fmean(one.fids), 2) if one.fids else DASH,
+            "lowest loss": _marked(best, one.width),
+        }
+        for row, _, best in tried
+        for one in row.widths
+    ]
+    first = tried[0].row
+    return picture_of(
+        "average_widths",
+        figure,
+        numbers,
+        suffix,
+        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
+        is_chosen=first.tuning is not None and first.tuning.best_width is not None,
+        seeds=len(first.widths[0].validation_losses),
+        drawn=min(_MOST, len(tried)),
+        all=len(tried),
+    )
+
+
+class _Tried(NamedTuple):
+    """What was tried of a row, by its value."""
+
+    row: Row
+    figures: Mapping[float, Candidate | TriedWidth]
+    best: Best | None
+
+
+def _lines(tried: Sequence[_Tried], name: str) -> Figure:
+    """A line per row over the values that were tried, in a panel for the loss, and in one for FID where it is known."""
+    has_fid = any(one.fids for _, found, _ in tried for one in found.values())
+    figure, panels = grid(1 + has_fid, 3.6, columns=2)
+    drawn = tried[:_MOST]
+    for (row, found, best), look in zip(drawn, looks(row.is_dense for row, *_ in drawn), strict=True):
+        for axes, figures in zip(panels, ("validation_losses", "fids"), strict=False):
+            points = {value: of_seeds for value, one in found.items() if (of_seeds := getattr(one, figures))}
+            with marks_of(row.label, axes):
+                _line(axes, row, points, best, look)
+    ticks = sorted({value for _, found, _ in tried for value in found})
+    for axes, what in zip(panels, ("dense validation loss", "FID"), strict=False):
+        axes.set(xscale="log", xlabel=name)
+        axes.set_ylabel(what, color=MUTED)
+        axes.set_xticks(ticks, [f"{value:g}" for value in ticks], minor=False)
+        axes.minorticks_off()
+    panels[0].legend(loc="best", fontsize=8)
+    return figure
 
 
 def _measured(tuning: Tuning) -> list[Candidate]:
     return [one for one in tuning.candidates if one.validation_losses]
 
 
-def _line(axes: Axes, row: Row, tuning: Tuning, values: str, look: Look) -> None:
-    """Means over the tuning seeds joined by a line, the seeds as dots; the chosen one is larger, hollow at an edge."""
+def _line(axes: Axes, row: Row, points: Mapping[float, Sequence[float]], best: Best | None, look: Look) -> None:
+    """Means over the seeds joined by a line, the seeds as dots; the best one is larger, hollow at an edge."""
     colour, marker = look
-    points = [(one.learning_rate, getattr(one, values)) for one in tuning.candidates if getattr(one, values)]
-    axes.plot([rate for rate, _ in points], [fmean(found) for _, found in points], color=colour, marker=marker,
+    axes.plot([*points], [fmean(found) for found in points.values()], color=colour, marker=marker,
               markersize=4, linewidth=1.2, label=clean(row.short_label))  # fmt: skip
-    for rate, found in points:
-        axes.plot([rate] * len(found), found, color=colour, marker=".", markersize=3, linestyle="none", alpha=0.6)
-        if tuning.best and rate == tuning.best.rate:
-            fill = colour if tuning.best.is_bracketed else SURFACE
-            axes.plot([rate], [fmean(found)], color=colour, marker=marker, markersize=10, markerfacecolor=fill,
+    for value, found in points.items():
+        axes.plot([value] * len(found), found, color=colour, marker=".", markersize=3, linestyle="none", alpha=0.6)
+        if best and value == best.value:
+            fill = colour if best.is_bracketed else SURFACE
+            axes.plot([value], [fmean(found)], color=colour, marker=marker, markersize=10, markerfacecolor=fill,
                       markeredgewidth=1.6, linestyle="none")  # fmt: skip
 
 
 def _numbers(row: Row, tuning: Tuning, one: Candidate, places: int) -> dict[str, str]:
     loss = one.loss
     shown = DASH if loss is None else "diverged" if math.isinf(loss) else number(loss, places)
-    is_best = tuning.best is not None and one.learning_rate == tuning.best.rate
     return {
         "row": row.label,
         "learning rate": f"{one.learning_rate:g}",
         "dense validation loss": shown,
         "FID": number(fmean(one.fids), 2) if one.fids else DASH,
         "trained on": f"{len(one.validation_losses)} of {len(one.cells)} seeds",
-        "chosen": ("yes, at the edge" if row.is_untuned else "yes") if is_best else "",
+        "chosen": _marked(tuning.best, one.learning_rate),
     }
+
+
+def _marked(best: Best | None, value: float) -> str:
+    """Whether a value is the best one, in a column."""
+    if best is None or value != best.value:
+        return ""
+    return "yes" if best.is_bracketed else "yes, at the edge"

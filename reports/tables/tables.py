@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
+from tread_bench.core.numbers.tuning import Best
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study
 from tread_bench.reports.claims.equal_cost import cost_columns
@@ -90,13 +91,16 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Dense
 def _settings(record: Record) -> dict[str, Any]:
     """What was requested of a cell, each setting alone, for a reader that groups and filters by them."""
     # Training.
+    tuning = record.tuning
     found = {
         "batch": requested.training(record, "batch"),
         "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
         "shared_iterations": record.shared_iterations or None,
-        "tuned": _tuned(record),
+        "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
+        "average_width": requested.average_width(record),
+        "tuned_width": _tuned(tuning.best_width, tuning.widths) if tuning else None,
     }
 
     # Routes and their schedule.
@@ -120,12 +124,9 @@ def _settings(record: Record) -> dict[str, Any]:
     }
 
 
-def _tuned(record: Record) -> str | None:
-    """How its learning rate was chosen, in a column."""
-    best = record.tuning.best if record.tuning else None
-    if record.tuning is None or best is None:
-        return None
-    return f"{'best' if best.is_bracketed else 'edge'} of {len(record.tuning.candidates)}"
+def _tuned(best: Best | None, candidates: Sequence[object]) -> str | None:
+    """How a setting was chosen, in a column."""
+    return f"{'best' if best.is_bracketed else 'edge'} of {len(candidates)}" if best else None
 
 
 def _storable(value: object) -> object:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tread_bench.core.numbers.tuning import best_rate, extended
+from tread_bench.core.numbers.tuning import best_of, extended
 
 RATES = [0.25, 0.5, 1.0, 2.0, 4.0]
 
@@ -21,21 +21,21 @@ def losses(optimum: float, noise: float, rng: np.random.Generator, seeds: int = 
 @pytest.mark.parametrize("optimum", [0.5, 1.0, 2.0])
 def test_the_nearest_candidate_to_the_optimum_is_chosen(optimum):
     rng = np.random.default_rng(0)
-    chosen = [best_rate(losses(optimum * 1.2, 0.2, rng)) for _ in range(500)]
-    assert np.mean([one.rate == optimum and one.is_bracketed for one in chosen]) > 0.95
+    chosen = [best_of(losses(optimum * 1.2, 0.2, rng)) for _ in range(500)]
+    assert np.mean([one.value == optimum and one.is_bracketed for one in chosen]) > 0.95
 
 
 @pytest.mark.parametrize("optimum", [0.02, 50.0])
 def test_an_optimum_beyond_the_range_is_found_at_its_edge(optimum):
     rng = np.random.default_rng(1)
-    assert all(not best_rate(losses(optimum, 0.2, rng)).is_bracketed for _ in range(200))
+    assert all(not best_of(losses(optimum, 0.2, rng)).is_bracketed for _ in range(200))
 
 
 def test_what_diverged_brackets_and_what_is_unknown_does_not():
-    assert best_rate({1.0: 2.0, 2.0: 1.0, 4.0: math.inf}) == (2.0, True)
-    assert best_rate({1.0: 2.0, 2.0: 1.0, 4.0: None}) == (2.0, False)
-    assert best_rate({1.0: None, 2.0: math.inf}) is None
-    assert best_rate({2.0: 1.0, 1.0: 1.0}).rate == 1.0
+    assert best_of({1.0: 2.0, 2.0: 1.0, 4.0: math.inf}) == (2.0, True)
+    assert best_of({1.0: 2.0, 2.0: 1.0, 4.0: None}) == (2.0, False)
+    assert best_of({1.0: None, 2.0: math.inf}) is None
+    assert best_of({2.0: 1.0, 1.0: 1.0}).value == 1.0
 
 
 def test_a_range_is_extended_at_its_own_ratio():
@@ -68,5 +68,5 @@ def test_a_shorter_budget_prefers_a_higher_rate():
         return contraction**steps + noise
 
     rates = [0.005 * 2**k for k in range(8)]
-    half, whole = (best_rate({rate: expected(rate, steps) for rate in rates}) for steps in (50, 400))
-    assert half.rate > whole.rate
+    half, whole = (best_of({rate: expected(rate, steps) for rate in rates}) for steps in (50, 400))
+    assert half.value > whole.value

@@ -105,6 +105,16 @@ def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
     assert named == {str(folder.root / name) for name in gone} and len(gone) == 3
 
 
+def test_snapshots_of_averages_go_with_the_checkpoints(folder):
+    names = ("averages/12.safetensors", "averages/equal_time-12.safetensors")
+    for name in (*names, "averages/mine.safetensors"):
+        put(folder.cell("done") / name, "averages")
+    before = tree(folder.root)
+    assert "2 snapshots of their averages" in clean(folder.root)
+    gone = before.keys() - tree(folder.root).keys()
+    assert gone == {f"cells/done/{name}" for name in (*names, STEP)}
+
+
 def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
     for name in ("notes.txt", "weights/mine.pt", "checkpoints/step-best.safetensors"):
         put(folder.cell("done") / name, "mine")

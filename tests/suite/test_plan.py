@@ -16,6 +16,7 @@ from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
+from tread_bench.services.gpus import add_state
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.merge import LONGEST_LABEL, Draft, _label
@@ -398,6 +399,19 @@ def test_the_table_tells_cells_tokens_and_disk():
     weights, grid = dense["params"] * 4, 40 * 9 * 9
     assert dense["disk_bytes"] == 5 * (2 * 4 * weights + weights + grid + 2**20)  # two checkpoints, last weights
     assert json.loads(json.dumps(table)) == table
+
+
+def test_it_tells_snapshots_of_averages_their_size_and_memory():
+    plan = plan_of(
+        rows={"dense": None, "averaged": {"training": {"averages": {"snapshots": 4}}}, "tread": TREAD},
+    )
+    dense, averaged, tread = rows = plan_table(plan, cell_cost)
+    add_state(rows, plan)
+    average = 4 * dense["params"]
+    assert [row["average_snapshots"] for row in (dense, averaged, tread)] == [0, 4, 0]
+    assert averaged["average_bytes"] == 4 * 2 * average
+    assert averaged["disk_bytes"] - dense["disk_bytes"] == 4 * 2 * average + 2 * 2 * average  # and in two checkpoints
+    assert (dense["state_bytes"], averaged["state_bytes"]) == (5 * average, 7 * average)
 
 
 def test_canonical_json_is_one_text_per_value():

@@ -80,7 +80,7 @@ def save_checkpoint(
     folder.mkdir(exist_ok=True)
     with replacing(path) as temporary:
         save_file(checkpoint.tensors, temporary, {"state": json.dumps(checkpoint.state), **owner.metadata(step)})
-        digest = _sha256(temporary)
+        digest = file_sha256(temporary)
     write_atomically(path.with_suffix(".sha256"), digest)
 
     # Remove older ones, and any of later steps.
@@ -141,7 +141,7 @@ def _load(path: Path, owner: Identity) -> Checkpoint | None:
 
 def _damage(path: Path) -> str | None:
     try:
-        if _sha256(path) != path.with_suffix(".sha256").read_text(errors="replace"):
+        if file_sha256(path) != path.with_suffix(".sha256").read_text(errors="replace"):
             return "its sha256 differs from the recorded one"
         with safe_open(path, "pt"):
             return None
@@ -149,7 +149,8 @@ def _damage(path: Path) -> str | None:
         return str(error)
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

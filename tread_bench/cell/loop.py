@@ -13,6 +13,7 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from tread_bench.cell.averages import Snapshots
 from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_at, load_latest
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
@@ -63,6 +64,7 @@ class History(LossCurve):
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
     files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
     weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
+    averages: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the averages' snapshots, by path
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def train(
     begun: History | None = None,
     trunk: Trunk | None = None,
     branches: Collection[BranchRef] = (),
+    snapshots: Snapshots | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`, or else from that of its trunk.
 
@@ -112,6 +115,7 @@ def train(
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
         trunk: the training that it branches off; where that has left no checkpoint, it trains from the start.
         branches: those that branch off this training; checkpoints of where they do stay.
+        snapshots: of the averages, where the cell has them.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
@@ -125,14 +129,17 @@ def train(
     if files is not None:
         files.expect(history.files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
+    if snapshots:
+        snapshots.written = history.averages
 
     # At which iterations the loss is read, the network evaluated, its weights kept, and left by branches.
     config = trainer.cell.training
     every = _steps_per_entry(config.iterations)
     evaluated_at = trainer.cell.metrics.at or (config.iterations,)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
+    averages_at = config.averages.saved_at(config.iterations) if config.averages else []
     left_at = {branch.iteration for branch in branches}
-    stops = {*evaluated_at, *kept_at, *left_at, equal_time}
+    stops = {*evaluated_at, *kept_at, *averages_at, *left_at, equal_time}
 
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
@@ -185,6 +192,9 @@ def train(
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
             with stopping.paused():
+                if snapshots and trainer.averages and history.step in averages_at:
+                    progress(history.step, loss, "saving")
+                    snapshots.save(trainer.averages, history.step)
                 if history.step in evaluated_at or history.step == equal_time:
                     evaluation = evaluate(trainer, history.step, history.train_seconds)
                     trainer.network.train()

@@ -30,7 +30,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options
 from tread_bench.runner.tuning import tunings
-from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
+from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, average_bytes, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
 
@@ -293,9 +293,10 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: in
 
 
 def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
-    """Bytes that the cells may still write, and more checkpoints for those that run at the time.
+    """Bytes that the cells may still write, and what those that run at the time have besides.
 
-    Each has another one that is being written; one that is trained to equal time keeps those of that training as well.
+    Each has another checkpoint that is being written; one that is trained to equal time keeps those of that training as
+    well, and has other snapshots of its averages; one that helps to choose a learning rate has them only meanwhile.
 
     Args:
         workers: how many write at a time, the largest ones in the worst case; None: all.
@@ -303,14 +304,17 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     by_row = {cell.row_key: cell for cell in untrained}
     params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
     missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
-    running = (_more_checkpoints(cell) * checkpoint_bytes(params[cell.row_key]) for cell in untrained)
+    running = (_while_it_runs(cell, params[cell.row_key]) for cell in untrained)
     written = sorted(running, reverse=True)[:workers]
     return sum(max(0, rest) for rest in missing) + sum(written) + _decoded_bytes(untrained, folder)
 
 
-def _more_checkpoints(cell: PlannedCell) -> int:
-    """How many a cell may have while it runs, beside those that it keeps."""
-    return 1 + CHECKPOINTS_KEPT if is_compared_at_equal_time(cell.cell) else 1
+def _while_it_runs(cell: PlannedCell, params: int) -> int:
+    """Bytes that a cell may have while it runs, beside those that it keeps."""
+    at_equal_time = is_compared_at_equal_time(cell.cell)
+    checkpoints = 1 + CHECKPOINTS_KEPT if at_equal_time else 1
+    averages = average_bytes(cell.cell, params) if at_equal_time or cell.tunes else 0
+    return checkpoints * checkpoint_bytes(cell.cell, params) + averages
 
 
 def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:

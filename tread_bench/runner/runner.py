@@ -31,7 +31,7 @@ from tread_bench.runner.prepare import (
     write_plan,
 )
 from tread_bench.runner.speed_phase import complete, measure
-from tread_bench.runner.tuning import best_rates, restate, tunings
+from tread_bench.runner.tuning import choices, restate, tunings
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
@@ -104,16 +104,16 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], run: _Run) -> Res
     tuned = plan.tuned_with(chosen)
     candidates = plan.tuning_cells(tuned)
     folder.refuse_damaged({cell.id: cell.row_key for cell in candidates})
-    rates = best_rates(tunings(plan, folder))
-    before = _of_rows(plan.at_rates(rates), rows)
+    known = choices(tunings(plan, folder))
+    before = _of_rows(plan.with_choices(known), rows)
     if options.fresh:
-        rates = {row: rate for row, rate in rates.items() if row not in tuned}
+        known = {row: choice for row, choice in known.items() if row not in tuned}
 
     # The candidates. Parts of a run take a study only once all learning rates are known, so that all divide the same.
     mine = _part(candidates, options)
-    finished, missing = _bring(plan.at_rates(rates), mine, run, then=() if options.shard else before)
+    finished, missing = _bring(plan.with_choices(known), mine, run, then=() if options.shard else before)
     tuning = tunings(plan, folder)
-    settled = plan.at_rates(best_rates(tuning))
+    settled = plan.with_choices(choices(tuning))
     untuned = tuple(row for row in tuned if tuning[row].best is None)
     if options.shard and not all(tuning[row].is_over for row in tuned):
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"

@@ -1,12 +1,13 @@
-"""Which learning rate is chosen for each row, by the records of its tuning cells."""
+"""Which learning rate, and which width of the average, is chosen for each row, by the records of its tuning cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tread_bench.core.stored.records import Candidate, Record, Tuning
+from tread_bench.core.stored.records import Candidate, Record, Tuning, tried_widths
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
+from tread_bench.suite.tuning import Choice
 
 
 def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
@@ -29,13 +30,18 @@ def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
     return found
 
 
-def best_rates(tuned: Mapping[str, Tuning]) -> dict[str, float]:
-    """Return the learning rates that are chosen, by row."""
-    return {row: tuning.best.rate for row, tuning in tuned.items() if tuning.best is not None}
+def choices(tuned: Mapping[str, Tuning]) -> dict[str, Choice]:
+    """Return what is chosen, by row; nothing of rows whose candidates have not all ended."""
+    found = {}
+    for row, tuning in tuned.items():
+        if tuning.best is not None:
+            width = tuning.best_width
+            found[row] = Choice(tuning.best.value, width.value if width else None)
+    return found
 
 
 def restate(cells: Iterable[PlannedCell], tuned: Mapping[str, Tuning], folder: RunFolder) -> None:
-    """Write into the records of a study's cells how their learning rate was chosen, where that has changed.
+    """Write into the records of a study's cells how their settings were chosen, where that has changed.
 
     More candidates may have been tried since, and the same one may be the best; or the suite gave it at first.
     """
@@ -61,4 +67,5 @@ def _candidate(rate: float, cells: Sequence[PlannedCell], left: Mapping[str, Rec
         fids=[end.fid for end in ends if end.fid is not None],
         diverged=diverged,
         failed=len(ended) - len(ends) - diverged,
+        widths=tried_widths(ends),
     )

@@ -10,9 +10,8 @@ from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.services.hours import in_hours
-from tread_bench.suite.plan import Plan
+from tread_bench.suite.plan import Plan, state_bytes
 
-STATE_BYTES = 20  # per parameter: weights, gradients, both moments of AdamW and the average, in float32
 _MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one moment instead of two
 
 
@@ -20,7 +19,7 @@ def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
     """Add `state_bytes` to the rows of a plan: what a training keeps from step to step."""
     for row in rows:
         cell = plan.rows[row["row"]][0].cell
-        row["state_bytes"] = STATE_BYTES * row["trained_params"]
+        row["state_bytes"] = state_bytes(cell, row["trained_params"])
         if cell.training.optimizer == "muon":
             from tread_bench.model.matrices import hidden_matrices  # needs torch
 

@@ -71,5 +71,7 @@ def _shared(cell: Cell) -> int:
     keeps itself.
     """
     last = cell.training.iterations
-    stops = [*(cell.metrics.at or (last,)), *(iteration_at(moment, last) for moment in cell.training.snapshots)]
+    training = cell.training
+    stops = [*(cell.metrics.at or (last,)), *(iteration_at(moment, last) for moment in training.snapshots)]
+    stops += training.averages.saved_at(last) if training.averages else []
     return min(_before_decay(cell), min(stops) - 1)

@@ -26,7 +26,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import shared_seeds, tuning_cell
+from tread_bench.suite.tuning import Choice, shared_seeds, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -154,9 +154,9 @@ class Plan:
             wanted |= {cell.row, by_id.get(cell.reference, ""), budget.macs_of if budget else ""}
         return [row for row in self.tuning if row in wanted]
 
-    def at_rates(self, rates: Mapping[str, float]) -> Plan:
-        """Return the plan with the learning rates that were chosen, by row; what needs others is pending."""
-        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, rates=rates)
+    def with_choices(self, choices: Mapping[str, Choice]) -> Plan:
+        """Return the plan with what was chosen so far, by row; what needs more is pending."""
+        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, choices=choices)
         return replace(plan, missing=self.missing, stand_ins=self.stand_ins)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
@@ -194,15 +194,15 @@ def digest(text: str) -> str:
 
 
 def expand(
-    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, rates: Mapping[str, float] | None = None
+    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, choices: Mapping[str, Choice] | None = None
 ) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
         is_smoke: shortened to a few iterations and samples, so that budgets need not be met.
-        rates: learning rates that were chosen, by row, of a suite that chooses them; rows without one are left out.
-            None: all rows are at the suite's own.
+        choices: what was chosen, by row, in a suite that chooses settings; rows without any are left out. None: all
+            rows are as the suite gives them.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
@@ -214,12 +214,12 @@ def expand(
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
     tune = suite.tune
-    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), None if tune is None else rates or {})
+    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), tune, choices)
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, is_tuned=tune is not None)
+            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, tune)
         except SuiteError as error:
             problems += error.problems
             if len(problems) > ENOUGH_PROBLEMS:
@@ -232,7 +232,7 @@ def expand(
         problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
-    known = ordered if tune is None or rates is None else _with_known_rates(ordered, rates)
+    known = ordered if tune is None or choices is None else _with_known_choices(ordered, choices)
     related = _Related.of(known)
     cells = tuple(cell for row in known for cell in row.planned(suite.seeds, related))
     return Plan(
@@ -258,13 +258,15 @@ class _Row:
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
-    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], is_tuned: bool = False) -> _Row:
+    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], tune: Tune | None = None) -> _Row:
         guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
         key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        chosen = {"learning_rate"} if is_tuned else set()
+        chosen = {"learning_rate"} if tune else set()
         own: Any = {"training": {"snapshots", *chosen}, **apart}
+        if tune and tune.widths:
+            own["metrics"] = {"average_width"}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
@@ -418,9 +420,9 @@ def _tuning(rows: Iterable[_Row], tune: Tune, compute: Mapping[str, Any]) -> dic
     return found
 
 
-def _with_known_rates(rows: Sequence[_Row], rates: Mapping[str, float]) -> list[_Row]:
-    """The rows whose learning rate was chosen, and those without training that read no other row's weights."""
-    known = {row.name for row in rows if row.name in rates or not row.resolved.cell.trains}
+def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, Choice]) -> list[_Row]:
+    """The rows whose settings were chosen, and those without training that read no other row's weights."""
+    known = {row.name for row in rows if row.name in choices or not row.resolved.cell.trains}
     return [row for row in rows if row.name in known and row.read_here <= known]
 
 
@@ -478,7 +480,8 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     forward MACs.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
-    first, and `tuning_macs` what they cost together.
+    first, and `tuning_macs` what they cost together. `average_snapshots` is the number of snapshots of its averages
+    that a cell stores, `average_bytes` their size.
 
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
@@ -524,6 +527,8 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "shared_macs": training_macs(first.cell, first.trunk.iteration) if first.trunk else 0,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
+        "average_snapshots": _snapshots(first.cell),
+        "average_bytes": average_bytes(first.cell, cost.stored_params),
         "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
     }
 
@@ -531,18 +536,40 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
-    It counts the last checkpoints and those that others branch off, the weights of snapshots, a grid of 8-bit samples
-    per evaluation, and small files.
+    It counts the last checkpoints and those that others branch off, the weights of snapshots, snapshots of averages, a
+    grid of 8-bit samples per evaluation, and small files. A tuning cell keeps snapshots of averages only while it runs.
+    """
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.at or (training.iterations,))
     checkpoints = CHECKPOINTS_KEPT + len(planned.branches)
-    weights = checkpoints * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
+    weights = checkpoints * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
+    weights += 0 if planned.tunes else average_bytes(planned.cell, params)
     return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
 
 
-def checkpoint_bytes(params: int) -> int:
-    """Return the size of a checkpoint: weights, their average and both Adam moments, in float32."""
-    return 4 * 4 * params
+def checkpoint_bytes(cell: Cell, params: int) -> int:
+    """Return the size of a checkpoint: weights, their averages and both Adam moments, in float32."""
+    return 4 * (4 + _further_averages(cell)) * params
+
+
+def state_bytes(cell: Cell, params: int) -> int:
+    """Return the memory of what a checkpoint has and of gradients, in float32."""
+    return checkpoint_bytes(cell, params) + 4 * params
+
+
+def average_bytes(cell: Cell, params: int) -> int:
+    """Return the size of a cell's snapshots of its further averages, in float32."""
+    return 4 * _further_averages(cell) * _snapshots(cell) * params
+
+
+def _further_averages(cell: Cell) -> int:
+    return len(cell.training.averages.widths) if cell.training.averages else 0
+
+
+def _snapshots(cell: Cell) -> int:
+    """How many times they are stored."""
+    averages = cell.training.averages
+    return len(averages.saved_at(cell.training.iterations)) if averages and cell.trains else 0

@@ -15,6 +15,7 @@ from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import TORCH_NEEDED, Budget
+from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.metrics import MetricOptions, Needs
@@ -36,7 +37,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
-from tread_bench.suite.tuning import at_rate, given_rates
+from tread_bench.suite.tuning import Choice, at_choice, tuning_problems
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
 
 MAX_BLOCKS = 10_000
@@ -71,13 +72,20 @@ class Resolver:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
         budgets: all rows of the suite.
-        rates: learning rates that were chosen, by row, where the suite chooses them; None: rows give them.
+        tune: how the suite chooses settings of its rows; None: rows give them.
+        choices: what was chosen so far, by row.
     """
 
     def __init__(
-        self, files: Files, seeds: Sequence[int], budgets: Budgets, rates: Mapping[str, float] | None = None
+        self,
+        files: Files,
+        seeds: Sequence[int],
+        budgets: Budgets,
+        tune: Tune | None = None,
+        choices: Mapping[str, Choice] | None = None,
     ) -> None:
-        self.files, self.sources, self.budgets, self.rates = files, Sources(seeds), budgets, rates
+        self.files, self.sources, self.budgets = files, Sources(seeds), budgets
+        self.tune, self.choices = tune, choices or {}
         self._backbones: dict[tuple[str, bool], tuple[_Backbone | None, list[Problem]]] = {}
         self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
@@ -98,8 +106,8 @@ class Resolver:
             written = smoke_cell(written, lambda name: self._length(name, row))
         cell, reference = written, None
         found, problems = self._checked(cell, invalid, row.draft)
-        if self.rates is not None and cell.evaluate is None:
-            problems += given_rates(row.draft)
+        if self.tune is not None and cell.evaluate is None:
+            problems += tuning_problems(cell, row.draft, self.tune)
         if cell.training.budget is not None and cell.evaluate is None:
             cell, reference = self._within_budget(cell, cell.training.budget, row, invalid, problems)
         if problems or found is None:
@@ -116,8 +124,8 @@ class Resolver:
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
         cell = cell.model_copy(update=changes)
         given_rate = cell.training.learning_rate
-        if self.rates is not None and cell.trains:
-            cell = at_rate(cell, self.rates.get(row.name, given_rate))
+        if row.name in self.choices and cell.trains:
+            cell = at_choice(cell, self.choices[row.name])
 
         # Add the weights that this row reads from others, and register its own for later rows.
         resolved = self._with_weights(Resolved(cell, family, spec), row)
@@ -405,6 +413,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
     yield from _optimizer_problems(cell.training.optimizer)
+    yield from _average_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -425,6 +434,19 @@ def _optimizer_problems(name: str) -> Iterator[Problem]:
     if tuple(map(int, installed.split(".")[:2])) < (major, minor):
         rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
         yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
+
+
+def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Averages that cannot be reconstructed, or that would not be evaluated."""
+    for key in ("average_width", "other_widths"):
+        value = getattr(cell.metrics, key)
+        if value and cell.training.averages is None:
+            rule = "averages of any width are reconstructed from training.averages; add training.averages: {}"
+            yield Problem(f"metrics.{key} {shortened(value)}: {rule}", draft.latest(("metrics", key)))
+    if cell.metrics.average_width is not None and not cell.metrics.ema:
+        rule = "metrics.ema false evaluates the weights themselves; leave one of the two out"
+        message = f"metrics.average_width {cell.metrics.average_width:g}: {rule}"
+        yield Problem(message, draft.latest(("metrics", "average_width"), ("metrics", "ema")))
 
 
 def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -1,20 +1,31 @@
-"""The trainings that choose a row's learning rate, and what a suite that chooses them may not give. No torch."""
+"""The trainings that choose a row's settings, and what a suite that chooses them may not give. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.tune import Tune
-from tread_bench.core.problems import Loc, Problem
+from tread_bench.core.problems import Loc, Problem, shortened
 from tread_bench.suite.merge import Draft
 
 _RATE: Loc = ("training", "learning_rate")
 
 
-def at_rate(cell: Cell, rate: float) -> Cell:
-    """Return the cell at another learning rate."""
-    return cell.model_copy(update={"training": cell.training.model_copy(update={"learning_rate": rate})})
+class Choice(NamedTuple):
+    """What was chosen for a row; without an average width, that stays as it is given."""
+
+    learning_rate: float
+    average_width: float | None = None
+
+
+def at_choice(cell: Cell, choice: Choice) -> Cell:
+    """Return the cell with what was chosen for its row."""
+    changes: dict[str, Any] = {"training": cell.training.model_copy(update={"learning_rate": choice.learning_rate})}
+    if choice.average_width is not None:
+        changes["metrics"] = cell.metrics.model_copy(update={"average_width": choice.average_width})
+    return cell.model_copy(update=changes)
 
 
 def tuning_cell(cell: Cell, rate: float, tune: Tune) -> Cell:
@@ -24,7 +35,13 @@ def tuning_cell(cell: Cell, rate: float, tune: Tune) -> Cell:
     """
     last = max(1, round(tune.share * cell.training.iterations))
     training = {"iterations": last, "learning_rate": rate, "snapshots": (), "budget": None}
-    metrics = {"at": (last,), "generate": tune.generate and cell.metrics.generate, "routed_rates": ()}
+    metrics = {
+        "average_width": None if tune.widths else cell.metrics.average_width,
+        "at": (last,),
+        "generate": tune.generate and cell.metrics.generate,
+        "routed_rates": (),
+        "other_widths": tune.widths or (),
+    }
     changes = {
         "training": cell.training.model_copy(update=training),
         "metrics": cell.metrics.model_copy(update=metrics),
@@ -33,11 +50,20 @@ def tuning_cell(cell: Cell, rate: float, tune: Tune) -> Cell:
     return cell.model_copy(update=changes)
 
 
-def given_rates(draft: Draft) -> Iterator[Problem]:
-    """The problem of a row that gives a learning rate itself, where the suite chooses it for every row."""
+def tuning_problems(cell: Cell, draft: Draft, tune: Tune) -> Iterator[Problem]:
+    """The problems of a row that gives itself what the suite chooses for every row, or has no averages to choose of."""
     if draft.origins.get(_RATE, ("base",))[0] in ("matrix", "rows"):
         rule = "tune chooses it for every row, among the same candidates; remove one of the two"
         yield Problem(f"training.learning_rate has no effect: {rule}", _RATE, at_key=True)
+    if not tune.widths:
+        return
+    for key, value in (("average_width", None), ("ema", True)):
+        if getattr(cell.metrics, key) != value:
+            rule = "tune.widths chooses an average for every row; remove one of the two"
+            yield Problem(f"metrics.{key} has no effect: {rule}", ("metrics", key), at_key=True)
+    if cell.training.averages is None and cell.trains:
+        rule = "its averages are reconstructed from training.averages; add training.averages: {}"
+        yield Problem(f"tune.widths {shortened(list(tune.widths))}: {rule}", ("training",), at_key=True)
 
 
 def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:

@@ -110,10 +110,12 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
         raise SuiteError([*problems, Problem(str(error), ("evaluate", "iteration"))]) from None
     if problems:
         raise SuiteError(problems)
+    averaged = {key: getattr(source.cell.metrics, key) for key in ("ema", "average_width")}
+    averaged["other_widths"] = ()
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
-        "metrics": cell.metrics.model_copy(update={"at": (iteration,), "ema": source.cell.metrics.ema}),
+        "metrics": cell.metrics.model_copy(update={"at": (iteration,), **averaged}),
     }
     return cell.model_copy(update=taken), Weights(source, iteration)
 

@@ -56,6 +56,8 @@ def show_plan(
         share = shared / sum(row["cells"] * row["training_macs"] for row in planned.rows)
         console.print(f"{branches} rows begin with steps of longer ones: {share:.0%} of the study's MACs, trained once")
     console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
+    for line in _averages(planned.rows):
+        typer.echo(line)
 
     # What was asked about them.
     if planned.pace is not None and planned.hours is not None:
@@ -63,7 +65,7 @@ def show_plan(
             typer.echo(line)
     if planned.gpus is not None:
         typer.echo(planned.gpus.in_words())
-        typer.echo("State is weights, gradients, moments and average; activations (--memory) come on top.")
+        typer.echo("State is weights, gradients, moments and averages; activations (--memory) come on top.")
     if planned.memory is not None:
         typer.echo(_MEMORY.format(device=memory, processes=plan.suite.limits.processes_per_cell))
         for row, reason in planned.memory.items():
@@ -159,6 +161,17 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
+
+
+def _averages(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """A line for each number and size of snapshots that cells store of their averages."""
+    sizes: dict[tuple[int, int], list[str]] = {}
+    for row in rows:
+        if row["average_snapshots"]:
+            sizes.setdefault((row["average_snapshots"], row["average_bytes"]), []).append(row["row"])
+    for (count, size), names in sizes.items():
+        cells = f"each cell of {', '.join(names)}"
+        yield f"{cells} stores {count} snapshots of its averages: {size / 2**20:,.1f} MiB, in its disk space"
 
 
 def _gib(size: int | None) -> str:

@@ -1,4 +1,6 @@
-"""How every row gets a learning rate of its own: the candidates, and the trainings that choose among them."""
+"""How every row gets a learning rate of its own, and a width of its average: the candidates, and the trainings that
+choose among them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from tread_bench.core.config.base import Float, Int, Model
+from tread_bench.core.config.base import Float, Int, Model, is_unused
+from tread_bench.core.config.training import Width
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the suite's learning rate: the default candidates
 FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
@@ -14,12 +17,14 @@ LEAST = 3  # candidates: the best one needs a worse one on both sides
 MOST_SEEDS = 100
 
 
-def _ascending(rates: tuple[float, ...]) -> tuple[float, ...]:
-    if len(rates) < LEAST:
-        raise ValueError(f"{len(rates)} candidates: the best needs a worse one on both sides, so give {LEAST} or more")
-    if len(set(rates)) < len(rates):
-        raise ValueError("a learning rate is written twice; every candidate must differ")
-    return tuple(sorted(rates))
+def _ascending(candidates: tuple[float, ...]) -> tuple[float, ...]:
+    if len(candidates) < LEAST:
+        raise ValueError(
+            f"{len(candidates)} candidates: the best needs a worse one on both sides, so give {LEAST} or more"
+        )
+    if len(set(candidates)) < len(candidates):
+        raise ValueError("a candidate is written twice; every one must differ")
+    return tuple(sorted(candidates))
 
 
 Rate = Annotated[Float, Field(gt=0)]
@@ -28,12 +33,18 @@ Rate = Annotated[Float, Field(gt=0)]
 class Tune(Model):
     """Each row is trained at every candidate on seeds of its own, then runs its study at its best one.
 
-    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds.
+    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds. With `widths`, each
+    of these trainings is evaluated at all of them, and the best pair is chosen.
     """
 
     candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
         None,
         description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
+    )
+    widths: Annotated[tuple[Width, ...], AfterValidator(_ascending)] | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="widths of training.averages, of which the best one is chosen too; empty: it is not chosen",
     )
     seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")

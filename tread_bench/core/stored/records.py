@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import (
@@ -18,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from tread_bench.core.config.base import SEEDS_PER_GROUP
+from tread_bench.core.config.base import SEEDS_PER_GROUP, is_unused
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.tuning import Best, best_rate
+from tread_bench.core.numbers.tuning import Best, best_of
 from tread_bench.core.stored.conditions import Conditions
 
 SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and cell.json
@@ -122,6 +123,15 @@ class TimingFigures(Part):
         return self
 
 
+class AtWidth(Part):
+    """Figures of an average of another width than the one that is evaluated, of the same training."""
+
+    width: PositiveFloat
+    correlation: Share  # of its profile with that of the width
+    validation_loss: float
+    fid: float | None = None
+
+
 class Evaluation(Part):
     """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
 
@@ -131,6 +141,9 @@ class Evaluation(Part):
     seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
+    average_correlation: Share | None = Field(None, exclude_if=is_unused)  # of a reconstructed average's profile with
+    # that of metrics.average_width; None: an average that was kept, or the weights
+    other_widths: list[AtWidth] = Field(default_factory=list, exclude_if=is_unused)  # ascending
     fid: float | None = None
     sfid: NonNegativeFloat | None = None
     kid: float | None = None
@@ -165,6 +178,34 @@ class EqualTime(Part):
     high: PositiveFloat | None = None
 
 
+class TriedWidth(Part):
+    """A width of averages, and their figures, one per training."""
+
+    width: PositiveFloat
+    validation_losses: list[float] = Field(min_length=1)
+    fids: list[float] = Field(default_factory=list)  # where images are generated
+
+    @property
+    def loss(self) -> float:
+        """Dense validation loss, averaged over the trainings."""
+        return math.fsum(self.validation_losses) / len(self.validation_losses)
+
+
+def tried_widths(ends: Iterable[Evaluation]) -> list[TriedWidth]:
+    """Return the other widths that trainings were evaluated at, ascending, with the figures of all trainings."""
+    found: dict[float, list[AtWidth]] = {}
+    for one in chain.from_iterable(end.other_widths for end in ends):
+        found.setdefault(one.width, []).append(one)
+    return [
+        TriedWidth(
+            width=width,
+            validation_losses=[one.validation_loss for one in of_width],
+            fids=[one.fid for one in of_width if one.fid is not None],
+        )
+        for width, of_width in sorted(found.items())
+    ]
+
+
 class Candidate(Part):
     """A learning rate at which a row was trained once per tuning seed, and what its trainings have left so far."""
 
@@ -174,6 +215,7 @@ class Candidate(Part):
     fids: list[float] = Field(default_factory=list)  # the same, where images are generated
     diverged: NonNegativeInt = 0  # how many of them
     failed: NonNegativeInt = 0  # for another reason
+    widths: list[TriedWidth] = Field(default_factory=list, exclude_if=is_unused)  # where the width is chosen as well
 
     @property
     def is_over(self) -> bool:
@@ -182,11 +224,16 @@ class Candidate(Part):
 
     @property
     def loss(self) -> float | None:
-        """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none."""
+        """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none.
+
+        Where the width is chosen as well, it is that of the best one.
+        """
         if self.diverged:
             return math.inf
         losses = self.validation_losses
-        return math.fsum(losses) / len(losses) if len(losses) == len(self.cells) else None
+        if len(losses) < len(self.cells):
+            return None
+        return min((one.loss for one in self.widths), default=math.fsum(losses) / len(losses))
 
 
 class Tuning(Part):
@@ -205,7 +252,18 @@ class Tuning(Part):
     def best(self) -> Best | None:
         """The best candidate, once all have ended; None: not yet, or none could be trained on every seed."""
         losses = {candidate.learning_rate: candidate.loss for candidate in self.candidates}
-        return best_rate(losses) if self.is_over else None
+        return best_of(losses) if self.is_over else None
+
+    @property
+    def widths(self) -> list[TriedWidth]:
+        """The widths that were tried at the best learning rate; none where only that is chosen, or it is not yet."""
+        best = self.best
+        return [one for found in self.candidates if best and found.learning_rate == best.value for one in found.widths]
+
+    @property
+    def best_width(self) -> Best | None:
+        """The best of these; None: there are none."""
+        return best_of({one.width: one.loss for one in self.widths})
 
 
 class Similarity(Part):
