@@ -539,7 +539,6 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     It counts the last checkpoints and those that others branch off, the weights of snapshots, snapshots of averages, a
     grid of 8-bit samples per evaluation, and small files. A tuning cell keeps snapshots of averages only while it runs.
     """
-    """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
