@@ -35,7 +35,10 @@ def plan(tmp_path):
 
 
 def table(plan, **hours):
-    return [{"row": row, "cells": len(cells), "device_hours": hours[row]} for row, cells in plan.rows.items()]
+    return [
+        {"row": row, "cells": len(cells), "device_hours": hours[row], "shared_hours": 0.0}
+        for row, cells in plan.rows.items()
+    ]
 
 
 def test_the_longest_cells_begin_first_and_rows_that_evaluate_come_after_all_others(plan):
