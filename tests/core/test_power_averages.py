@@ -100,6 +100,15 @@ def test_other_widths_are_near(number, width):
     assert correlation == pytest.approx(made @ aim / np.sqrt(made @ made * (aim @ aim)), abs=1e-4)
 
 
+def test_no_correlation_rounds_above_one():
+    """Records refuse one that does."""
+    found = [
+        fit(snapshots(number, steps), Profile(exponent_of(width), steps)).correlation
+        for number, steps, width in itertools.product(NUMBERS, range(100, 600, 37), STORED)
+    ]
+    assert max(found) == 1.0
+
+
 def test_eight_snapshots_do_not_reach_a_width_of_two_percent():
     found = [fit(snapshots(number), Profile(exponent_of(0.02), 1.0)).correlation for number in NUMBERS]
     assert found == pytest.approx([0.969, 0.993, 0.999], abs=1e-3)

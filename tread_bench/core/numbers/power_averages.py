@@ -74,7 +74,7 @@ def fit(stored: Sequence[Profile], wanted: Profile) -> Fit:
     coefficients = free + towards * (1 - free.sum()) / towards.sum()
 
     length = math.sqrt(coefficients @ products @ coefficients * inner_products([wanted], [wanted]).item())
-    return Fit(coefficients, float(coefficients @ overlaps / length))
+    return Fit(coefficients, min(1.0, float(coefficients @ overlaps / length)))  # a stored one may round above 1
 
 
 def _columns(profiles: Sequence[Profile]) -> NDArray[np.float64]:
