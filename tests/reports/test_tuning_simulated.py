@@ -83,7 +83,7 @@ def test_a_decision_on_the_seeds_that_chose_would_be_wrong_more_often():
 @pytest.mark.parametrize("candidates", [None, WIDE], ids=["five", "fifteen"])
 @pytest.mark.parametrize("null", NULLS)
 def test_the_rate_holds_whatever_the_number_of_candidates(null, candidates):
-    runs = 2000
+    runs = 1000
     assert verdicts(NULLS[null], Tune(candidates=candidates), runs).route <= most(runs)
 
 
@@ -129,7 +129,8 @@ def test_half_the_training_chooses_too_high_a_rate_and_the_whole_does_not():
     """The optimum of half the length is one doubling higher: that is what the choice costs, a bend."""
     half, whole = (bias(1.0, 1.0, share, 150) for share in (0.5, 1.0))
     assert half.dense == pytest.approx(100 * Truth().bend + whole.dense, rel=0.3)
-    assert abs(half.difference) < 0.1 * half.dense
+    assert abs(half.difference) < 0.1 * half.dense  # no row is favoured
+    assert half.route > most(150) >= whole.route  # but each is off by luck, where the curve is steep
 
 
 def test_a_shorter_budget_favours_the_row_whose_optimum_moves_less():
