@@ -78,6 +78,17 @@ def widths_at_edge(rows: Sequence[Row]) -> str:
     return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], wider=possible)
 
 
+def luck(rows: Sequence[Row]) -> str:
+    """Return a caution where a rate may be the best one by luck, which no interval over the study's seeds has; "" where
+    whole trainings on as many seeds chose it.
+    """
+    for row in rows:
+        tuning = row.tuning
+        if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1):
+            return say("tuning", "luck", chosen_by=len(tuning.seeds), seeds=len(row.records), share=tuning.share)
+    return ""
+
+
 def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:
     """Return what choosing the learning rates has cost beside the study, as a fact of a page; none without tuning."""
     if not candidates:

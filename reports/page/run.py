@@ -197,6 +197,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.optimizers(rows),
         tuning.untuned(rows),
         tuning.widths_at_edge(rows),
+        tuning.luck(rows),
         *sorted(map(str, of_protocols)),
     ]
     return [caution for caution in found if caution]

@@ -91,6 +91,7 @@ def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
     with open(whole / "results.csv", newline="") as file:
         at_edge = any(line["tuned"] == "edge of 3" for line in csv.DictReader(file))
     assert ("tune.candidates=[" in page) is at_edge
+    assert "may be advised in more than 5 % of such studies" in page  # one tuning seed, at half the training
 
 
 @pytest.mark.slow
