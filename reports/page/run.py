@@ -196,6 +196,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.decaying(rows),
         cautions.optimizers(rows),
         tuning.untuned(rows),
+        tuning.moved(rows),
         tuning.widths_at_edge(rows),
         *sorted(map(str, of_protocols)),
     ]

@@ -137,7 +137,7 @@ class RunPlan(Document):
     @property
     def tuning_cells(self) -> set[str]:
         """The cells that only help to choose learning rates."""
-        candidates = chain.from_iterable(tuning.candidates for tuning in self.tuning.values())
+        candidates = chain.from_iterable((*tuning.candidates, *tuning.check) for tuning in self.tuning.values())
         return set(chain.from_iterable(candidate.cells for candidate in candidates))
 
     @property
