@@ -92,7 +92,7 @@ def study_of(truth: Truth, rng: np.random.Generator) -> list[list[Ratio]]:
                 (Curve(COSTS, a), Curve(COSTS, b))
                 for a, b in zip(width[reference].tolist(), width[0].tolist(), strict=True)
             ]
-            of_widths.append([log_ratios(*pair) for pair in pairs])
+            of_widths.append([log_ratios(*pair, truth.margin) for pair in pairs])
         for place in range(len(COSTS)):
             found[place].append(Ratio.mean_of([Ratio(dict(enumerate(_at(place, one)))) for one in of_widths]))
     return found
@@ -105,9 +105,7 @@ def _at(place: int, of_seeds: list[list[LogRatio] | None]) -> Iterator[LogRatio 
 def onsets(truth: Truth, runs: int) -> list[list[Onset]]:
     """What the rule says of each number of tokens of each study."""
     rng = np.random.default_rng(0)
-    return [
-        [onset(study_of(truth, rng), truth.margin, truth.studied) for _ in range(truth.studied)] for _ in range(runs)
-    ]
+    return [[onset(study_of(truth, rng), truth.studied) for _ in range(truth.studied)] for _ in range(runs)]
 
 
 def pays_in(truth: Truth, runs: int, from_place: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.core.simulated_onsets import (
     BARELY,
@@ -33,7 +34,8 @@ def power_law(factor: float = 1.0) -> Curve:
 
 
 def ratio(*values: float) -> Ratio:
-    return Ratio({seed: LogRatio(math.log(value)) for seed, value in enumerate(values)})
+    """Of seeds whose loss falls with the root of the compute."""
+    return Ratio({seed: LogRatio(math.log(value), math.log(value) / 2) for seed, value in enumerate(values)})
 
 
 @pytest.mark.parametrize("factor", [0.3, 0.8, 1.0, 1.25, 3.5])
@@ -67,13 +69,14 @@ def test_nothing_is_extrapolated():
 def test_a_loss_that_rises_has_no_compute():
     rising_loss = Curve(COSTS, (0.3, 0.2, 0.21))
     assert log_ratios(rising_loss, power_law()) is None
-    unknown = Ratio({0: LogRatio(0.5), 1: None, 2: LogRatio(0.5)})
+    unknown = Ratio({0: LogRatio(0.5, 0.1), 1: None, 2: LogRatio(0.5, 0.1)})
     assert unknown.estimate is None
     assert onset([[unknown]] * 3).answer == "inconclusive"
 
 
 def test_widths_are_averaged_seed_by_seed_over_the_seeds_they_share():
-    mean = Ratio.mean_of([ratio(2.0, 8.0, 3.0), Ratio({0: LogRatio(math.log(8.0), True), 1: LogRatio(math.log(2.0))})])
+    second = Ratio({0: LogRatio(math.log(8.0), 0.0, True), 1: LogRatio(math.log(2.0), 0.0)})
+    mean = Ratio.mean_of([ratio(2.0, 8.0, 3.0), second])
     assert mean.logs == pytest.approx({0: math.log(4.0), 1: math.log(4.0)})
     assert mean.is_bound
 
@@ -94,20 +97,29 @@ def test_a_route_must_beat_every_reference():
     assert onset([[much, ratio(1.5)]] * 3).answer == "inconclusive"  # one seed decides nothing
 
 
-def test_the_margin_and_the_number_of_tests_count():
+def test_the_number_of_tests_counts():
     some = ratio(1.15, 1.2, 1.25)
     assert onset([[some]] * 3).answer == "pays"
-    assert onset([[some]] * 3, margin=1.22).answer == "inconclusive"
-    assert onset([[some]] * 3, margin=1.5).answer == "not measured"
     assert onset([[some]] * 3, tests=100).answer == "inconclusive"
 
 
-def test_the_p_value_is_that_of_a_one_sided_t_test():
-    from scipy import stats
+@pytest.mark.parametrize("margin", [1.0, 1.2, 2.0])
+def test_at_the_margin_there_is_no_advantage(margin):
+    """What is tested is 0 where the ratio is the margin, at every length, and above it where the ratio is."""
+    at, above = (log_ratios(power_law(factor), power_law(), margin) for factor in (margin, 1.1 * margin))
+    assert [one.advantage for one in at] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert [one.advantage for one in above] == pytest.approx([0.2 * math.log(1.1)] * 3)
 
-    values = (1.02, 1.3, 1.1)
-    expected = stats.ttest_1samp(np.log(values), math.log(1.05), alternative="greater").pvalue
-    assert ratio(*values).p_above(1.05) == pytest.approx(expected)
+
+def test_a_margin_beyond_what_was_measured_decides_nothing():
+    found = log_ratios(power_law(), power_law(), 20.0)
+    assert onset([[Ratio(dict.fromkeys(SEEDS, one))] for one in found]).answer == "inconclusive"
+
+
+def test_the_p_value_is_that_of_a_one_sided_t_test():
+    values = (1.02, 1.3, 0.95)
+    expected = stats.ttest_1samp(np.log(values), 0.0, alternative="greater").pvalue
+    assert ratio(*values).p_value == pytest.approx(expected)
 
 
 # Error rates. `simulated_onsets.py` makes the whole tables.
@@ -129,10 +141,9 @@ def test_an_effect_is_found_and_covered():
     assert min(coverages(Truth(ratios=((1.5, 1.5, 1.5),)), 150)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 150)
 
 
-def test_a_rule_without_its_level_would_be_caught():
-    """The share of runs with a mean above 1, which a rule that looks at means alone would call paying, is near half."""
-    truth = Truth(ratios=((1.0, 1.0, 1.0),))
-    assert pays_in(replace(truth, margin=0.97), 60, LAST) > at_most(0.05, 60)
+def test_another_level_would_be_caught(monkeypatch):
+    monkeypatch.setattr("tread_bench.core.numbers.onset.LEVEL", 0.3)
+    assert pays_in(NULLS["no effect, without a control"][0], 100, LAST) > at_most(0.05, 100)
 
 
 @pytest.mark.slow

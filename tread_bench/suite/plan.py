@@ -105,8 +105,9 @@ class Plan:
 
     Of a suite that chooses learning rates, `tuning` has the tuning cells of each row that trains, by learning rate;
     rows that differ in their seeds alone share them, and with `tune.shortest` those that differ in their length alone.
-    `checks` has those at the own length of some rows, which choose nothing. Then `cells` are those whose learning rate is known, and `pending`
-    is the number of the others; before any is known, they are those at the suite's own learning rate.
+    `checks` has those at the own length of some rows, which choose nothing. Then `cells` are those whose learning rate
+    is known, and `pending` is the number of the others; before any is known, they are those at the suite's own
+    learning rate.
     """
 
     suite: Suite
@@ -430,11 +431,8 @@ def _tuning(
             found[rate] = made[key]
         return found
 
-    tuned = (
-        shortest({name: row.resolved.cell for name, row in by_name.items()})
-        if tune.shortest
-        else dict(zip(by_name, by_name, strict=True))
-    )
+    cells = {name: row.resolved.cell for name, row in by_name.items()}
+    tuned = shortest(cells) if tune.shortest else {name: name for name in cells}
     tuning = {row: candidates(by_name[tuned[row]]) for row in by_name}
     return tuning, {row: candidates(by_name[row]) for row in by_name if row in tune.check}
 

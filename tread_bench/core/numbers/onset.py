@@ -20,13 +20,18 @@ Answer = Literal["pays", "not measured", "inconclusive"]
 
 
 class LogRatio(NamedTuple):
-    """log(C_reference / C_routed) of one seed; a bound where the true one is further from 0 than could be measured."""
+    """log(C_reference / C_routed) of one seed; a bound where the true one is further from 0 than could be measured.
+
+    `advantage` is what is tested: log(loss of the reference / loss of the routed arm), where the reference has had as
+    many times the compute as the margin says. Unlike the ratio, it has no kink where the two arms are equal.
+    """
 
     value: float
+    advantage: float
     is_bound: bool = False
 
 
-def log_ratios(reference: Curve, routed: Curve) -> list[LogRatio] | None:
+def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[LogRatio] | None:
     """Return the log ratio of two arms' compute at equal loss, at each of the K lengths that both were trained for.
 
     At every length but the first the two are compared at the loss of the worse arm, so that the better one is read
@@ -46,8 +51,16 @@ def log_ratios(reference: Curve, routed: Curve) -> list[LogRatio] | None:
         loss = max(ends) if place else min(ends)
         above, below = (min(arm.cost_at(loss), arm.costs[-1]) for arm in arms)
         is_bound = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
-        found.append(LogRatio(math.log(above / below), is_bound))
+        found.append(LogRatio(math.log(above / below), _advantage(reference, routed, place, margin), is_bound))
     return found
+
+
+def _advantage(reference: Curve, routed: Curve, place: int, margin: float) -> float:
+    """At a length, or at the first one at as many times its compute; NaN beyond what was measured."""
+    cost = reference.costs[place] * (1.0 if place else margin)
+    ends = reference.value_at(cost), routed.value_at(routed.costs[place] / (margin if place else 1.0))
+    above, below = ends
+    return math.log(above / below) if above is not None and below is not None else math.nan
 
 
 @dataclass(frozen=True)
@@ -87,20 +100,24 @@ class Ratio:
             return MeanInterval(math.exp(found.mean), None, None, found.n)
         return MeanInterval(math.exp(found.mean), *map(math.exp, found.bounds), found.n)
 
-    def p_above(self, margin: float) -> float | None:
-        """Return the p-value of a one-sided paired t-test for a ratio above the margin; None without two seeds."""
-        two_sided = paired_p_value(self.logs, dict.fromkeys(self.logs, math.log(margin)))
-        if two_sided is None:
+    @cached_property
+    def p_value(self) -> float | None:
+        """That of a one-sided paired t-test for less compute than the reference's by more than the margin; None
+        without two seeds.
+        """
+        advantages = {seed: found.advantage for seed, found in self.by_seed.items() if found and self.logs}
+        two_sided = paired_p_value(advantages, dict.fromkeys(advantages, 0.0))
+        if two_sided is None or math.isnan(two_sided):
             return None
-        is_above = float(np.mean([*self.logs.values()])) > math.log(margin)
-        return two_sided / 2 if is_above else 1 - two_sided / 2
+        return two_sided / 2 if sum(advantages.values()) > 0 else 1 - two_sided / 2
 
 
 def _mean(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
     known = [ratio for ratio in ratios if ratio is not None]
     if len(known) < len(ratios):
         return None
-    return LogRatio(float(np.mean([ratio.value for ratio in known])), any(ratio.is_bound for ratio in known))
+    value, advantage, _ = np.mean(known, axis=0)
+    return LogRatio(float(value), float(advantage), any(ratio.is_bound for ratio in known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +132,8 @@ class Onset:
     p_values: tuple[float | None, ...]
 
 
-def onset(ratios: Sequence[Sequence[Ratio]], margin: float = 1.0, tests: int = 1) -> Onset:
-    """Decide from which length on a route needs less compute than each of its references, by more than the margin.
+def onset(ratios: Sequence[Sequence[Ratio]], tests: int = 1) -> Onset:
+    """Decide from which length on a route needs less compute than each of its references, by more than their margin.
 
     Lengths are tested from the longest down, each at `LEVEL` / `tests`, until one is not found to pay (a fixed
     sequence). At each, the route must be better than every reference (an intersection-union test).
@@ -130,7 +147,7 @@ def onset(ratios: Sequence[Sequence[Ratio]], margin: float = 1.0, tests: int = 1
     p_values: list[float | None] = []
     largest: float | None = 0.0
     for at_length in reversed(ratios):
-        found = [ratio.p_above(margin) for ratio in at_length]
+        found = [ratio.p_value for ratio in at_length]
         known = [p for p in found if p is not None]
         largest = max(largest, *known) if largest is not None and len(known) == len(found) else None
         p_values.insert(0, largest)
@@ -139,6 +156,6 @@ def onset(ratios: Sequence[Sequence[Ratio]], margin: float = 1.0, tests: int = 1
         return Onset("pays", paying[0], tuple(p_values))
 
     # It does not pay even at the longest, where one reference needs less than the margin times its compute.
-    ends = [ratio.p_above(margin) for ratio in ratios[-1]]
+    ends = [ratio.p_value for ratio in ratios[-1]]
     is_worse = any(p is not None and 1 - p <= level / len(ends) for p in ends)
     return Onset("not measured" if is_worse else "inconclusive", None, tuple(p_values))
