@@ -13,7 +13,7 @@ from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, tuning
+from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, onset, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -28,6 +28,7 @@ from tread_bench.reports.rows.architectures import by_architecture, short_names,
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.rows.row import Group, Row, by_key
 from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
+from tread_bench.reports.tables.onset import onset_table
 from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
@@ -45,7 +46,7 @@ _SECTIONS = {
     "across_times": "Inside the network",
     "gradients": "Inside the network",
 }
-_NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
+_NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files", "registered"}
 
 
 def render(
@@ -89,7 +90,8 @@ def render(
     if export:
         made = [decision for one in decided for _, decision in one]
         tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
-        write_export(export, [*_tables(context["parts"]), *tests], all_drawn, is_smoke)
+        onsets = [context["stated"]["table"]] if context["stated"] and context["stated"]["table"] else []
+        write_export(export, [*_tables(context["parts"]), *tests, *onsets], all_drawn, is_smoke)
 
 
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
@@ -125,6 +127,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
+        "stated": _stated(report, is_over=not missing) if plan.registered and not is_smoke else None,
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
@@ -159,6 +162,16 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         | plan.model_dump(mode="json", exclude=_NOT_CONDITIONS, exclude_unset=True),
         "protocols": _protocols(records),
         "columns": columns_of(records),
+    }
+
+
+def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
+    """What the suite stated before the run, what came of it, and the ratios behind that."""
+    found = onset.panels(report.records, report.plan)
+    return {
+        "registered": report.plan.registered,
+        "answers": onset.statements(found, report.records, report.plan, is_over),
+        "table": onset_table(found) if found else None,
     }
 
 

@@ -57,10 +57,14 @@ def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[Log
 
 def _advantage(reference: Curve, routed: Curve, place: int, margin: float) -> float:
     """At a length, or at the first one at as many times its compute; NaN beyond what was measured."""
-    cost = reference.costs[place] * (1.0 if place else margin)
-    ends = reference.value_at(cost), routed.value_at(routed.costs[place] / (margin if place else 1.0))
-    above, below = ends
-    return math.log(above / below) if above is not None and below is not None else math.nan
+    above, below = reference.values[place], routed.values[place]
+    if margin != 1:
+        ends = (
+            reference.value_at(reference.costs[place] * (1 if place else margin)),
+            routed.value_at(routed.costs[place] / (margin if place else 1)),
+        )
+        above, below = (math.nan if value is None else value for value in ends)
+    return math.log(above / below)
 
 
 @dataclass(frozen=True)
