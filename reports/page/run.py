@@ -18,9 +18,10 @@ from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
+from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import row_key
+from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested
@@ -82,7 +83,11 @@ def render(
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     decided = [_decided(members) for members in sets]
-    context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
+    with theme(export is not None):
+        context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
+
+    stated = context["stated"] or {}
+    all_drawn += [stated["map"]] if stated.get("map") else []
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
@@ -90,7 +95,7 @@ def render(
     if export:
         made = [decision for one in decided for _, decision in one]
         tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
-        onsets = [context["stated"]["table"]] if context["stated"] and context["stated"]["table"] else []
+        onsets = [stated["table"]] if stated.get("table") else []
         write_export(export, [*_tables(context["parts"]), *tests, *onsets], all_drawn, is_smoke)
 
 
@@ -172,6 +177,7 @@ def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
         "registered": report.plan.registered,
         "answers": onset.statements(found, report.records, report.plan, is_over),
         "table": onset_table(found) if found else None,
+        "map": onset_map(found),
     }
 
 

@@ -103,3 +103,5 @@ def test_the_page_says_what_was_decided_before(tmp_path):
     for text in ("Hypothesis, stated before the run", "Routing pays.", STATED.sha256[:16], "begins to pay at 4e+10"):
         assert text in page
     assert "Looked at after" in page
+    assert "Compute of dense over routed" in page
+    assert (tmp_path / "figures" / "onset.svg").is_file()
