@@ -14,6 +14,7 @@ from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
+from tread_bench.core.numbers.curves import Curve, Reached, over_seeds, slope
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import (
     MeanInterval,
@@ -24,7 +25,6 @@ from tread_bench.core.numbers.statistics import (
     paired_p_value,
 )
 from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
-from tread_bench.reports.claims.curves import Curve, Reached, over_seeds, slope
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.rates import DenseSetting, images_per_s

@@ -65,6 +65,12 @@ def untuned(rows: Sequence[Row]) -> str:
     return say("tuning", "untuned", rows=[row.label for row in at_edge], wider=wider)
 
 
+def moved(rows: Sequence[Row]) -> str:
+    """Return a caution on rows whose best candidate is another one at their own length; "" without any."""
+    found = [row.label for row in rows if row.tuning is not None and row.tuning.has_moved]
+    return say("tuning", "moved", rows=found) if found else ""
+
+
 def widths_at_edge(rows: Sequence[Row]) -> str:
     """Return a caution on rows whose best width lies at an edge, with what extends the range; "" without any."""
     at_edge = [row for row in rows if row.is_width_at_edge]

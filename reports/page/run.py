@@ -13,14 +13,15 @@ from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, tuning
+from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, onset, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
+from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import row_key
+from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested
@@ -28,6 +29,7 @@ from tread_bench.reports.rows.architectures import by_architecture, short_names,
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.rows.row import Group, Row, by_key
 from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
+from tread_bench.reports.tables.onset import onset_table
 from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
@@ -45,7 +47,7 @@ _SECTIONS = {
     "across_times": "Inside the network",
     "gradients": "Inside the network",
 }
-_NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
+_NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files", "registered"}
 
 
 def render(
@@ -81,7 +83,11 @@ def render(
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     decided = [_decided(members) for members in sets]
-    context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
+    with theme(export is not None):
+        context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
+
+    stated = context["stated"] or {}
+    all_drawn += [stated["map"]] if stated.get("map") else []
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
@@ -89,7 +95,8 @@ def render(
     if export:
         made = [decision for one in decided for _, decision in one]
         tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
-        write_export(export, [*_tables(context["parts"]), *tests], all_drawn, is_smoke)
+        onsets = [stated["table"]] if stated.get("table") else []
+        write_export(export, [*_tables(context["parts"]), *tests, *onsets], all_drawn, is_smoke)
 
 
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
@@ -125,6 +132,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
+        "stated": _stated(report, is_over=not missing) if plan.registered and not is_smoke else None,
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
@@ -162,6 +170,17 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     }
 
 
+def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
+    """What the suite stated before the run, what came of it, and the ratios behind that."""
+    found = onset.panels(report.records, report.plan)
+    return {
+        "registered": report.plan.registered,
+        "answers": onset.statements(found, report.records, report.plan, is_over),
+        "table": onset_table(found) if found else None,
+        "map": onset_map(found),
+    }
+
+
 def _against(rows: Sequence[Row]) -> str:
     """What the differences of a page are paired with."""
     if guidance.is_swept(rows):
@@ -196,6 +215,7 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.decaying(rows),
         cautions.optimizers(rows),
         tuning.untuned(rows),
+        tuning.moved(rows),
         tuning.widths_at_edge(rows),
         tuning.luck(rows),
         *sorted(map(str, of_protocols)),

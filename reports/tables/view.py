@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from tread_bench.reports.claims.curves import Reached
+from tread_bench.core.numbers.curves import Reached
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.published import published_fid

@@ -99,3 +99,26 @@ def test_without_widths_or_an_end_there_is_none():
     assert Tuning(candidates=unfinished, seeds=[0, 1], share=0.5).best_width is None
     diverged = [Candidate(learning_rate=rate, cells=["a"], diverged=1) for rate in (1.0, 2.0)]
     assert Tuning(candidates=diverged, seeds=[0], share=0.5).best_width is None
+
+
+def candidates(*losses: float, expected: int = 1) -> list[Candidate]:
+    """Learning rates 1, 2, 3, ..., each with the losses of its trainings."""
+    cells = [f"c{place}" for place in range(expected)]
+    return [
+        Candidate(learning_rate=rate, cells=cells, validation_losses=[loss] if loss else [])
+        for rate, loss in enumerate(losses, start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("check", "has_moved"),
+    [
+        ((3.0, 1.0, 2.0), False),
+        ((1.0, 2.0, 3.0), True),
+        ((1.0, 2.0, 0.0), None),  # the last one has not ended
+        ((), None),
+    ],
+)
+def test_an_optimum_moves_where_another_candidate_is_best_at_the_row_s_own_length(check, has_moved):
+    found = Tuning(candidates=candidates(3.0, 1.0, 2.0), seeds=[0], share=0.5, check=candidates(*check))
+    assert found.has_moved is has_moved

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tread_bench.reports.claims.curves import Curve, over_seeds
+from tread_bench.core.numbers.curves import Curve, over_seeds
 
 COSTS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 

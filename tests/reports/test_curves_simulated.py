@@ -14,9 +14,9 @@ import pytest
 from scipy import interpolate, stats
 
 from tests.many_families import holm_of_each
+from tread_bench.core.numbers.curves import Curve, over_seeds
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import LEVEL, holm, mean_interval, paired_p_value
-from tread_bench.reports.claims.curves import Curve, over_seeds
 
 RUNS = 2000
 SHARED, OWN, EACH = 0.12, 0.02, 0.05  # standard deviations of log FID

@@ -14,10 +14,10 @@ from scipy import stats
 from synthetic_records import cost, evaluation, failed, record, study, timing, with_macs
 
 from tests.many_families import holm_of_each
+from tread_bench.core.numbers.curves import Curve
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
 from tread_bench.core.stored.records import EqualTime
 from tread_bench.reports.claims.cautions import decaying, optimizers
-from tread_bench.reports.claims.curves import Curve
 from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from test_curves_simulated import EACH, OWN, SHARED, law
 
+from tread_bench.core.numbers.curves import slope
 from tread_bench.core.numbers.statistics import hull, paired_difference
-from tread_bench.reports.claims.curves import slope
 
 RUNS = 2000
 SPEEDUP, END = 1.25, 1.4  # of the row; its training, of that of the reference

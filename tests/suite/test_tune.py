@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.toy_suite import toy_suite, write_suite
+from tests.toy_suite import METRICS, toy_suite, write_suite
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
 from tread_bench.suite.tuning import Choice
 
 SUITE = toy_suite(40, 20, more="tune: {}\n").replace("  dense: {}", "  dense: {}\n  again: {seed_group: 1}")
@@ -94,3 +96,57 @@ def test_mistakes_are_refused(tmp_path, change, said):
     text = SUITE.replace("\n  again: {seed_group: 1}", "").replace(*change)
     with pytest.raises(SuiteError, match=said):
         load_plan(write_suite(tmp_path, text))
+
+
+LENGTHS = f"""\
+name: toy
+seeds: 2
+base:
+  backbone: {{name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}}
+  training: {{batch: 16, learning_rate: 1e-3, decay: wsd}}
+  metrics: {{{METRICS}}}
+matrix: {{training.iterations: [40, 160]}}
+rows:
+  dense: {{}}
+  routed: {{method: tread, routes: 1:2@0.5, training: {{budget: {{macs_of: dense}}}}}}
+tune: {{candidates: [1e-3, 2e-3, 4e-3], seeds: 1, share: 1, shortest: true, check: [dense iterations=160]}}
+"""
+
+
+def test_rows_of_several_lengths_are_tuned_at_the_shortest(tmp_path):
+    plan = load_plan(write_suite(tmp_path, LENGTHS))
+    for row in ("dense", "routed"):
+        short, long = (plan.tuning[f"{row} iterations={length}"] for length in (40, 160))
+        assert short == long
+    (short,) = plan.tuning["routed iterations=160"][2e-3]
+    assert short.tunes == "routed iterations=40"
+    assert short.cell.training.iterations == plan.rows["routed iterations=40"][0].cell.training.iterations
+    assert plan.tuned_at("routed iterations=160") == "routed iterations=40"
+    assert plan.tuned_at("routed iterations=40") == ""
+
+
+def test_a_row_is_checked_at_its_own_length(tmp_path):
+    plan = load_plan(write_suite(tmp_path, LENGTHS))
+    assert list(plan.checks) == ["dense iterations=160"]
+    checks = [cell for cells in plan.checks["dense iterations=160"].values() for cell in cells]
+    assert [cell.cell.training.iterations for cell in checks] == [160] * 3
+    assert {cell.id for cell in checks} <= {cell.id for cell in plan.all_cells}
+    table = {row["row"]: row["tuning_cells"] for row in plan_table(plan, cell_cost)}
+    assert sum(table.values()) == 3 * 2 + 3
+    chosen = {row: Choice(2e-3) for row in plan.tuning}
+    settled = plan.with_choices(chosen)
+    assert {cell.cell.training.learning_rate for cell in settled.cells} == {2e-3}
+    assert settled.checks.keys() == plan.checks.keys()
+    assert {cell.trunk is not None for cell in settled.rows["dense iterations=40"]} == {True}  # steps are shared still
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own length"),
+        (("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
+    ],
+)
+def test_a_check_of_nothing_is_a_mistake(tmp_path, change, message):
+    with pytest.raises(SuiteError, match=message):
+        load_plan(write_suite(tmp_path, LENGTHS.replace(*change)))

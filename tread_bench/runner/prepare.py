@@ -18,10 +18,11 @@ from tread_bench.core.config.files import files_of
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugin_code import code_by_row
 from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
 from tread_bench.core.stored.decoded import MOST_BYTES
-from tread_bench.core.stored.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
+from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.stored.records import DataFile
@@ -128,6 +129,28 @@ def _resolved_there(
     return found
 
 
+def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:
+    """Raises StoreError where the run was started under another hypothesis than the suite states now."""
+    before = folder.plan()
+    if before is None or before.registered == (stated := registered(plan)):
+        return
+    was = f"the hypothesis {_named(before.registered)}" if before.registered else "no hypothesis"
+    now = f"states {_named(stated)}" if stated else "states none"
+    raise StoreError(
+        f"{folder.root} was started under {was}, and the suite now {now}: what is stated after a run has begun was not "
+        "decided before it. Restore it, or give another --out"
+    )
+
+
+def registered(plan: Plan) -> Registered | None:
+    """Return what the suite states before it runs, as plan.json has it."""
+    return Registered.of(plan.suite.hypothesis) if plan.suite.hypothesis else None
+
+
+def _named(stated: Registered) -> str:
+    return f"{stated.sha256[:10]} ({shortened(stated.hypothesis.claim)})"
+
+
 def refuse_other_code(cells: Sequence[PlannedCell], folder: RunFolder, forgotten: Mapping[str, Kept]) -> None:
     """Raises StoreError where plug-ins have changed since they made what stays of cells."""
     code = _code_of(cells)
@@ -214,6 +237,7 @@ def write_plan(
         equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
         tuning=tunings(plan, folder),
         pending=plan.pending,
+        registered=registered(plan),
     )
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)

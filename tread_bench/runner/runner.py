@@ -27,6 +27,7 @@ from tread_bench.runner.prepare import (
     device_of,
     references,
     refuse_other_code,
+    refuse_other_hypothesis,
     resolve_choices,
     write_plan,
 )
@@ -67,8 +68,8 @@ def run(
         agree: gets the message about what `options.fresh` removes, and raises UserError unless the user agrees.
 
     Raises:
-        StoreError: the folder is in use, damaged, not a run folder, or was started under other numerical choices; its
-            disk is full.
+        StoreError: the folder is in use, damaged, not a run folder, or was started under other numerical choices or
+            another hypothesis; its disk is full.
         SuiteError: `options.rows` are not those of the plan.
     """
     # Refuse a folder that is not ours.
@@ -77,6 +78,8 @@ def run(
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
+        if not options.begins_again:
+            refuse_other_hypothesis(plan, folder)
         run = _Run(source, folder, options, display, agree)
         if plan.tuning:
             return _tune_and_study(plan, chosen, run)

@@ -26,6 +26,8 @@ def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
             candidates=[_candidate(rate, cells, left) for rate, cells in candidates.items()],
             seeds=list(tune.seed_numbers),
             share=tune.share,
+            shortest=plan.tuned_at(row),
+            check=[_candidate(rate, cells, left) for rate, cells in plan.checks.get(row, {}).items()],
         )
     return found
 

@@ -34,6 +34,16 @@ def branches(cells: Mapping[str, Cell]) -> dict[str, Branch]:
     return found
 
 
+def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
+    """Return the shortest of the rows that differ from a row in their length alone, of cells by row; of a row without
+    any, the row itself.
+    """
+    found = {row: row for row in cells}
+    for rows in _alike(cells):
+        found |= dict.fromkeys(rows, min(rows, key=lambda row: cells[row].training.iterations))
+    return found
+
+
 def unshared(cells: Mapping[str, Cell]) -> Iterator[tuple[str, str]]:
     """Yield rows that would share steps with a longer one but for their schedule, which is in shares of the length;
     each with what is wrong.

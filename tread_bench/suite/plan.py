@@ -20,13 +20,13 @@ from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import BranchRef, Reads, WeightsRef
 from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
 from tread_bench.core.stored.records import CostFigures, Role
-from tread_bench.suite.branches import Branch, branches, unshared
+from tread_bench.suite.branches import Branch, branches, shortest, unshared
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import Choice, shared_seeds, tuning_cell
+from tread_bench.suite.tuning import Choice, shared_seeds, tuning_cell, unknown_checks
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -104,8 +104,10 @@ class Plan:
     is random in a smoke run, in place of missing files.
 
     Of a suite that chooses learning rates, `tuning` has the tuning cells of each row that trains, by learning rate;
-    rows that differ in their seeds alone share them. Then `cells` are those whose learning rate is known, and `pending`
-    is the number of the others; before any is known, they are those at the suite's own learning rate.
+    rows that differ in their seeds alone share them, and with `tune.shortest` those that differ in their length alone.
+    `checks` has those at the own length of some rows, which choose nothing. Then `cells` are those whose learning rate
+    is known, and `pending` is the number of the others; before any is known, they are those at the suite's own
+    learning rate.
     """
 
     suite: Suite
@@ -114,6 +116,7 @@ class Plan:
     missing: tuple[Problem, ...] = ()
     stand_ins: tuple[str, ...] = ()
     tuning: Mapping[str, Candidates] = field(default_factory=dict)
+    checks: Mapping[str, Candidates] = field(default_factory=dict)
     pending: int = 0
     files: Files | None = field(default=None, repr=False, compare=False)
 
@@ -139,9 +142,14 @@ class Plan:
         """Return the tuning cells of some rows, each once."""
         found = {}
         for row in rows:
-            for cells in self.tuning[row].values():
+            for cells in (*self.tuning[row].values(), *self.checks.get(row, {}).values()):
                 found.update({cell.id: cell for cell in cells})
         return [*found.values()]
+
+    def tuned_at(self, row: str) -> str:
+        """Return the shorter row at whose length a row is tuned; "" for its own."""
+        cells = [cell for candidates in self.tuning[row].values() for cell in candidates]
+        return cells[0].tunes if self.suite.tune and self.suite.tune.shortest and cells[0].tunes != row else ""
 
     def tuned_with(self, cells: Iterable[PlannedCell]) -> list[str]:
         """Return the rows whose learning rates must be chosen for some cells: theirs, and those of the rows that they
@@ -230,17 +238,20 @@ def expand(
     problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite), *_not_shared(ordered)]
     if tune is not None:
         problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
+        problems += [] if problems else unknown_checks(tune, [row.name for row in ordered if row.resolved.cell.trains])
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
     known = ordered if tune is None or choices is None else _with_known_choices(ordered, choices)
     related = _Related.of(known)
     cells = tuple(cell for row in known for cell in row.planned(suite.seeds, related))
+    tuning, checks = _tuning(ordered, tune, compute) if tune is not None else ({}, {})
     return Plan(
         suite,
         cells,
         is_smoke,
         tuple(dict.fromkeys(files.missing)),
-        tuning={} if tune is None else _tuning(ordered, tune, compute),
+        tuning=tuning,
+        checks=checks,
         pending=(len(ordered) - len(known)) * len(suite.seeds),
         files=files,
     )
@@ -403,21 +414,27 @@ class _Related:
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
 
 
-def _tuning(rows: Iterable[_Row], tune: Tune, compute: Mapping[str, Any]) -> dict[str, Candidates]:
-    """The tuning cells of each row that trains."""
-    found: dict[str, Candidates] = {}
+def _tuning(
+    rows: Sequence[_Row], tune: Tune, compute: Mapping[str, Any]
+) -> tuple[dict[str, Candidates], dict[str, Candidates]]:
+    """The tuning cells of each row that trains, and those that check its choice at its own length."""
+    by_name = {row.name: row for row in rows if row.resolved.cell.trains}
     made: dict[str, tuple[PlannedCell, ...]] = {}
-    for row in rows:
-        if row.resolved.cell.trains:
-            candidates: dict[float, tuple[PlannedCell, ...]] = {}
-            for rate in tune.rates(row.resolved.given_rate):
-                cell = tuning_cell(row.resolved.cell, rate, tune)
-                key = digest(canonical_json([cell.model_dump(mode="json"), compute]))
-                if key not in made:
-                    made[key] = tuple(row.tuning(cell, key, tune))
-                candidates[rate] = made[key]
-            found[row.name] = candidates
-    return found
+
+    def candidates(row: _Row) -> Candidates:
+        found = {}
+        for rate in tune.rates(row.resolved.given_rate):
+            cell = tuning_cell(row.resolved.cell, rate, tune)
+            key = digest(canonical_json([cell.model_dump(mode="json"), compute]))
+            if key not in made:
+                made[key] = tuple(row.tuning(cell, key, tune))
+            found[rate] = made[key]
+        return found
+
+    cells = {name: row.resolved.cell for name, row in by_name.items()}
+    tuned = shortest(cells) if tune.shortest else {name: name for name in cells}
+    tuning = {row: candidates(by_name[tuned[row]]) for row in by_name}
+    return tuning, {row: candidates(by_name[row]) for row in by_name if row in tune.check}
 
 
 def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, Choice]) -> list[_Row]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.tune import Tune
+from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened
 from tread_bench.suite.merge import Draft
 
@@ -72,3 +73,10 @@ def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:
     if shared:
         rule = f"tune chooses learning rates on seeds {tune.seed_numbers[0]} and up; give the study other seeds"
         yield Problem(f"seed {shared[0]}: {rule}", ("seeds",))
+
+
+def unknown_checks(tune: Tune, rows: Sequence[str]) -> Iterator[Problem]:
+    """The problems of rows to check that the suite does not have, or does not train."""
+    for place, name in enumerate(tune.check):
+        if name not in rows:
+            yield Problem(unknown("trained row", name, rows), ("tune", "check", place))

@@ -19,6 +19,7 @@ from tread_bench.core.config.choices import (
 )
 from tread_bench.core.config.compute import Compute, Limits, Timing
 from tread_bench.core.config.evaluate import Evaluate
+from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import CONSTANT, RoutingSchedule, Training
@@ -127,6 +128,9 @@ class Suite(Model):
     )
     tune: Tune | None = Field(
         None, description="choose each row's learning rate before its study; empty: rows have the one that is given"
+    )
+    hypothesis: Hypothesis | None = Field(
+        None, description="what the study states before it runs; a run that was started refuses another one"
     )
     compute: Compute = Compute()
     timing: Timing = Timing()

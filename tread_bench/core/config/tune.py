@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model, is_unused
 from tread_bench.core.config.training import Width
@@ -48,7 +48,23 @@ class Tune(Model):
     )
     seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
+    shortest: bool = Field(
+        False,
+        exclude_if=is_unused,
+        description="true: rows that differ in their length alone have the learning rate of the shortest of them",
+    )
+    check: tuple[str, ...] = Field(
+        (),
+        exclude_if=is_unused,
+        description="with shortest: rows that train all candidates at their own length too, to see if the best moves",
+    )
     generate: bool = Field(False, description="true: generate images at their end too, so that FID is measured")
+
+    @model_validator(mode="after")
+    def _checks_what_is_shared(self) -> Tune:
+        if self.check and not self.shortest:
+            raise ValueError("check has no effect: rows have the best learning rate of their own length; set shortest")
+        return self
 
     @property
     def seed_numbers(self) -> range:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -23,11 +24,13 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from tread_bench.core.config.base import is_unused
 from tread_bench.core.config.compute import Timing
+from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.stored.conditions import Conditions, PluginCode, RunNumerics
-from tread_bench.core.stored.identity import Identity, compact_json
+from tread_bench.core.stored.identity import Identity, canonical_json, compact_json
 from tread_bench.core.stored.records import (
     SCHEMA_VERSION,
     DataFile,
@@ -89,6 +92,18 @@ class Choices(Document):
         return Conditions.of(self.numerics, self.versions)
 
 
+class Registered(Document):
+    """The hypothesis under which a run was started, and the hash of its canonical JSON."""
+
+    hypothesis: Hypothesis
+    sha256: str
+
+    @classmethod
+    def of(cls, hypothesis: Hypothesis) -> Registered:
+        written = canonical_json(hypothesis.model_dump(mode="json"))
+        return cls(hypothesis=hypothesis, sha256=hashlib.sha256(written.encode()).hexdigest())
+
+
 class RunPlan(Document):
     """plan.json."""
 
@@ -112,6 +127,7 @@ class RunPlan(Document):
     equal_time: dict[str, EqualTime] = Field(default_factory=dict)  # of cells that are evaluated there as well
     tuning: dict[str, Tuning] = Field(default_factory=dict)  # by row, of a suite that chooses learning rates
     pending: NonNegativeInt = 0  # cells that are planned once their learning rate is chosen
+    registered: Registered | None = Field(None, exclude_if=is_unused)  # what the run's suite states before it runs
 
     @property
     def planned(self) -> int:
@@ -121,7 +137,7 @@ class RunPlan(Document):
     @property
     def tuning_cells(self) -> set[str]:
         """The cells that only help to choose learning rates."""
-        candidates = chain.from_iterable(tuning.candidates for tuning in self.tuning.values())
+        candidates = chain.from_iterable((*tuning.candidates, *tuning.check) for tuning in self.tuning.values())
         return set(chain.from_iterable(candidate.cells for candidate in candidates))
 
     @property

@@ -242,11 +242,20 @@ class Tuning(Part):
     candidates: list[Candidate] = Field(min_length=1)
     seeds: list[NonNegativeInt] = Field(min_length=1)
     share: Share  # of the row's iterations, that each candidate was trained for
+    shortest: str = Field("", exclude_if=is_unused)  # the row of whose iterations that is a share; "": this one
+    check: list[Candidate] = Field(default_factory=list, exclude_if=is_unused)  # the same at the row's own length
 
     @property
     def is_over(self) -> bool:
         """Whether every training has ended."""
-        return all(candidate.is_over for candidate in self.candidates)
+        return all(candidate.is_over for candidate in (*self.candidates, *self.check))
+
+    @property
+    def has_moved(self) -> bool | None:
+        """Whether another candidate is the best at the row's own length; None: that was not checked, or not yet."""
+        losses = {candidate.learning_rate: candidate.loss for candidate in self.check}
+        there = best_of(losses) if losses and self.is_over else None
+        return None if there is None or self.best is None else there.value != self.best.value
 
     @property
     def best(self) -> Best | None:

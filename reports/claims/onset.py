@@ -1,0 +1,145 @@
+"""From how much compute on routing pays, by a study that stated so before it ran, and what was looked at after."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from tread_bench.core.numbers.curves import Curve
+from tread_bench.core.numbers.onset import Onset, Ratio, log_ratios, onset
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import Record, paired_seed
+from tread_bench.reports.rows import requested
+from tread_bench.reports.text.sentences import say
+
+Ends = Mapping[int, Sequence[tuple[float, float]]]  # by paired seed: training MACs and figure, by length
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A route at one number of tokens: its ratios by length, the shortest first, and by reference, dense before the
+    controls; those of loss decide, those of FID stand beside.
+    """
+
+    tokens: int
+    route: str
+    macs: tuple[float, ...]  # of a whole training, by length
+    references: tuple[str, ...]
+    loss: tuple[tuple[Ratio, ...], ...]
+    fid: tuple[tuple[Ratio, ...], ...]
+    found: Onset
+
+
+def panels(records: Sequence[Record], plan: RunPlan) -> list[Panel]:
+    """Return the panels of a run that stated a hypothesis; none without one."""
+    if plan.registered is None:
+        return []
+    margin = plan.registered.hypothesis.margin
+    arms = _arms(records)
+    routes = sorted({(tokens, route) for tokens, _, _, route in arms if route})
+    found = []
+    for tokens, route in routes:
+        widths = sorted({width for t, width, _, r in arms if (t, r) == (tokens, route)})
+        of_loss = [ratios for width in widths if (ratios := _of_width(arms, tokens, width, route, "loss", margin))]
+        of_fid = [ratios for width in widths if (ratios := _of_width(arms, tokens, width, route, "fid", margin))]
+        if not of_loss:
+            continue
+        macs, names, _ = of_loss[0]
+        loss = _over_widths([ratios for _, _, ratios in of_loss])
+        fid = _over_widths([ratios for _, _, ratios in of_fid])
+        found.append(Panel(tokens, route, macs, names, loss, fid, onset(loss, len(routes))))
+    return found
+
+
+def statements(found: Sequence[Panel], records: Sequence[Record], plan: RunPlan, is_over: bool) -> list[str]:
+    """Return from where on routing pays, a sentence for each number of tokens, and why some of it is inconclusive."""
+    open_because = list(_unsettled(records, plan, is_over))
+    said = [say("onset", "answer", panel=panel, is_open=bool(open_because)) for panel in found]
+    return [*said, *open_because]
+
+
+def _unsettled(records: Sequence[Record], plan: RunPlan, is_over: bool) -> Iterator[str]:
+    """What makes every answer inconclusive."""
+    if not is_over:
+        yield say("onset", "unfinished")
+    seeds = {paired_seed(record) for record in records}
+    if plan.registered and len(seeds) != plan.registered.hypothesis.stop:
+        yield say("onset", "other_seeds", seeds=len(seeds), stop=plan.registered.hypothesis.stop)
+    tuned = [record for record in records if record.tuning is not None]
+    moved = sorted({record.row for record in tuned if record.tuning and record.tuning.has_moved})
+    if moved:
+        yield say("onset", "moved", rows=moved)
+    edge = sorted({r.row for r in tuned if r.tuning and (best := r.tuning.best) and not best.is_bracketed})
+    if edge:
+        yield say("onset", "edge", rows=edge)
+
+
+_Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without
+
+
+def _arms(records: Sequence[Record]) -> dict[_Arm, list[Record]]:
+    """The finished cells of plain routing and of dense training, by arm."""
+    arms: dict[_Arm, list[Record]] = {}
+    for record in records:
+        if record.status != "done" or record.last is None or record.cost is None:
+            continue
+        is_routed = requested.is_routing_alone(record) and bool(record.routes)
+        if is_routed or requested.is_trained_densely(record):
+            backbone = dict(record.config["backbone"])
+            depth = int(backbone.pop("depth", 0))
+            key = record.cost.dense_tokens, json.dumps(backbone, sort_keys=True), depth
+            arms.setdefault((*key, record.routes if is_routed else ""), []).append(record)
+    return arms
+
+
+def _of_width(
+    arms: Mapping[_Arm, Sequence[Record]], tokens: int, width: str, route: str, figure: str, margin: float
+) -> tuple[tuple[float, ...], tuple[str, ...], list[list[Ratio]]] | None:
+    """The MACs of each length, the names of the references, and the ratios by length and reference."""
+    depth = max(d for t, w, d, r in arms if (t, w, r) == (tokens, width, route))
+    routed = _ends(arms[tokens, width, depth, route], figure)
+    dense = sorted((d for t, w, d, r in arms if (t, w, r) == (tokens, width, "")), key=lambda d: (d != depth, d))
+    ends = {f"{d} blocks" if d != depth else "dense": _ends(arms[tokens, width, d, ""], figure) for d in dense}
+    lengths = max((len(one) for one in routed.values()), default=0)
+    if lengths < 2 or "dense" not in ends:
+        return None
+    columns = [_ratios(reference, routed, lengths, margin) for reference in ends.values()]
+    whole = [one for one in routed.values() if len(one) == lengths]
+    macs = tuple(mean(one[place][0] for one in whole) for place in range(lengths))
+    return macs, tuple(ends), [[column[place] for column in columns] for place in range(lengths)]
+
+
+def _ratios(reference: Ends, routed: Ends, lengths: int, margin: float) -> list[Ratio]:
+    """The ratios to one reference, by length, over the seeds that have all lengths of both."""
+    by_seed = {}
+    for seed in sorted(reference.keys() & routed.keys()):
+        both = reference[seed], routed[seed]
+        if all(len(one) == lengths for one in both):
+            curves = [Curve(*(tuple(part) for part in zip(*one, strict=True))) for one in both]
+            by_seed[seed] = log_ratios(curves[0], curves[1], margin)
+    return [Ratio({seed: one and one[place] for seed, one in by_seed.items()}) for place in range(lengths)]
+
+
+def _ends(records: Sequence[Record], figure: str) -> Ends:
+    """The end of each training, by paired seed and in the order of their costs."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for record in records:
+        last = record.last
+        value = last and (last.validation_loss if figure == "loss" else last.fid)
+        if last is not None and last.training_macs and value and value > 0:
+            found.setdefault(paired_seed(record), []).append((float(last.training_macs), value))
+    return {seed: sorted(ends) for seed, ends in found.items()}
+
+
+def _over_widths(of_widths: Sequence[Sequence[Sequence[Ratio]]]) -> tuple[tuple[Ratio, ...], ...]:
+    """The geometric means over widths that have the same lengths and references."""
+    if not of_widths:
+        return ()
+    first = of_widths[0]
+    alike = [one for one in of_widths if len(one) == len(first) and len(one[0]) == len(first[0])]
+    return tuple(
+        tuple(Ratio.mean_of([one[place][k] for one in alike]) for k in range(len(first[0])))
+        for place in range(len(first))
+    )

@@ -1,0 +1,194 @@
+"""Onset studies whose truth is known, by the thousand: how often does the rule err, and what does it find?
+
+`python tests/core/simulated_onsets.py` prints the tables of docs/methods/onset.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import optimize
+
+from tread_bench.core.numbers.curves import Curve
+from tread_bench.core.numbers.onset import LogRatio, Onset, Ratio, log_ratios, onset
+
+COSTS = (1.0, 4.0, 16.0)  # total training MACs, in steps of four
+SHARED, TRUNK, OWN = 0.02, 0.002, 0.002  # standard deviations of log loss
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+def normal(rng, shape):
+    return rng.normal(size=shape)
+
+
+def skewed(rng, shape):
+    """Log-normal with standard deviation 1 and mean 0: its skewness is 1.75."""
+    s = 0.5
+    spread = math.sqrt((math.exp(s * s) - 1) * math.exp(s * s))
+    return (rng.lognormal(0, s, shape) - math.exp(s * s / 2)) / spread
+
+
+def law(log_cost):
+    """The routed arm's loss in the mean, convex in the logs: its slope falls from -0.17 to -0.11 over the budgets."""
+    return 0.1 + 0.2 * np.exp(-0.25 * log_cost)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth:
+    """The true compute ratios of a study, and its noise.
+
+    Args:
+        ratios: per reference, C_reference / C_routed at the reference's three budgets, log-linear between them.
+        noise: factor of the noise that arms do not share.
+        studied: numbers of tokens, each with the same truth and noise of its own.
+    """
+
+    ratios: tuple[tuple[float, ...], ...]
+    seeds: int = 3
+    widths: int = 2
+    noise: float = 1.0
+    draw: Draw = normal
+    margin: float = 1.0
+    studied: int = 1
+
+    def gain(self, reference: int, log_cost: float) -> float:
+        """The log ratio at a cost of a reference; beyond the budgets, the line goes on."""
+        x, logs = np.log(COSTS), np.log(self.ratios[reference])
+        place = min(max(int(np.searchsorted(x, log_cost)) - 1, 0), len(x) - 2)
+        slope = (logs[place + 1] - logs[place]) / (x[place + 1] - x[place])
+        return float(logs[place] + slope * (log_cost - x[place]))
+
+    def losses(self, reference: int | None) -> np.ndarray:
+        """(K,) without noise; None is the routed arm."""
+        x = np.log(COSTS)
+        return law(x if reference is None else x - [self.gain(reference, one) for one in x])
+
+    def true_log_ratio(self, place: int, reference: int = 0) -> float:
+        """At the loss at which the two arms are compared there."""
+        routed, other = self.losses(None)[place], self.losses(reference)[place]
+        if (other > routed) == (place > 0):
+            return self.gain(reference, math.log(COSTS[place]))
+        log_cost = math.log(COSTS[place])  # the routed arm's; that of the reference is x, with x - gain(x) = log_cost
+        x = optimize.brentq(lambda x: x - self.gain(reference, x) - log_cost, log_cost - 3, log_cost + 3)
+        return x - log_cost
+
+
+def study_of(truth: Truth, rng: np.random.Generator) -> list[list[Ratio]]:
+    """The ratios of one number of tokens, by length and reference."""
+    arms = [None, *range(len(truth.ratios))]
+    shared = SHARED * rng.normal(size=(truth.widths, 1, truth.seeds, 1))
+    trunk = TRUNK * truth.draw(rng, (truth.widths, len(arms), truth.seeds, 1))
+    own = OWN * truth.draw(rng, (truth.widths, len(arms), truth.seeds, len(COSTS)))
+    losses = np.stack([truth.losses(arm) for arm in arms])[:, None] * np.exp(shared + truth.noise * (trunk + own))
+    found: list[list[Ratio]] = [[] for _ in COSTS]
+    for reference in range(1, len(arms)):
+        of_widths = []
+        for width in losses:
+            pairs = [
+                (Curve(COSTS, a), Curve(COSTS, b))
+                for a, b in zip(width[reference].tolist(), width[0].tolist(), strict=True)
+            ]
+            of_widths.append([log_ratios(*pair, truth.margin) for pair in pairs])
+        for place in range(len(COSTS)):
+            found[place].append(Ratio.mean_of([Ratio(dict(enumerate(_at(place, one)))) for one in of_widths]))
+    return found
+
+
+def _at(place: int, of_seeds: list[list[LogRatio] | None]) -> Iterator[LogRatio | None]:
+    return (one and one[place] for one in of_seeds)
+
+
+def onsets(truth: Truth, runs: int) -> list[list[Onset]]:
+    """What the rule says of each number of tokens of each study."""
+    rng = np.random.default_rng(0)
+    return [[onset(study_of(truth, rng), truth.studied) for _ in range(truth.studied)] for _ in range(runs)]
+
+
+def pays_in(truth: Truth, runs: int, from_place: int) -> float:
+    """Share of studies in which some number of tokens is said to pay from this length on, or an earlier one."""
+    return float(
+        np.mean([any(one.first is not None and one.first <= from_place for one in s) for s in onsets(truth, runs)])
+    )
+
+
+def answers_in(truth: Truth, runs: int, answer: str) -> float:
+    """Share of studies in which some number of tokens has this answer."""
+    return float(np.mean([any(one.answer == answer for one in study) for study in onsets(truth, runs)]))
+
+
+def coverages(truth: Truth, runs: int) -> list[float]:
+    """Share of 95 % intervals of the first reference's ratio that have the truth, by length; a bound has none."""
+    rng = np.random.default_rng(0)
+    true = [math.exp(truth.true_log_ratio(place)) for place in range(len(COSTS))]
+    covers: list[list[bool]] = [[] for _ in COSTS]
+    for _ in range(runs):
+        for place, at_length in enumerate(study_of(truth, rng)):
+            found = at_length[0].estimate
+            if found is not None and found.bounds is not None:
+                covers[place].append(found.low <= true[place] <= found.high)
+    return [float(np.mean(one)) for one in covers]
+
+
+LAST, MIDDLE, FIRST = 2, 1, 0
+NEVER = (1.0, 1.0, 1.0)
+# Truths that leave a claim just untrue: at which length or earlier it would be wrong to say that routing pays.
+NULLS: dict[str, tuple[Truth, int]] = {
+    "no effect at any length": (Truth(ratios=(NEVER, NEVER)), LAST),
+    "no effect, without a control": (Truth(ratios=(NEVER,)), LAST),
+    "no effect at two numbers of tokens": (Truth(ratios=(NEVER, NEVER), studied=2), LAST),
+    "worse at first, as good at the longest": (Truth(ratios=((0.6, 0.8, 1.0),)), LAST),
+    "pays from the second length on": (Truth(ratios=((1.0, 1.5, 2.2),)), FIRST),
+    "pays at the longest alone": (Truth(ratios=((0.7, 1.0, 1.5),)), MIDDLE),
+    "far better than dense, as good as the control": (Truth(ratios=((2.0, 2.0, 2.0), NEVER)), LAST),
+    "gains the margin of 1.1, no more": (Truth(ratios=((1.1, 1.1, 1.1),), margin=1.1), LAST),
+}
+VARIANTS: dict[str, dict[str, object]] = {
+    "3 seeds": {},
+    "5 seeds": {"seeds": 5},
+    "3 seeds, noise × 5": {"noise": 5.0},
+    "5 seeds, one width, skewed": {"seeds": 5, "draw": skewed, "widths": 1},
+}
+BARELY = Truth(ratios=((0.7, 0.9, 1.0), (0.7, 0.9, 1.0)))  # for which "not within what was measured" is just untrue
+
+
+def rising(ratio: float, references: int = 2) -> Truth:
+    """A ratio at the longest length, its inverse at the first, and 1 between them, against every reference."""
+    return Truth(ratios=((1 / ratio, 1.0, ratio),) * references)
+
+
+def main(runs: int) -> None:
+    print_row("truth under which it is wrong", *VARIANTS)
+    print_row(*["---"] * (1 + len(VARIANTS)))
+    for name, (truth, place) in NULLS.items():
+        print_row(name, *(f"{100 * pays_in(changed, runs, place):.1f}" for changed in _varied(truth)))
+    shares = [answers_in(changed, runs, "not measured") for changed in _varied(BARELY)]
+    print_row("*not within*: as good as both at the longest", *(f"{100 * share:.1f}" for share in shares))
+
+    print_row("ratio at the longest", "answer", *VARIANTS)
+    print_row(*["---"] * (2 + len(VARIANTS)))
+    for ratio, answer in ((1.05, "pays"), (1.2, "pays"), (1.5, "pays"), (0.95, "not measured"), (0.8, "not measured")):
+        shares = [answers_in(changed, runs, answer) for changed in _varied(rising(ratio))]
+        print_row(ratio, answer, *(f"{100 * share:.0f}" for share in shares))
+
+    print_row("true ratios", *VARIANTS)
+    print_row(*["---"] * (1 + len(VARIANTS)))
+    for ratios in ((0.7, 0.7, 0.7), NEVER, (1.2, 1.2, 1.2), (2.0, 2.0, 2.0), (0.7, 1.0, 1.5)):
+        found = [coverages(changed, runs) for changed in _varied(Truth(ratios=(ratios,)))]
+        print_row(ratios, *(", ".join(f"{100 * share:.1f}" for share in one) for one in found))
+
+
+def _varied(truth: Truth) -> Iterator[Truth]:
+    return (replace(truth, **variant) for variant in VARIANTS.values())
+
+
+def print_row(*cells: object) -> None:
+    sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 600)

@@ -1,0 +1,107 @@
+"""What the page of a pre-registered study says: from how much compute on routing pays, and what was decided before."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_records import evaluation, record, render
+
+from tread_bench.core.config.hypothesis import Hypothesis
+from tread_bench.core.stored.documents import Registered, RunPlan
+from tread_bench.core.stored.records import Candidate, Tuning
+from tread_bench.reports.claims.onset import panels, statements
+from tread_bench.reports.tables.onset import onset_table
+
+MACS = (1e10, 4e10, 16e10)
+STATED = Registered.of(Hypothesis(claim="Routing pays.", test="onset", margin=1.0, stop=3))
+PLAN = RunPlan.model_validate(
+    {
+        "suite": {"name": "onset"}, "timing": {}, "cells": [], "references": {}, "rows": {},
+        "started": "2026-01-15T12:00:00+00:00", "numerics": {"device": "cpu", "threads": 1}, "versions": {},
+        "registered": STATED.model_dump(),
+    }
+)  # fmt: skip
+
+
+def arm(name, ratios, routes="", depth=12, hidden=64, seeds=3, **changes):
+    """Its cells, where it needs `ratios` times the compute of a power law for the same loss."""
+    found = []
+    for length, (macs, factor) in enumerate(zip(MACS, ratios, strict=True)):
+        for seed in range(seeds):
+            made = record(f"{name} {length} {hidden}", routes, seed, 20.0)
+            loss = (macs / factor) ** -0.2 * (1 + 0.001 * (seed + len(name) % 3 * (-1) ** seed))
+            last = evaluation(100, 1000 * loss).model_copy(update={"validation_loss": loss, "training_macs": macs})
+            config = {**made.config, "backbone": {**made.config["backbone"], "depth": depth, "hidden": hidden}}
+            found.append(made.model_copy(update={"evaluations": [last], "config": config, **changes}))
+    return found
+
+
+def study(dense=(0.5, 1.5, 2.0), fewer=(0.5, 1.5, 2.0), **changes):
+    records = []
+    for hidden in (32, 64):
+        records += arm("dense", dense, hidden=hidden, **changes)
+        records += arm("fewer", fewer, depth=8, hidden=hidden, **changes)
+        records += arm("routed", (1.0, 1.0, 1.0), "2:8@0.5", hidden=hidden, **changes)
+    return records
+
+
+def said(records, is_over=True):
+    return statements(panels(records, PLAN), records, PLAN, is_over)
+
+
+@pytest.mark.parametrize(
+    ("dense", "fewer", "sentence"),
+    [
+        ((0.5, 1.5, 2.0), (0.5, 1.5, 2.0), "With 16 tokens, 2:8@0.5 begins to pay at 4e+10 training MACs"),
+        ((1.5, 1.5, 1.5), (1.5, 1.5, 1.5), "pays at every budget measured, from 1e+10 training MACs on"),
+        ((0.5, 1.5, 2.0), (0.5, 0.5, 0.5), "does not pay within what was measured, up to 1.6e+11 training MACs"),
+        ((0.5, 1.5, 2.0), (1.0, 1.0, 1.0), "is inconclusive"),
+    ],
+)
+def test_it_says_from_where_on_routing_pays(dense, fewer, sentence):
+    (found,) = said(study(dense, fewer))
+    assert sentence in found, found
+
+
+def test_ratios_are_those_of_the_curves_by_reference_and_figure():
+    (panel,) = panels(study(dense=(1.5, 1.5, 1.5), fewer=(0.8, 0.8, 0.8)), PLAN)
+    assert panel.references == ("dense", "8 blocks")
+    assert panel.macs == pytest.approx(MACS)
+    for ratios in (panel.loss, panel.fid):
+        means = [[ratio.estimate.mean for ratio in at_length] for at_length in ratios]
+        assert means == [pytest.approx([1.5, 0.8], rel=0.02)] * 3
+    shown = onset_table([panel])
+    assert len(shown.rows) == 6
+    assert shown.rows[0][3].bounds is not None
+
+
+def test_without_a_hypothesis_there_is_no_claim():
+    assert panels(study(), PLAN.model_copy(update={"registered": None})) == []
+
+
+def moved(check):
+    cells = [
+        Candidate(learning_rate=r, cells=["a"], validation_losses=[v]) for r, v in ((1.0, 3.0), (2.0, 1.0), (4.0, 2.0))
+    ]
+    other = [
+        Candidate(learning_rate=r, cells=["b"], validation_losses=[v])
+        for r, v in zip((1.0, 2.0, 4.0), check, strict=True)
+    ]
+    return Tuning(candidates=cells, seeds=[0], share=0.5, check=other)
+
+
+def test_what_unsettles_the_answer_is_said():
+    assert len(said(study(tuning=moved((3.0, 1.0, 2.0))))) == 1
+    answer, reason = said(study(tuning=moved((1.0, 2.0, 3.0))))
+    assert "is inconclusive" in answer and "the best learning rate moved" in reason
+    assert "not all cells have ended" in said(study(), is_over=False)[1]
+    assert "stop after 3 seeds, and has 4" in said(study(seeds=4))[1]
+
+
+def test_the_page_says_what_was_decided_before(tmp_path):
+    records = study()
+    page = render(records, {"registered": STATED.model_dump(), "cells": [r.cell for r in records]}, tmp_path)
+    for text in ("Hypothesis, stated before the run", "Routing pays.", STATED.sha256[:16], "begins to pay at 4e+10"):
+        assert text in page
+    assert "Looked at after" in page
+    assert "Compute of dense over routed" in page
+    assert (tmp_path / "figures" / "onset.svg").is_file()

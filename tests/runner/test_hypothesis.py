@@ -1,0 +1,87 @@
+"""A hypothesis that a suite states before it runs: read, hashed into plan.json, and refused where it has changed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command_line import tread_bench
+from tests.run_folders import CHOICES, new_folder
+from tests.toy_suite import toy_suite
+from tread_bench.core.problems import SuiteError
+from tread_bench.core.stored.files import StoreError, read_json
+from tread_bench.runner.prepare import refuse_other_hypothesis, write_plan
+from tread_bench.suite.load import load_plan
+
+STATED = "hypothesis: {claim: Routing pays., test: onset, margin: 1.1, stop: 2}\n"
+
+
+def plan_of(folder, more=STATED, overrides=()):
+    path = folder / "suite.yaml"
+    path.write_text(toy_suite(20, 10, more=more))
+    return load_plan(path, overrides)
+
+
+def test_it_is_hashed_into_the_run(tmp_path):
+    root = tmp_path / "run"
+    plan = plan_of(tmp_path)
+    write_plan(plan, (), "", new_folder(root), CHOICES)
+    written = read_json(root / "plan.json")["registered"]
+    assert written["hypothesis"] == {"claim": "Routing pays.", "test": "onset", "margin": 1.1, "stop": 2}
+    assert len(written["sha256"]) == 64
+    other = plan_of(tmp_path, overrides=["hypothesis.stop=3"])
+    write_plan(other, (), "", new_folder(tmp_path / "other"), CHOICES)
+    assert read_json(tmp_path / "other" / "plan.json")["registered"]["sha256"] != written["sha256"]
+
+
+def test_a_run_without_one_has_the_plan_that_it_had(tmp_path):
+    write_plan(plan_of(tmp_path, more=""), (), "", new_folder(tmp_path / "run"), CHOICES)
+    assert "registered" not in json.dumps(read_json(tmp_path / "run" / "plan.json"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (STATED, STATED.replace("1.1", "1.0"), "under the hypothesis .* and the suite now states [0-9a-f]{10}"),
+        (STATED, STATED.replace("pays", "pays off"), "'Routing pays off.'"),
+        (STATED, "", "the suite now states none"),
+        ("", STATED, "started under no hypothesis"),
+    ],
+)
+def test_another_one_is_refused_in_a_run_that_was_started(tmp_path, before, after, message):
+    folder = new_folder(tmp_path / "run")
+    refuse_other_hypothesis(plan_of(tmp_path, before), folder)  # a new folder takes any
+    write_plan(plan_of(tmp_path, before), (), "", folder, CHOICES)
+    refuse_other_hypothesis(plan_of(tmp_path, before), folder)
+    with pytest.raises(StoreError, match=f"{message}.*give another --out"):
+        refuse_other_hypothesis(plan_of(tmp_path, after), folder)
+
+
+@pytest.mark.parametrize(
+    ("written", "messages"),
+    [
+        ("{claim: '', test: onset, margin: 1, stop: 3}", ["hypothesis.claim"]),
+        (
+            "{claim: It pays., test: t-test, margin: 0.9, stop: 1}",
+            ["known: onset", "hypothesis.margin", "hypothesis.stop"],
+        ),
+        ("{claim: It pays.}", ["hypothesis.test", "hypothesis.margin", "hypothesis.stop"]),
+        ("It pays.", ["hypothesis"]),
+    ],
+)
+def test_all_its_mistakes_are_said_at_once(tmp_path, written, messages):
+    with pytest.raises(SuiteError) as refused:
+        plan_of(tmp_path, f"hypothesis: {written}\n")
+    assert all(message in str(refused.value) for message in messages), str(refused.value)
+
+
+def test_the_command_refuses_before_anything_is_done(tmp_path):
+    root = tmp_path / "run"
+    write_plan(plan_of(tmp_path), (), "", new_folder(root), CHOICES)
+    before = (root / "plan.json").read_bytes()
+    plan_of(tmp_path, STATED.replace("1.1", "1.2"))
+    refused = tread_bench("run", tmp_path / "suite.yaml", "--out", root)
+    assert refused.returncode == 2
+    assert "was not decided before it" in " ".join(refused.stderr.split())
+    assert (root / "plan.json").read_bytes() == before
