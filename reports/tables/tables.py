@@ -97,6 +97,7 @@ def _settings(record: Record) -> dict[str, Any]:
         "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
+        "start": requested.start(record) or None,
         "shared_iterations": record.shared_iterations or None,
         "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
         "average_width": requested.average_width(record),

@@ -129,12 +129,20 @@ class Job:
         spec = choice.spec(self.cell.data)
         return build_backbone(choice.family(), spec, chosen, self.seed, self.cell.objective)
 
-    def trainer(self, cell: Cell | None = None) -> Trainer:
+    def trainer(self, cell: Cell | None = None, *, drawn: bool = False) -> Trainer:
         """Return what a training step needs, before the first one; if given, for another `cell` on this backbone and
         data.
+
+        Args:
+            drawn: with drawn weights, whatever it starts from: for the speed and memory of its steps.
+
+        Raises:
+            StoreError: the weights that it starts from are not there, or not what was written.
         """
         cell = cell or self.cell
         backbone = self.build()
+        if (start := self.request.sources.get("start")) and not drawn:
+            backbone.load_state_dict(self.trained(start)[1].backbone.state_dict())
         network = build_network(cell, backbone, self.seed)
         return Trainer(
             cell,

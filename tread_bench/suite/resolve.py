@@ -38,7 +38,7 @@ from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.tuning import Choice, at_choice, tuning_problems
-from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
+from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
 _Backbone = tuple[Family, BackboneSpec]
@@ -49,7 +49,8 @@ _DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of 
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
+    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch,
+    `start` those that a training starts from.
     `reference` is the cell whose total training MACs this one trains to. `given_rate` is the learning rate that the
     suite gives, whatever the cell's own is.
     """
@@ -59,6 +60,7 @@ class Resolved(NamedTuple):
     spec: BackboneSpec
     evaluated_weights: Weights | None = None
     weak: Weights | None = None
+    start: Weights | None = None
     reference: Cell | None = None
     given_rate: float = 0.0
 
@@ -201,13 +203,18 @@ class Resolver:
         return cell, other.cell
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
-        """Add the evaluated weights and those of the weak branch, with all that follows. Raises SuiteError."""
+        """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows.
+
+        Raises SuiteError.
+        """
         cell, family, spec = resolved[:3]
-        evaluated_weights = weak = None
+        evaluated_weights = weak = start = None
+        if self.files.lacks_run(cell, row.draft):
+            return resolved
         if cell.evaluate is not None:
-            if self.files.lacks_run(cell, row.draft):
-                return resolved
             cell, evaluated_weights = adopted(cell, row, self.sources)
+        elif cell.training.start is not None and cell.trains:
+            cell, start = started(cell, spec, row, self.sources)
         rule = cell.sampling.guidance
         problems = []
         try:
@@ -219,7 +226,7 @@ class Resolver:
             raise SuiteError([*problems, *complete])
         if problems:
             raise SuiteError(problems)
-        return Resolved(complete, family, spec, evaluated_weights, weak)
+        return Resolved(complete, family, spec, evaluated_weights, weak, start)
 
     def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
         key = cell.model_dump_json(include={"backbone", "data"}), has_data
@@ -405,8 +412,9 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
-    if list(at) != sorted(set(at)) or not all(1 <= iteration <= last for iteration in at):
-        message = f"metrics.at {list(at)}: must ascend and lie in 1..{last} (training.iterations)"
+    first = int(cell.training.start is None)
+    if list(at) != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
+        message = f"metrics.at {list(at)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
 
@@ -456,6 +464,9 @@ def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:
             rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
             loc = draft.latest((part, key), ("training", "iterations"))
             yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
+    if cell.training.start is not None:
+        rule = "training.iterations 0 trains nothing, so nothing starts; leave the key out, or train"
+        yield Problem(f"training.start: {rule}", draft.latest(("training", "start"), ("training", "iterations")))
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or_text
+from tread_bench.core.config.evaluate import Start
 from tread_bench.core.describe.guidance import Moment, iteration_at
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
@@ -130,6 +131,11 @@ class Training(Model):
     snapshots: tuple[Moment, ...] = Field(
         (),
         description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
+    )
+    start: Annotated[Start, or_text(Start, "row")] | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="row whose kept weights it starts from, whatever data they were trained on; empty: drawn weights",
     )
     budget: Budget | None = Field(
         None, exclude_if=is_unused, description="what determines the iterations; empty: they are given"

@@ -111,6 +111,8 @@ def cell_cost(cell: Cell) -> CostFigures:
 def training_macs(cell: Cell, until: int | None = None) -> int:
     """Return the MACs of a cell's training over all images, up to iteration `until`; None: of all of it."""
     training = cell.training
+    if until == 0:
+        return 0
     if until is None or until == training.iterations:
         return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
     return round(_train_steps(cell)(until, training.iterations)) * training.batch

@@ -97,6 +97,7 @@ AFTER_FIGURES = (
     Column("optimizer", "", "adamw, or muon for the matrices of blocks and adamw for all else"),
     Column("learning_rate", "", "of the training, before its warm-up, decay and schedule apply"),
     Column("decay", "", "how the learning rate falls to zero at the end of training; empty: it stays as it is"),
+    Column("start", "", "row whose weights the training starts from, and their iteration; empty: drawn weights"),
     Column(
         "shared_iterations",
         "optimiser steps",
