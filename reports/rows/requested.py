@@ -45,6 +45,12 @@ def decay(record: Record) -> str:
     return " ".join(filter(None, (found.get("name", ""), f"{share:g}" if share else "")))
 
 
+def lora_rank(record: Record) -> int | None:
+    """Return the rank of the adapters that its training is of; None where it is of all weights."""
+    found = training(record, "lora")
+    return found["rank"] if found else None
+
+
 def start(record: Record) -> str:
     """Return whose weights its training starts from, such as "dense at 400"; "" where its weights are drawn."""
     found = training(record, "start")

@@ -19,7 +19,8 @@ def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
     """Add `state_bytes` to the rows of a plan: what a training keeps from step to step."""
     for row in rows:
         cell = plan.rows[row["row"]][0].cell
-        row["state_bytes"] = state_bytes(cell, row["trained_params"])
+        frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
+        row["state_bytes"] = state_bytes(cell, row["trained_params"]) + 4 * frozen
         if cell.training.optimizer == "muon":
             from tread_bench.model.matrices import hidden_matrices  # needs torch
 

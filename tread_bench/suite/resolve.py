@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
@@ -421,6 +423,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
     yield from _optimizer_problems(cell.training.optimizer)
+    yield from _adapter_problems(cell, draft)
     yield from _average_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
@@ -442,6 +445,28 @@ def _optimizer_problems(name: str) -> Iterator[Problem]:
     if tuple(map(int, installed.split(".")[:2])) < (major, minor):
         rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
         yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
+
+
+def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Why adapters cannot be trained alone, or could not adapt anything."""
+    training, method = cell.training, cell.method
+    if training.lora is None:
+        return
+    at = ("training", "lora")
+    if find_spec("peft") is None:
+        yield Problem("training.lora needs peft: pip install 'tread-bench[lora]'", at)
+    if training.start is None and cell.trains:
+        rule = "adapters of drawn weights have nothing to adapt: say whose weights they start from (training.start)"
+        yield Problem(f"training.lora: {rule}", at)
+    if training.optimizer != "adamw":
+        message = f"training.lora: adapters are trained by adamw, here {training.optimizer}; leave one of the two out"
+        yield Problem(message, draft.latest(("training", "optimizer"), at))
+    if method.family.tokens not in (Tokens.ALL_PASS, Tokens.BYPASS) or not method.family.is_plain_backbone:
+        rule = "has more than a backbone whose tokens pass or bypass its blocks; choose tread or dense, or train all"
+        yield Problem(f"training.lora: method {method.name} {rule}", draft.latest(("method", "name"), at))
+    if cell.auxiliary:
+        rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
+        yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
 
 
 def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

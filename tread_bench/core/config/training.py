@@ -98,6 +98,12 @@ class Averages(Model):
         return sorted({iteration_at(k / self.snapshots, iterations) for k in range(1, self.snapshots + 1)})
 
 
+class Lora(Model):
+    """Adapters that are trained while all other weights stay as they are (LoRA, arXiv 2106.09685)."""
+
+    rank: Int = Field(ge=1, description="of the product of two matrices that each linear layer over tokens gets")
+
+
 class Training(Model):
     """Optimisation settings of a cell."""
 
@@ -136,6 +142,11 @@ class Training(Model):
         None,
         exclude_if=is_unused,
         description="row whose kept weights it starts from, whatever data they were trained on; empty: drawn weights",
+    )
+    lora: Lora | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="adapters of the linear layers over tokens, which alone are trained; empty: all weights are",
     )
     budget: Budget | None = Field(
         None, exclude_if=is_unused, description="what determines the iterations; empty: they are given"
