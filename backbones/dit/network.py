@@ -79,7 +79,9 @@ class Block(nn.Module):
 
 
 class CompiledBlock(Block):
-    """The same block without text as one operator; under autocast and torch.compile its modules run."""
+    """The same block without text as one operator, which reads weights; under autocast and torch.compile, and where a
+    layer has an adapter, its modules run.
+    """
 
     def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
         from tread_bench.model.ops.cpu import adaln_operator
@@ -89,12 +91,13 @@ class CompiledBlock(Block):
 
     def forward(self, x_BND: Tensor, c_BD: Tensor, context_BMD: Tensor | None = None) -> Tensor:
         device = x_BND.device.type
-        if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling():
+        modulation = cast(nn.Linear, self.adaLN_modulation[1])
+        layers = (modulation, self.attn.qkv, self.attn.proj, self.mlp.fc1, self.mlp.fc2)
+        is_adapted = any(type(layer) is not nn.Linear for layer in layers)
+        if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling() or is_adapted:
             return super().forward(x_BND, c_BD)
         from tread_bench.model.ops.cpu.adaln_operator import adaln_block
 
-        modulation = cast(nn.Linear, self.adaLN_modulation[1])
-        layers = (modulation, self.attn.qkv, self.attn.proj, self.mlp.fc1, self.mlp.fc2)
         return adaln_block(x_BND, c_BD, layers, self.attn.num_heads)
 
 

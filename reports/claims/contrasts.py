@@ -55,6 +55,8 @@ def _settings(row: Row) -> dict[str, Any]:
         "schedule": requested.scheduled(first),
         "decay": requested.decay(first),
         "optimizer": requested.optimizer(first),
+        "lora": requested.lora_rank(first),
+        "start": requested.start(first),
     }
 
 

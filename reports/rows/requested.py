@@ -45,6 +45,18 @@ def decay(record: Record) -> str:
     return " ".join(filter(None, (found.get("name", ""), f"{share:g}" if share else "")))
 
 
+def lora_rank(record: Record) -> int | None:
+    """Return the rank of the adapters that its training is of; None where it is of all weights."""
+    found = training(record, "lora")
+    return found["rank"] if found else None
+
+
+def start(record: Record) -> str:
+    """Return whose weights its training starts from, such as "dense at 400"; "" where its weights are drawn."""
+    found = training(record, "start")
+    return f"{found['row']} at {found['iteration']}" if found else ""
+
+
 def depends_on_length(record: Record) -> bool:
     """Return whether a schedule or a decay is stretched over the whole training, of which only the end counts."""
     return bool(scheduled(record) or decay(record))

@@ -18,6 +18,7 @@ from tread_bench.core.numbers.tuning import Best
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study
 from tread_bench.reports.claims.equal_cost import cost_columns
+from tread_bench.reports.claims.recovery import recovered_at
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import record_order
 from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
@@ -97,6 +98,9 @@ def _settings(record: Record) -> dict[str, Any]:
         "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
+        "lora_rank": requested.lora_rank(record),
+        "start": requested.start(record) or None,
+        "recovered_at": recovered_at(record),
         "shared_iterations": record.shared_iterations or None,
         "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
         "average_width": requested.average_width(record),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import chain
 from pathlib import Path
 
 import matplotlib
@@ -114,3 +115,19 @@ def test_a_run_notices_other_fonts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(ChangedDataError, match=rf"{FACES[3]}\.ttf has changed since the run began"):
         data_files(plan, plan.cells, folder, fresh=False)
+
+
+def test_images_of_some_fonts_are_a_part_of_all_and_those_of_others_are_the_rest(glyphs):
+    """Other styles of the same characters: what a network is trained on, and what its training goes on with."""
+    parts = [GlyphsData(fonts=fonts) for fonts in (("sans", "mono"), ("serif",), ("stix",))]
+    whole = read_glyphs(GlyphsData())
+    assert GlyphsData().model_dump() == {"name": "glyphs", "image_size": 16}
+    for split in ("train", "held_out"):
+        images = [image.tobytes() for image in getattr(whole, split).pixels]
+        found = [[image.tobytes() for image in getattr(read_glyphs(part), split).pixels] for part in parts]
+        assert sorted(chain(*found)) == sorted(images) and all(map(len, found))
+        assert len({getattr(read_glyphs(part), split).sha256 for part in parts}) == 3
+    assert {FACES[face][:9] for face in set(glyphs.faces[glyphs.of_faces(fonts.faces_of(["stix"]))])} == {"STIXGener"}
+    for part in parts:
+        source = read_glyphs(part)
+        assert family.GLYPHS.counts(part) == (len(source.train), len(source.held_out))

@@ -141,6 +141,11 @@ def train(
     left_at = {branch.iteration for branch in branches}
     stops = {*evaluated_at, *kept_at, *averages_at, *left_at, equal_time}
 
+    # The network as it starts.
+    if 0 in evaluated_at and not history.step:
+        history.evaluations = [evaluate(trainer, 0, 0.0)]
+        trainer.network.train()
+
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
     since = reported = clock()

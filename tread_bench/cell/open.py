@@ -29,7 +29,6 @@ from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
-from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network, build_network
 from tread_bench.runner.folder import RunFolder
 
@@ -129,13 +128,21 @@ class Job:
         spec = choice.spec(self.cell.data)
         return build_backbone(choice.family(), spec, chosen, self.seed, self.cell.objective)
 
-    def trainer(self, cell: Cell | None = None) -> Trainer:
+    def trainer(self, cell: Cell | None = None, *, drawn: bool = False) -> Trainer:
         """Return what a training step needs, before the first one; if given, for another `cell` on this backbone and
         data.
+
+        Args:
+            drawn: with drawn weights, whatever it starts from: for the speed and memory of its steps.
+
+        Raises:
+            StoreError: the weights that it starts from are not there, or not what was written.
         """
         cell = cell or self.cell
-        backbone = self.build()
-        network = build_network(cell, backbone, self.seed)
+        start = self.request.sources.get("start")
+        if start is not None and not drawn:
+            self.refuse_other_code(start)
+        network = build_network(cell, self.build() if drawn else self._begun(), self.seed)
         return Trainer(
             cell,
             self.seed,
@@ -160,6 +167,15 @@ class Job:
             StoreError: its training was not finished, its weights are not what was written, or plug-ins of its
                 network have changed since, unless the run accepts that.
         """
+        self.refuse_other_code(source)
+        found = self._source(source)
+        network = found._kept(source.iteration, self.plan.numerics.kernels)
+        return found.cell, network.to(self.device).eval().requires_grad_(False)
+
+    def refuse_other_code(self, source: WeightsRef) -> None:
+        """Raise StoreError where plug-ins of the network that `source` names have changed since its training, unless
+        the run accepts that.
+        """
         found = self._source(source)
         changed = found._changed_code()
         if changed and not self.plan.accept_other_numerics:
@@ -168,10 +184,21 @@ class Job:
                 f"cell {found.id} was trained with other code ({'; '.join(changed)}), so another network would run its "
                 f"weights: install that code again, or train the row again by {again}"
             )
-        backbone = found.build(self.plan.numerics.kernels)
-        network = Network(backbone, build_method(found.cell, backbone))
-        found.load(source.iteration, network)
-        return found.cell, network.to(self.device).eval().requires_grad_(False)
+
+    def _kept(self, iteration: int, kernels: Mapping[str, str]) -> Network:
+        """The evaluated network whose weights this cell kept of an iteration, without auxiliary losses."""
+        cell = self.cell.model_copy(update={"auxiliary": ()})
+        network = build_network(cell, self._begun(kernels) if cell.training.lora else self.build(kernels), self.seed)
+        self.load(iteration, network)
+        return network
+
+    def _begun(self, kernels: Mapping[str, str] | None = None) -> Backbone:
+        """The backbone with the weights that its training starts from."""
+        backbone = self.build(kernels)
+        if start := self.request.sources.get("start"):
+            trained = self._source(start)._kept(start.iteration, kernels or self.plan.numerics.kernels)
+            backbone.load_state_dict(trained.backbone.state_dict())
+        return backbone
 
     def taught_by(self, source: WeightsRef) -> str:
         """Hash of the network whose features the cell that `source` names was aligned with; "" if there was none."""

@@ -326,7 +326,7 @@ def _evaluated(trainer: Trainer, snapshots: Snapshots, iteration: int) -> tuple[
     reconstructed, with the correlation of its profile with the wanted one.
     """
     metrics = trainer.cell.metrics
-    if trainer.averages and metrics.average_width is not None:
+    if trainer.averages and metrics.average_width is not None and iteration:
         return snapshots.network(trainer.average, trainer.averages, iteration, metrics.average_width)
     return trainer.average if metrics.ema else trainer.network, None
 

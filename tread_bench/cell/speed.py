@@ -73,15 +73,15 @@ def measure_memory(root: Path, cell_id: str, processes: int) -> MeasuredMemory:
 
 def time_cell(job: Job, tell: Tell) -> MeasuredSpeed:
     """As `measure_speed`, in one of the ranks; the first one's clock counts."""
-    dense = job.trainer(dense_twin(job.cell))
-    routed = job.trainer(unscheduled(job.cell))
+    dense = job.trainer(dense_twin(job.cell), drawn=True)
+    routed = job.trainer(unscheduled(job.cell), drawn=True)
     timing = time_pair(dense, routed, job.plan.timing)
     return MeasuredSpeed(timing=timing, conditions=job.conditions)
 
 
 def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     """As `measure_memory`, in one of the ranks; the first one's memory counts."""
-    trainer = job.trainer()
+    trainer = job.trainer(drawn=True)
     with trainer.batches(count(trainer.heaviest_step)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
         part = trainer.parts(next(batches).to(job.device))[0]

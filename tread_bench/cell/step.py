@@ -217,10 +217,11 @@ class Trainer(ForwardPass):
         # The weights, and their average in the same order.
         super().__post_init__()
         self.network.to(self.device)
-        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        frozen = {id(p): p for p in self.network.parameters() if not p.requires_grad}  # which need no copy
+        self.average = copy.deepcopy(self.network, frozen).eval().requires_grad_(False)
         averaged = dict(self.average.named_parameters())
         self.parameters = [p for _, p in self.named_parameters()]
-        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+        self._averages_of = {name: averaged[name] for name, _ in self.named_parameters()}
 
         # Further averages, where the cell has them.
         config = self.cell.training
@@ -276,7 +277,7 @@ class Trainer(ForwardPass):
         self.optimizer.zero_grad(set_to_none=True)
 
         # The averages follow the weights.
-        ema.update(self._averaged, self.parameters, ema.decay_at(batch.step, config.ema_decay))
+        ema.update(self._averages_of.values(), self.parameters, ema.decay_at(batch.step, config.ema_decay))
         if self.averages:
             self.averages.update(batch.step)
         return loss
@@ -300,7 +301,7 @@ class Trainer(ForwardPass):
     def tensors(self) -> dict[str, Tensor]:
         """A copy of everything that training changes, by name, in host memory: what a checkpoint holds."""
         found = {f"weights.{name}": p.detach() for name, p in self.named_parameters()}
-        found |= {f"average.{name}": p for name, p in self.average.named_parameters()}
+        found |= {f"average.{name}": p for name, p in self._averages_of.items()}
         for name, parameter in self.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = value
@@ -323,7 +324,7 @@ class Trainer(ForwardPass):
                 self.optimizer.state[parameters[name]][key] = value.to(self.device)
 
         # Their averages, and the loss scale.
-        for name, parameter in self.average.named_parameters():
+        for name, parameter in self._averages_of.items():
             parameter.copy_(tensors[f"average.{name}"])
         if self.averages:
             self.averages.restore({name: tensors[f"averages.{name}"] for name in self.averages.tensors()})

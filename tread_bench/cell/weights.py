@@ -1,6 +1,7 @@
 """Weights that are kept to be evaluated again: one safetensors file per iteration, identified by its hash.
 
-The hash covers the file's metadata, which name the cell of the weights and their iteration.
+The hash covers the file's metadata, which name the cell of the weights and their iteration. Of a network with adapters,
+these alone are kept.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def save_weights(folder: Path, iteration: int, network: Network, owner: Identity
         f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
         for part, module in _parts(network).items()
         for name, tensor in module.state_dict().items()
+        if not network.backbone.adapters or name in network.backbone.adapters
     }
     payload = save(state, owner.metadata(iteration))
     folder.mkdir(exist_ok=True)
@@ -48,7 +50,8 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network, ow
     state = load(payload)
     for part, module in _parts(network).items():
         prefix = f"{part}."
-        module.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+        kept = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        module.load_state_dict(kept, strict=not network.backbone.adapters)
 
 
 def _parts(network: Network) -> dict[str, nn.Module]:

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.measure.targets import open_targets
+from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
@@ -28,10 +30,17 @@ _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
 _SCAN = ("scan", "wkv")
 
 
-def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
-    """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device."""
+def count_cost(
+    family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random", lora: Lora | None = None
+) -> Cost:
+    """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device.
+
+    With adapters, the backward pass has no gradient of a frozen weight, nor of any input before the first adapter.
+    """
     with torch.device("meta"):
         model = build_backbone(family, spec, {"attention": "math"})
+        if lora is not None:
+            add_adapters(model, lora, seed=0)
         x, t, y = _inputs(spec)
     counter = macs_counter()
     blocks: list[Macs] = []

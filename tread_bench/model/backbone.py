@@ -293,6 +293,7 @@ class Backbone(nn.Module):
     family: Family
     spec: BackboneSpec
     head_modules: tuple[str, ...] = ()  # names of the modules that only `head` uses
+    adapters: frozenset[str] = frozenset()  # names of parameters that are trained, and no others; empty: all are
     num_drops = 0  # draws for drop path that a sample needs in a training step
     returns_variance = False  # True: outputs have 2C channels, of which the second C say what variance is learned
     numbers_levels = False  # True: t is the number of a noise level, from 0

@@ -1,17 +1,19 @@
-"""Which weights of a backbone are matrices that its blocks apply to tokens."""
+"""Which weights of a backbone are matrices that its blocks apply to tokens, and which layers they call on them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.model.backbone import TokenState, build_backbone
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone
 
 
 def hidden_matrices(family: Family, spec: BackboneSpec) -> dict[str, tuple[int, int]]:
@@ -20,16 +22,51 @@ def hidden_matrices(family: Family, spec: BackboneSpec) -> dict[str, tuple[int, 
     They are the 2-D weights of linear layers whose input has three dimensions or more, in a pass on the meta device.
     Linear layers of a condition that a sample has once, (B, D), are none of them, nor is anything in embedding or head.
     """
-    with torch.device("meta"), torch.no_grad():
+    with torch.device("meta"):
         model = build_backbone(family, spec, {"attention": "math"})
+    applied = _Applied()
+    _run_blocks(model, applied)
+    parameters = model.named_parameters()
+    return {name: (p.shape[0], p.shape[1]) for name, p in parameters if p.ndim == 2 and id(p) in applied.weights}
+
+
+def layers_over_tokens(family: Family, spec: BackboneSpec) -> list[str]:
+    """Return the names of the linear layers that a family's blocks call on tokens, in a pass on the meta device.
+
+    A layer whose weight a block only reads is none of them: what is put in its place would not be called.
+    """
+    with torch.device("meta"):
+        model = build_backbone(family, spec, {"attention": "math"})
+    called = set()
+
+    def note(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if isinstance(layer, nn.Linear) and inputs[0].ndim > 2:
+            called.add(layer)
+
+    _run_blocks(model, _noted(note))
+    return [name for name, layer in model.named_modules() if layer in called]
+
+
+def _run_blocks(model: Backbone, around: AbstractContextManager[object]) -> None:
+    """Run the blocks on one image on the meta device, in a context that embedding and head are not in."""
+    spec = model.spec
+    with torch.device("meta"), torch.no_grad():
         x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
         y = None if spec.context_shape is None else torch.empty(1, *spec.context_shape)
         state: TokenState = model.start(x, torch.empty(1), y)
-        with _Applied() as applied:
+        with around:
             for block in range(model.num_blocks):
                 state = model.run_block(block, state)
-    parameters = model.named_parameters()
-    return {name: (p.shape[0], p.shape[1]) for name, p in parameters if p.ndim == 2 and id(p) in applied.weights}
+
+
+@contextmanager
+def _noted(note: Callable[[nn.Module, tuple[Any, ...]], None]) -> Iterator[None]:
+    """As a context, `note` is called before each module with the module and its inputs."""
+    handle = register_module_forward_pre_hook(note)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 class _Applied(TorchFunctionMode):

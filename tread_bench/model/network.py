@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.plugins import named
+from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, draw_weights
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.methods.base import BatchRange, Method, build_method, init_linear
@@ -73,11 +74,15 @@ class Network(nn.Module):
 
 
 def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
-    """Return the backbone, and around it what the cell adds, drawn by name: the backbone's weights stay the same.
+    """Return the backbone, and what the cell adds to it, drawn by name: the backbone's weights stay the same.
 
     Raises:
-        UserError: the target features of an auxiliary loss cannot be read.
+        UserError: the target features of an auxiliary loss cannot be read, or there can be no adapters.
     """
+    # Adapters, which then are what is trained.
+    if cell.training.lora is not None:
+        add_adapters(backbone, cell.training.lora, seed)
+
     # The method's own parameters.
     method = build_method(cell, backbone)
     draw_weights(method, seed, method.init_module, "method.")

@@ -99,8 +99,9 @@ def _irreplaceable(cell: Cell) -> Iterable[str]:
     if cell.data.family.stand_in is None:
         yield from (path for _, path in cell.data.family.files(cell.data, cell.generates) if is_missing(path))
     yield from (path for place, path in files_beside_data(cell) if not _is_of_network(place) and is_missing(path))
-    if cell.evaluate is not None and cell.evaluate.run is not None and not os.path.isdir(cell.evaluate.run):
-        yield cell.evaluate.run
+    for read in (cell.evaluate, cell.training.start):
+        if read is not None and read.run is not None and not os.path.isdir(read.run):
+            yield read.run
 
 
 def _shape_of(cell: Cell) -> tuple[int, int, int]:

@@ -19,7 +19,8 @@ def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
     """Add `state_bytes` to the rows of a plan: what a training keeps from step to step."""
     for row in rows:
         cell = plan.rows[row["row"]][0].cell
-        row["state_bytes"] = state_bytes(cell, row["trained_params"])
+        frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
+        row["state_bytes"] = state_bytes(cell, row["trained_params"]) + 4 * frozen
         if cell.training.optimizer == "muon":
             from tread_bench.model.matrices import hidden_matrices  # needs torch
 
@@ -64,11 +65,13 @@ def on_gpus(plan: Plan, table: Sequence[Mapping[str, Any]], gpus: int) -> OnGpus
     if not any(row["device_hours"] for row in table):
         raise UserError(f"--gpus {gpus}: no row of this suite trains or evaluates, so there are no hours; leave it out")
     hours = {row["row"]: (row["device_hours"] - row["shared_hours"]) / row["cells"] for row in table}
-    trained = [hours[cell.row] for cell in plan.cells if not cell.sources and not cell.trunk]
-    branches = [hours[cell.row] for cell in plan.cells if cell.trunk]  # after all that they may begin with
-    evaluated = [hours[cell.row] for cell in plan.cells if cell.sources]  # after all that they may read
-    waves = (trained, branches, evaluated)
-    return OnGpus(gpus, sum(_makespan(wave, gpus) for wave in waves), math.fsum(map(math.fsum, waves)) / gpus)
+    waves: dict[tuple[bool, ...], list[float]] = {}  # each after all that its cells may begin with or read
+    for cell in plan.cells:
+        wave = (cell.cell.evaluate is not None, bool(cell.sources), cell.trunk is not None)
+        waves.setdefault(wave, []).append(hours[cell.row])
+    return OnGpus(
+        gpus, sum(_makespan(wave, gpus) for wave in waves.values()), math.fsum(map(math.fsum, waves.values())) / gpus
+    )
 
 
 def _makespan(hours: Iterable[float], gpus: int) -> float:

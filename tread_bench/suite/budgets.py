@@ -18,21 +18,30 @@ SAME = ("data", "objective", "sampling", "metrics")  # must be equal, so that on
 # Settings of metrics that do not affect the figures at equal cost: when they are taken, and what is measured apart.
 _MEASURED_APART = {"at", "routed_rates", "routed_blocks", "similarity_samples", "similarity_times"}
 _FOLLOW = {("training", "iterations"): "they follow from", ("metrics", "at"): "it follows from"}
-NOTHING, HAS_BUDGET, EVALUATES = range(3)  # what a row needs of others
+NOTHING, HAS_BUDGET, STARTS, EVALUATES = 0, 1, 2, 4  # what a row needs of others; it may start and have a budget
 NAMED: Loc = ("training", "budget", "macs_of")
 
 
 def has_budget(values: dict[str, Any]) -> bool:
     """Return whether a row's merged values, valid or not, have a budget."""
+    return _gives(values, "budget")
+
+
+def has_start(values: dict[str, Any]) -> bool:
+    """Return whether a row's merged values, valid or not, start from weights of another row."""
+    return _gives(values, "start")
+
+
+def _gives(values: dict[str, Any], key: str) -> bool:
     training = values.get("training")
-    return isinstance(training, dict) and training.get("budget") is not None
+    return isinstance(training, dict) and training.get(key) is not None
 
 
 def need(row: DraftRow) -> int:
     """Return what a row needs of others. Sorted by it, each row comes after those that it names."""
     if row.draft.values.get("evaluate") is not None:
         return EVALUATES
-    return HAS_BUDGET if has_budget(row.draft.values) else NOTHING
+    return STARTS * has_start(row.draft.values) + HAS_BUDGET * has_budget(row.draft.values)
 
 
 @dataclass(frozen=True)
@@ -78,15 +87,20 @@ class Budgets:
         kind = need(self.rows[found])
         if kind == EVALUATES:
             raise ValueError(f"training.budget.macs_of {name!r} evaluates other weights: name a row that trains")
-        if kind == HAS_BUDGET:
+        if kind & HAS_BUDGET:
             message = f"training.budget.macs_of {name!r} has a budget itself: name a row that gives its iterations"
             raise ValueError(message)
+        if kind & STARTS and not need(row) & STARTS:
+            raise ValueError(
+                f"training.budget.macs_of {name!r} starts from weights that another row has trained, and this row does "
+                "not: start from the same ones (training.start), or name a row that trains from the beginning"
+            )
         return found
 
     def _nameable(self, row: DraftRow) -> list[str]:
         """The rows that this row's budget may name, as it would name them."""
         others = [other for other in self.rows.values() if other.name != row.name and other.label == row.label]
-        able = [other for other in others if need(other) == NOTHING]
+        able = [other for other in others if need(other) in (NOTHING, need(row) & STARTS)]
         combination = f"{row.own} {row.label}".strip()
         return [other.name.removesuffix(combination).removesuffix(row.label).rstrip() for other in able]
 
@@ -101,6 +115,9 @@ def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator
             written = f"{dotted(loc)} {shortened(mine.get(key))}"
             message = f"{written}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
             yield Problem(message, draft.latest(loc, NAMED))
+    if cell.training.start != other.training.start:
+        message = f"training.start: row {name!r}, which the budget names, starts from other weights; set the same"
+        yield Problem(message, draft.latest(("training", "start"), NAMED))
 
 
 def given_as_well(draft: Draft) -> Iterator[Problem]:

@@ -80,8 +80,9 @@ class Files:
             yield from _too_many_samples(cell, data.counts, draft)
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
-        """Return whether a cell evaluates weights of a run that is not read; note it where it is missing."""
-        run = cell.evaluate.run if cell.evaluate is not None else None
+        """Return whether a cell reads weights of a run that is not read; note it where it is missing."""
+        requested, at = (cell.evaluate, "evaluate") if cell.evaluate else (cell.training.start, "training.start")
+        run = requested.run if requested is not None else None
         if run is None:
             return False
         if self.look is Look.NOT_AT_ALL:
@@ -89,7 +90,7 @@ class Files:
         if os.path.isdir(run):
             return False
         message = f"{run} is not a run folder, since it does not exist; correct the path, or run its suite first"
-        self.missing += draft.moved([Problem(message, ("evaluate", "run"))])
+        self.missing += draft.moved([Problem(message, (*at.split("."), "run"))])
         return True
 
     def _once(self, key: object, find: Callable[[], Any]) -> Any:

@@ -26,6 +26,7 @@ _FILES = (  # ends of paths in a suite: a cell's keys are at several places
     *(".data.shift", ".data.captions.files", ".data.captions.empty", ".data.captions.encoder.weights"),
     *(".metrics.extractor_weights", ".metrics.inception_weights", ".metrics.reference"),
     *(".metrics.extractor.weights", ".metrics.also.weights", ".auxiliary.weights", ".evaluate.run"),
+    ".training.start.run",
 )
 
 

@@ -48,8 +48,8 @@ class PlannedCell:
     only in their seed.
     `tunes` is the row whose learning rate a tuning cell helps to choose, "" for a cell of the study.
     `sources` states whose weights a cell reads: "network" the weights it evaluates, "weak" those of guidance's weak
-    branch, each as `cell`, `iteration` and the `run` folder ("": this run). Source cells of this run must be trained
-    first.
+    branch, "start" those that its training starts from, each as `cell`, `iteration` and the `run` folder ("": this
+    run). Source cells of this run must be trained first.
     `trunk` is the longer training that this one has its first steps from, if that is there by then; `branches` are the
     shorter ones that have theirs from this one.
     """
@@ -270,8 +270,9 @@ class _Row:
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], tune: Tune | None = None) -> _Row:
-        guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
-        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
+        read = filter(None, (resolved.weak, resolved.start))
+        sources = [weights.source.cell.model_dump(mode="json") for weights in read]
+        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *sources]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
         chosen = {"learning_rate"} if tune else set()
@@ -300,7 +301,7 @@ class _Row:
     @property
     def read_here(self) -> set[str]:
         """The rows of this suite whose weights it reads."""
-        read = (self.resolved.evaluated_weights, self.resolved.weak)
+        read = (self.resolved.evaluated_weights, self.resolved.weak, self.resolved.start)
         return {weights.source.row for weights in read if weights is not None and not weights.source.run}
 
     def tuning(self, cell: Cell, key: str, tune: Tune) -> Iterator[PlannedCell]:
@@ -388,7 +389,9 @@ class _Related:
 
     def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
         """Return the weights that the row's cell of that seed of the suite reads."""
-        read: dict[Reads, Weights | None] = {"network": row.resolved.evaluated_weights, "weak": row.resolved.weak}
+        resolved = row.resolved
+        read: dict[Reads, Weights | None]
+        read = {"network": resolved.evaluated_weights, "weak": resolved.weak, "start": resolved.start}
         found: dict[Reads, WeightsRef] = {}
         for name, weights in read.items():
             if weights is not None:

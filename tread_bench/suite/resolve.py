@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -18,6 +19,7 @@ from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
@@ -38,7 +40,7 @@ from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.tuning import Choice, at_choice, tuning_problems
-from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
+from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
 _Backbone = tuple[Family, BackboneSpec]
@@ -49,7 +51,8 @@ _DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of 
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
+    `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch,
+    `start` those that a training starts from.
     `reference` is the cell whose total training MACs this one trains to. `given_rate` is the learning rate that the
     suite gives, whatever the cell's own is.
     """
@@ -59,6 +62,7 @@ class Resolved(NamedTuple):
     spec: BackboneSpec
     evaluated_weights: Weights | None = None
     weak: Weights | None = None
+    start: Weights | None = None
     reference: Cell | None = None
     given_rate: float = 0.0
 
@@ -201,13 +205,18 @@ class Resolver:
         return cell, other.cell
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
-        """Add the evaluated weights and those of the weak branch, with all that follows. Raises SuiteError."""
+        """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows.
+
+        Raises SuiteError.
+        """
         cell, family, spec = resolved[:3]
-        evaluated_weights = weak = None
+        evaluated_weights = weak = start = None
+        if self.files.lacks_run(cell, row.draft):
+            return resolved
         if cell.evaluate is not None:
-            if self.files.lacks_run(cell, row.draft):
-                return resolved
             cell, evaluated_weights = adopted(cell, row, self.sources)
+        elif cell.training.start is not None and cell.trains:
+            cell, start = started(cell, spec, row, self.sources)
         rule = cell.sampling.guidance
         problems = []
         try:
@@ -219,7 +228,7 @@ class Resolver:
             raise SuiteError([*problems, *complete])
         if problems:
             raise SuiteError(problems)
-        return Resolved(complete, family, spec, evaluated_weights, weak)
+        return Resolved(complete, family, spec, evaluated_weights, weak, start)
 
     def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
         key = cell.model_dump_json(include={"backbone", "data"}), has_data
@@ -405,14 +414,16 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
-    if list(at) != sorted(set(at)) or not all(1 <= iteration <= last for iteration in at):
-        message = f"metrics.at {list(at)}: must ascend and lie in 1..{last} (training.iterations)"
+    first = int(cell.training.start is None)
+    if list(at) != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
+        message = f"metrics.at {list(at)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
     yield from _optimizer_problems(cell.training.optimizer)
+    yield from _adapter_problems(cell, draft)
     yield from _average_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
@@ -436,6 +447,28 @@ def _optimizer_problems(name: str) -> Iterator[Problem]:
         yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
 
 
+def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Why adapters cannot be trained alone, or could not adapt anything."""
+    training, method = cell.training, cell.method
+    if training.lora is None:
+        return
+    at = ("training", "lora")
+    if find_spec("peft") is None:
+        yield Problem("training.lora needs peft: pip install 'tread-bench[lora]'", at)
+    if training.start is None and cell.trains:
+        rule = "adapters of drawn weights have nothing to adapt: say whose weights they start from (training.start)"
+        yield Problem(f"training.lora: {rule}", at)
+    if training.optimizer != "adamw":
+        message = f"training.lora: adapters are trained by adamw, here {training.optimizer}; leave one of the two out"
+        yield Problem(message, draft.latest(("training", "optimizer"), at))
+    if method.family.tokens not in (Tokens.ALL_PASS, Tokens.BYPASS) or not method.family.is_plain_backbone:
+        rule = "has more than a backbone whose tokens pass or bypass its blocks; choose tread or dense, or train all"
+        yield Problem(f"training.lora: method {method.name} {rule}", draft.latest(("method", "name"), at))
+    if cell.auxiliary:
+        rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
+        yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
+
+
 def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     """Averages that cannot be reconstructed, or that would not be evaluated."""
     for key in ("average_width", "other_widths"):
@@ -456,6 +489,9 @@ def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:
             rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
             loc = draft.latest((part, key), ("training", "iterations"))
             yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
+    if cell.training.start is not None:
+        rule = "training.iterations 0 trains nothing, so nothing starts; leave the key out, or train"
+        yield Problem(f"training.start: {rule}", draft.latest(("training", "start"), ("training", "iterations")))
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -38,6 +38,10 @@ def smoke_cell(cell: Cell, length_of: Callable[[str], int]) -> Cell:
     }
     if training.iterations > ITERATIONS:
         changes["schedule"] = _schedule(cell.schedule)
+    start = training.start
+    if start is not None and start.run is None:
+        begun = start.model_copy(update={"iteration": _moment(start.iteration, length_of(start.row))})
+        changes["training"] = changes["training"].model_copy(update={"start": begun})
     evaluated = cell.evaluate
     if evaluated is not None and evaluated.run is None:
         iteration = _moment(evaluated.iteration, length_of(evaluated.row))
@@ -68,7 +72,8 @@ def _metrics(metrics: Metrics, last: int) -> Metrics:
     for metric in metrics.also:
         least = min(metrics.num_samples, metric.family.min_samples(metric))
         changes["num_samples"] = max(changes.get("num_samples", metrics.num_samples), least)
-    changes["at"] = tuple(sorted({max(1, last // 2), last})) if last else metrics.at
+    start = {0} & {*(metrics.at or ())}
+    changes["at"] = tuple(sorted({*start, max(1, last // 2), last})) if last else metrics.at
     return metrics.model_copy(update=changes)
 
 

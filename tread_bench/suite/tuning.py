@@ -56,6 +56,9 @@ def tuning_problems(cell: Cell, draft: Draft, tune: Tune) -> Iterator[Problem]:
     if draft.origins.get(_RATE, ("base",))[0] in ("matrix", "rows"):
         rule = "tune chooses it for every row, among the same candidates; remove one of the two"
         yield Problem(f"training.learning_rate has no effect: {rule}", _RATE, at_key=True)
+    if cell.training.start is not None and cell.trains:
+        rule = "tune trains on seeds of its own, for which no other row trains weights; leave one of the two out"
+        yield Problem(f"training.start {cell.training.start.row!r}: {rule}", ("training", "start"), at_key=True)
     if not tune.widths:
         return
     for key, value in (("average_width", None), ("ema", True)):

@@ -1,4 +1,4 @@
-"""Cells that evaluate weights trained by other cells: which weights they use, and of which iteration."""
+"""Cells that evaluate weights trained by other cells, or start from them: which ones, and of which iteration."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Problem, SuiteError
+from tread_bench.core.problems import Loc, Problem, SuiteError
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft, DraftRow
@@ -118,6 +119,46 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
         "metrics": cell.metrics.model_copy(update={"at": (iteration,), **averaged}),
     }
     return cell.model_copy(update=taken), Weights(source, iteration)
+
+
+def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
+    """Return the cell with nothing open of what it starts from, and the weights that it starts from.
+
+    Raises:
+        SuiteError: they do not exist, or do not fit the cell's network.
+    """
+    requested = cell.training.start
+    assert requested is not None
+    at: Loc = ("training", "start", "row")
+    try:
+        source = sources.find(requested.row, row, requested.run)
+    except ValueError as error:
+        raise SuiteError([Problem(str(error), at)]) from None
+    problems = [Problem(message, at) for message in _unfit_to_start(cell, spec, source)]
+    try:
+        iteration = source.iteration(requested.iteration, "training.start.iteration")
+    except ValueError as error:
+        raise SuiteError([*problems, Problem(str(error), ("training", "start", "iteration"))]) from None
+    if problems:
+        raise SuiteError(problems)
+    start = requested.model_copy(update={"row": source.row, "iteration": iteration})
+    training = cell.training.model_copy(update={"start": start})
+    return cell.model_copy(update={"training": training}), Weights(source, iteration)
+
+
+def _unfit_to_start(cell: Cell, spec: BackboneSpec, source: Source) -> Iterator[str]:
+    other, named_row = source.cell, f"training.start.row {source.row!r}"
+    if (other.backbone.family(), other.backbone.spec(other.data)) != (cell.backbone.family(), spec):
+        rule = "its weights fit no other backbone, image size, channels or number of classes; set the same"
+        yield f"{named_row} has another network: {rule}"
+    if other.objective != cell.objective:
+        yield f"{named_row} was trained for another objective; set the same"
+    for row, one in ((source.row, other), ("this row", cell)):
+        if not one.method.family.is_plain_backbone:
+            rule = "only the weights of a plain backbone can be gone on with, by a method that adds none"
+            yield f"{named_row}: method {one.method.name} of {row} is more than that, and {rule}: choose another"
+    if other.training.start is not None and not source.run:
+        yield f"{named_row} starts from other weights itself; name a row that trains from the beginning"
 
 
 def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Evaluating weights that another cell has trained, without further training."""
+"""Weights that another cell has trained: to evaluate without further training, or to start from."""
 
 from __future__ import annotations
 
@@ -16,3 +16,7 @@ class Evaluate(Model):
         None, description="one of its snapshots: iteration or share of its training; empty: the last iteration"
     )
     run: str | None = Field(None, description="run folder that holds the row; empty: this run")
+
+
+class Start(Evaluate):
+    """Whose weights a training starts from: those of another row's cell with the same seed."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or_text
+from tread_bench.core.config.evaluate import Start
 from tread_bench.core.describe.guidance import Moment, iteration_at
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
@@ -97,6 +98,12 @@ class Averages(Model):
         return sorted({iteration_at(k / self.snapshots, iterations) for k in range(1, self.snapshots + 1)})
 
 
+class Lora(Model):
+    """Adapters that are trained while all other weights stay as they are (LoRA, arXiv 2106.09685)."""
+
+    rank: Int = Field(ge=1, description="of the product of two matrices that each linear layer over tokens gets")
+
+
 class Training(Model):
     """Optimisation settings of a cell."""
 
@@ -130,6 +137,16 @@ class Training(Model):
     snapshots: tuple[Moment, ...] = Field(
         (),
         description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
+    )
+    start: Annotated[Start, or_text(Start, "row")] | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="row whose kept weights it starts from, whatever data they were trained on; empty: drawn weights",
+    )
+    lora: Lora | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="adapters of the linear layers over tokens, which alone are trained; empty: all weights are",
     )
     budget: Budget | None = Field(
         None, exclude_if=is_unused, description="what determines the iterations; empty: they are given"

@@ -76,7 +76,7 @@ def expected_work(cell: Cell) -> Work:
     return Work(
         training_step=training.batch * routed.train_step,
         batch=training.batch,
-        evaluation=images * cost_of(family, spec).forward.total,
+        evaluation=images * cost_of(family, spec, lora=training.lora).forward.total,
         iterations=training.iterations if cell.trains else 0,
         at=at,
         is_timed=cell.evaluate is None,
@@ -86,7 +86,7 @@ def expected_work(cell: Cell) -> Work:
 def cell_cost(cell: Cell) -> CostFigures:
     """Return the costs that a cell's record stores: backbone, method and auxiliary losses."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    figures = cost_figures(family, spec, cell.routes, cell.selector)
+    figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
     extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
     forward = routed.forward + extra.forward
@@ -111,6 +111,8 @@ def cell_cost(cell: Cell) -> CostFigures:
 def training_macs(cell: Cell, until: int | None = None) -> int:
     """Return the MACs of a cell's training over all images, up to iteration `until`; None: of all of it."""
     training = cell.training
+    if until == 0:
+        return 0
     if until is None or until == training.iterations:
         return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
     return round(_train_steps(cell)(until, training.iterations)) * training.batch
@@ -154,7 +156,8 @@ def _is_scheduled(cell: Cell) -> bool:
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
     """The backbone's cost at a share of the rates; the mean over samples if whole samples skip blocks."""
     if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
-        return cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
+        routes = [route.at_share(share) for route in cell.routes]
+        return cost_of(family, spec, routes, cell.selector, cell.training.lora)
     dense = cost_of(family, spec)
     passing = [1.0] * len(dense.blocks)
     for route in resolve_routes(cell.routes, len(dense.blocks)):
@@ -175,7 +178,7 @@ def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Ext
 
 
 def _evaluated_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    method, dense = cell.method.family, cost_of(family, spec)
+    method, dense = cell.method.family, cost_of(family, spec, lora=cell.training.lora)
     if method.is_plain_backbone:
         return dense.forward.total
     stated = _stated(cell, family, spec, 0.0) if method.evaluated is Evaluated.DENSE else None

@@ -7,15 +7,24 @@ from functools import cache
 
 from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.sampling import calls
+from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, families
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
+from tread_bench.core.describe.routes import Route, RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.core.stored.records import CostFigures
 
 
-def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
-    """Return the family's cost in closed form, or count it if the family states none."""
+def cost_of(
+    family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random", lora: Lora | None = None
+) -> Cost:
+    """Return the family's cost in closed form, or count it if the family states none.
+
+    Args:
+        lora: its adapters, which alone are trained; a network with adapters is counted.
+    """
+    if lora is not None:
+        return _with_adapters(family.name, spec, as_routes(routes), selector, lora)
     if family.cost is None:
         return named("tread_bench.measure.macs:count_cost")(family, spec, routes, selector)
     blocks = family.num_blocks(spec)
@@ -23,12 +32,18 @@ def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selecto
     return family.cost(spec, tokens_per_block(resolved, blocks, spec.num_tokens, family.num_prefix(spec)))
 
 
+@cache
+def _with_adapters(family: str, spec: BackboneSpec, routes: tuple[Route, ...], selector: str, lora: Lora) -> Cost:
+    cost: Cost = named("tread_bench.measure.macs:count_cost")(families()[family], spec, routes, selector, lora)
+    return cost
+
+
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
     """Return the MACs of one image's forward pass in a guidance branch, at one sampling step."""
     cell, family, spec = setting
     if not cell.method.family.is_plain_backbone:
         return named("tread_bench.measure.macs:count_evaluated")(cell, family, spec, shallow=branch.drops_path)
-    cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector)
+    cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector, cell.training.lora)
     return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)
 
 
@@ -53,13 +68,18 @@ def sampling_macs(evaluated: Setting, times: Sequence[float], weak: Setting | No
     return sum(macs(call.step, call.guided) for call in calls(sampling, times))
 
 
-def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
+def cost_figures(
+    family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random", lora: Lora | None = None
+) -> CostFigures:
     """Return the costs that a record stores."""
     resolved = family.resolve(spec, routes, selector)
-    cost, dense = cost_of(family, spec, resolved, selector), cost_of(family, spec)
+    cost, dense = cost_of(family, spec, resolved, selector, lora), cost_of(family, spec, lora=lora)
     prefix = family.num_prefix(spec)
     tokens = tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix)
-    return figures_of(cost, dense, tokens, prefix + spec.num_tokens)
+    figures = figures_of(cost, dense, tokens, prefix + spec.num_tokens)
+    return (
+        figures if lora is None else figures.model_copy(update={"frozen_params": cost.params - cost.trainable_params})
+    )
 
 
 def figures_of(cost: Cost, dense: Cost, tokens: list[int], dense_tokens: int) -> CostFigures:

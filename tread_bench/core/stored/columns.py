@@ -97,6 +97,14 @@ AFTER_FIGURES = (
     Column("optimizer", "", "adamw, or muon for the matrices of blocks and adamw for all else"),
     Column("learning_rate", "", "of the training, before its warm-up, decay and schedule apply"),
     Column("decay", "", "how the learning rate falls to zero at the end of training; empty: it stays as it is"),
+    Column("lora_rank", "", "of the adapters, which alone are trained; empty: all weights are", True),
+    Column("start", "", "row whose weights the training starts from, and their iteration; empty: drawn weights"),
+    Column(
+        "recovered_at",
+        "optimiser steps",
+        "evaluated iteration from which on validation_loss is not above that at 0; 0: it never was; empty: not yet",
+        True,
+    ),
     Column(
         "shared_iterations",
         "optimiser steps",

@@ -157,7 +157,8 @@ class RunPlan(Document):
         return self
 
 
-Reads = Literal["network", "weak"]  # what a cell reads weights for: evaluation, and guidance's weak branch
+# What a cell reads weights for: evaluation, guidance's weak branch, and to start its training from.
+Reads = Literal["network", "weak", "start"]
 
 
 class WeightsRef(Document):

@@ -59,6 +59,7 @@ class CostFigures(Part):
     block_macs: list[NonNegativeInt]
     method_params: NonNegativeInt = 0  # part of `params` that the backbone does not have
     auxiliary_params: NonNegativeInt = 0
+    frozen_params: NonNegativeInt = Field(0, exclude_if=is_unused)  # part of `params` beside adapters that are trained
     mean_train_step_macs: PositiveInt | None = None  # None: equal to train_step_macs
     evaluated_forward_macs: PositiveInt | None = None  # of one call in sampling; None: equal to dense_forward_macs
 
@@ -71,7 +72,7 @@ class CostFigures(Part):
     @property
     def stored_params(self) -> int:
         """Number of parameters in a checkpoint, each stored with its average and moments."""
-        return self.params + self.auxiliary_params
+        return self.params + self.auxiliary_params - self.frozen_params
 
     @property
     def ideal_speedup(self) -> float:

@@ -12,7 +12,7 @@ from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Plac
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
-from tread_bench.data.glyphs.fonts import FACES, font_folder
+from tread_bench.data.glyphs.fonts import FACES, faces_of, font_folder
 from tread_bench.data.glyphs.scripts import SCRIPTS
 
 
@@ -21,6 +21,9 @@ class GlyphsData(DataOptions):
 
     name: Literal["glyphs"] = "glyphs"
     image_size: Int = Field(16, ge=8, le=256, description="side in pixels; a tenth of the characters is held out")
+    fonts: tuple[Literal["sans", "mono", "serif", "stix"], ...] = Field(
+        (), exclude_if=is_unused, description="whose characters are taken, of those that all fonts have; empty: all"
+    )
     captions: CaptionsChoice | None = Field(
         None,
         exclude_if=is_unused,
@@ -45,10 +48,11 @@ def _counts(options: GlyphsData) -> tuple[int, int] | None:
     from tread_bench.data.glyphs.render import draw_glyphs
 
     try:
-        is_held_out = draw_glyphs(options.image_size).is_held_out
+        glyphs = draw_glyphs(options.image_size)
     except UserError:
         return None
-    return int((~is_held_out).sum()), int(is_held_out.sum())
+    of_fonts = glyphs.of_faces(faces_of(options.fonts))
+    return int((of_fonts & ~glyphs.is_held_out).sum()), int((of_fonts & glyphs.is_held_out).sum())
 
 
 def _files(options: GlyphsData, generates: bool) -> Iterator[tuple[Place, str]]:

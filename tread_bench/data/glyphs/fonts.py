@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,14 @@ FACES = (
     *("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic"),
     *("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta"),
 )
+
+FONTS = ("sans", "mono", "serif", "stix")  # four faces each, in this order
+
+
+def faces_of(fonts: Collection[str]) -> list[int]:
+    """Return the places in `FACES` of the faces of some fonts; of all of them, where none is named."""
+    each = len(FACES) // len(FONTS)
+    return [face for face in range(len(FACES)) if not fonts or FONTS[face // each] in fonts]
 
 
 def font_folder() -> Path:

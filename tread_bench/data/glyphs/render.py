@@ -52,6 +52,10 @@ class Glyphs:
         count = int(self.code_points.max()) + 1
         return draws.integers(0, "glyphs/held out", 0, count, _HELD_OUT)[self.code_points] == 0
 
+    def of_faces(self, faces: list[int]) -> NDArray[np.bool_]:
+        """(N,): an image is drawn in one of these faces."""
+        return np.isin(self.faces, faces)
+
 
 @lru_cache(maxsize=1)
 def draw_glyphs(image_size: int) -> Glyphs:

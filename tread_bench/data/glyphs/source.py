@@ -14,7 +14,7 @@ from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.glyphs.fonts import FACES, font_files
+from tread_bench.data.glyphs.fonts import FACES, faces_of, font_files
 from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
 from tread_bench.data.glyphs.words import caption_of
 from tread_bench.data.source import DataSource, ImageSet
@@ -23,7 +23,8 @@ from tread_bench.data.source import DataSource, ImageSet
 def read_glyphs(choice: GlyphsData, folder: Path | None = None) -> DataSource:
     """At most 10,000 images, about a tenth of them held out: all faces of a character. Raises UserError."""
     glyphs = draw_glyphs(choice.image_size)
-    parts = (~glyphs.is_held_out, glyphs.is_held_out)
+    of_fonts = glyphs.of_faces(faces_of(choice.fonts))
+    parts = (of_fonts & ~glyphs.is_held_out, of_fonts & glyphs.is_held_out)
     train, held_out = (GlyphSet(glyphs.pixels[part], glyphs.scripts[part], glyphs.fonts_sha256) for part in parts)
     source = DataSource(train, held_out, choice.num_classes)
     return with_captions(choice.captions, source, [_texts(glyphs, part) for part in parts])

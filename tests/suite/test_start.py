@@ -1,0 +1,133 @@
+"""Trainings that start from weights that another row has trained."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.run_folders import begun, new_folder, planned, quiet
+from tread_bench.cell.open import Job
+from tread_bench.cell.run import run_cell
+from tread_bench.core.problems import SuiteError
+from tread_bench.core.stored.documents import WeightsRef
+from tread_bench.runner.runner import placed
+
+BASE = """\
+name: toy
+seeds: [1]
+base:
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 8, batch: 8, learning_rate: 1e-2, checkpoint_every: 2}
+  sampling: {steps: 2}
+  metrics: {generate: false, validation_samples: 8, similarity_samples: 4}
+timing: {pairs: 0}
+rows:
+  pretrained: {training: {iterations: 6, snapshots: [2]}}
+"""
+SUITE = f"""{BASE}
+  tuned: {{training: {{start: pretrained}}, metrics: {{at: [0, 8]}}}}
+  routed: {{training: {{start: pretrained, budget: {{macs_of: tuned}}}}, method: tread, routes: "1:2@0.5"}}
+  early: {{training: {{start: {{row: pretrained, iteration: 2}}}}}}
+  judged: {{evaluate: routed}}
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    return planned(tmp_path_factory.mktemp("suite"), SUITE)
+
+
+@pytest.fixture(scope="module")
+def folder(plan, tmp_path_factory):
+    """The run folder after all cells, in the order in which a run starts them."""
+    folder = begun(tmp_path_factory.mktemp("start") / "run", plan, SUITE)
+    for wave in placed(plan.cells):
+        for cell in wave:
+            run_cell(folder.root, cell.id, 1, quiet)
+    return folder
+
+
+def outcome(plan, folder, row):
+    (cell,) = plan.rows[row]
+    found = folder.outcome(cell.id)
+    assert found.status == "done", found.reason
+    return found
+
+
+def test_a_training_names_the_weights_that_it_starts_from_and_its_dense_twin(plan):
+    rows = {name: cells[0] for name, cells in plan.rows.items()}
+    source = rows["pretrained"].id
+    assert rows["tuned"].sources == {"start": WeightsRef(cell=source, iteration=6)}
+    assert rows["early"].sources == {"start": WeightsRef(cell=source, iteration=2)}
+    assert rows["routed"].reference == rows["tuned"].id == rows["tuned"].reference
+    assert [sorted(cell.row for cell in wave) for wave in placed(plan.cells)] == [
+        ["pretrained"], ["early", "routed", "tuned"], ["judged"],
+    ]  # fmt: skip
+    assert rows["routed"].cell.training.iterations > 8  # the same MACs
+
+
+def test_what_its_source_was_trained_with_is_part_of_a_row_s_identity(plan, tmp_path):
+    other = planned(tmp_path, SUITE.replace("iterations: 6", "iterations: 6, batch: 4"))
+    assert other.rows["tuned"][0].cell == plan.rows["tuned"][0].cell
+    assert other.rows["tuned"][0].id != plan.rows["tuned"][0].id
+
+
+def test_at_its_start_the_network_is_the_one_that_was_trained(plan, folder):
+    source, tuned = outcome(plan, folder, "pretrained"), outcome(plan, folder, "tuned")
+    assert tuned.initial_weights_sha256 == outcome(plan, folder, "routed").initial_weights_sha256
+    assert tuned.initial_weights_sha256 not in (source.initial_weights_sha256, source.final_weights_sha256)  # averaged
+    first, last = tuned.evaluations
+    assert (first.iteration, first.training_macs, first.train_seconds) == (0, 0, 0)
+    assert first.validation_loss == source.last.validation_loss != last.validation_loss
+
+
+def test_every_weight_starts_as_it_was_kept(plan, folder):
+    kept = load_file(folder.cell(plan.rows["pretrained"][0].id) / "weights" / "2.safetensors")
+    network = Job.open(folder.root, plan.rows["early"][0].id).trainer().network
+    weights = {f"backbone.{name}": tensor for name, tensor in network.backbone.state_dict().items()}
+    assert weights.keys() == kept.keys()
+    assert all(torch.equal(weights[name], kept[name]) for name in kept)
+
+
+def test_its_own_weights_can_be_evaluated(plan, folder):
+    assert outcome(plan, folder, "judged").last.validation_loss == outcome(plan, folder, "routed").last.validation_loss
+
+
+def test_killed_and_resumed_it_ends_with_the_same_weights(plan, folder, tmp_path):
+    (cell,) = plan.rows["tuned"]
+    whole = outcome(plan, folder, "tuned")
+    shutil.copytree(folder.root, tmp_path / "run")
+    again = new_folder(tmp_path / "run")
+    own = again.cell(cell.id)
+    (own / "outcome.json").unlink()
+    for path in own.glob("checkpoints/step-*[468].*"):
+        path.unlink()
+    run_cell(again.root, cell.id, 1, quiet)
+    found = again.outcome(cell.id)
+    assert found.final_weights_sha256 == whole.final_weights_sha256
+    assert [e.validation_loss for e in found.evaluations] == [e.validation_loss for e in whole.evaluations]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("training: {start: pretraned}", "unknown trained row 'pretraned'; did you mean 'pretrained'?"),
+        ("training: {start: {row: pretrained, iteration: 3}}", "training.start.iteration 3: row 'pretrained' keeps"),
+        ("training: {start: {row: pretrained, run: nowhere}}", "nowhere is not a run folder"),
+        ("training: {start: pretrained}, backbone: {hidden: 32}", "'pretrained' has another network: its weights fit"),
+        ("training: {start: pretrained}, objective: edm", "'pretrained' was trained for another objective"),
+        ("training: {start: pretrained}, method: sprint, routes: ['1:2@0.5']", "method sprint of this row is more"),
+        ("training: {start: pretrained, iterations: 0}, metrics: {at: null}", "so nothing starts"),
+        ("training: {budget: {macs_of: tuned}}", "starts from weights that another row has trained, and this row"),
+        ("training: {start: tuned}", "'tuned' starts from other weights itself"),
+        ("metrics: {at: [0, 8]}", "must ascend and lie in 1..8"),
+    ],
+)
+def test_what_it_cannot_start_from_is_refused(tmp_path, row, message):
+    with pytest.raises(SuiteError) as refused:
+        planned(tmp_path, f"{BASE}  tuned: {{training: {{start: pretrained}}}}\n  wrong: {{{row}}}\n")
+    assert re.search(re.escape(message), str(refused.value))
