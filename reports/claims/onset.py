@@ -119,7 +119,7 @@ def _ratios(reference: Ends, routed: Ends, lengths: int, margin: float) -> list[
         if all(len(one) == lengths for one in both):
             curves = [Curve(*(tuple(part) for part in zip(*one, strict=True))) for one in both]
             by_seed[seed] = log_ratios(curves[0], curves[1], margin)
-    return [Ratio({seed: one and one[place] for seed, one in by_seed.items()}) for place in range(lengths)]
+    return [Ratio({seed: one[place] if one else None for seed, one in by_seed.items()}) for place in range(lengths)]
 
 
 def _ends(records: Sequence[Record], figure: str) -> Ends:

@@ -102,7 +102,8 @@ class Ratio:
         found = mean_interval(list(self.logs.values()))
         if found.bounds is None or self.is_bound:
             return MeanInterval(math.exp(found.mean), None, None, found.n)
-        return MeanInterval(math.exp(found.mean), *map(math.exp, found.bounds), found.n)
+        low, high = map(math.exp, found.bounds)
+        return MeanInterval(math.exp(found.mean), low, high, found.n)
 
     @cached_property
     def p_value(self) -> float | None:
