@@ -146,7 +146,7 @@ def test_another_level_would_be_caught(monkeypatch):
     assert pays_in(NULLS["no effect, without a control"][0], 100, LAST) > at_most(0.05, 100)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("name", NULLS)
 def test_five_percent_of_claims_are_false_at_most_in_every_truth(name, variant):
@@ -154,13 +154,13 @@ def test_five_percent_of_claims_are_false_at_most_in_every_truth(name, variant):
     assert pays_in(replace(truth, **VARIANTS[variant]), 500, place) <= at_most(0.05, 500)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_that_it_pays_beyond_is_denied_in_five_percent_at_most(variant):
     assert answers_in(replace(BARELY, **VARIANTS[variant]), 500, "not measured") <= at_most(0.05, 500)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.parametrize("ratios", [(0.7, 0.7, 0.7), (1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (0.7, 1.0, 1.5)])
 def test_the_interval_covers_the_ratio(ratios):
     normal, odd = Truth(ratios=(ratios,)), Truth(ratios=(ratios,), draw=skewed, widths=1, seeds=5)
