@@ -10,9 +10,10 @@ def recovered_at(record: Record) -> int | None:
 
     0: it never was above. None: it is still above at the end, or there was no evaluation at iteration 0.
     """
-    first, *later = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration) or [None]
-    if first is None or first.iteration or not later:
+    points = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration)
+    if len(points) < 2 or points[0].iteration:
         return None
+    first, *later = points
     above = [one.iteration for one in later if one.validation_loss > first.validation_loss]
     if not above:
         return 0
