@@ -10,10 +10,10 @@ def recovered_at(record: Record) -> int | None:
 
     0: it never was above. None: it is still above at the end, or there was no evaluation at iteration 0.
     """
-    ordered = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration)
-    if len(ordered) < 2 or ordered[0].iteration:
+    points = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration)
+    if len(points) < 2 or points[0].iteration:
         return None
-    first, *later = ordered
+    first, *later = points
     above = [one.iteration for one in later if one.validation_loss > first.validation_loss]
     if not above:
         return 0
