@@ -103,7 +103,7 @@ def _of_width(
     dense = sorted((d for t, w, d, r in arms if (t, w, r) == (tokens, width, "")), key=lambda d: (d != depth, d))
     ends = {f"{d} blocks" if d != depth else "dense": _ends(arms[tokens, width, d, ""], figure) for d in dense}
     lengths = max((len(one) for one in routed.values()), default=0)
-    if lengths < 2 or "dense" not in ends:
+    if lengths < 2 or depth not in dense:
         return None
     columns = [_ratios(reference, routed, lengths, margin) for reference in ends.values()]
     whole = [one for one in routed.values() if len(one) == lengths]
