@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tread_bench.core.config.compute import Compute
 from tread_bench.core.stored.documents import Choices
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.runner import placed
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -41,6 +43,15 @@ def begun(
     choices = resolve_choices(Compute(), "cpu")
     choices = choices.model_copy(update={"numerics": choices.numerics.model_copy(update=dict(numerics or {}))})
     write_plan(plan, cells or plan.cells, text, folder, choices)
+    return folder
+
+
+def train_all(folder: RunFolder, plan: Plan) -> RunFolder:
+    """The folder after all cells, in the order in which a run starts them."""
+    from tread_bench.cell.run import run_cell  # needs torch
+
+    for cell in chain.from_iterable(placed(plan.cells)):
+        run_cell(folder.root, cell.id, 1, quiet)
     return folder
 
 

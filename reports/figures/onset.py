@@ -37,7 +37,7 @@ def _panel(axes: Axes, found: Sequence[Panel], ratios: Sequence[Sequence[Ratio]]
             estimate = ratio.estimate
             shade = 0.5 if estimate is None else 0.5 - math.log(estimate.mean) / (2 * _WIDEST)
             axes.scatter([macs], [height], s=160, marker="s", color=[DIVERGING(min(max(shade, 0.0), 1.0))])
-            text = say("onset", "entry", ratio=ratio)
+            text = say("onset", "ratio_of", ratio=ratio)
             axes.annotate(text, (macs, height), (0, -14), textcoords="offset points", ha="center", va="top", fontsize=7)
     axes.set_xscale("log")
     axes.margins(x=0.25)
@@ -50,13 +50,13 @@ def _numbers(found: Sequence[Panel]) -> list[dict[str, str]]:
     lines = []
     for panel in found:
         for place, macs in enumerate(panel.macs):
-            fid = say("onset", "entry", ratio=panel.fid[place][0]) if panel.fid else DASH
+            fid = say("onset", "ratio_of", ratio=panel.fid[place][0]) if panel.fid else DASH
             lines.append(
                 {
                     "tokens": str(panel.tokens),
                     "route": panel.route,
                     "training MACs": f"{macs:.3g}",
-                    "at equal loss [95 %]": say("onset", "entry", ratio=panel.loss[place][0]),
+                    "at equal loss [95 %]": say("onset", "ratio_of", ratio=panel.loss[place][0]),
                     "at equal FID [95 %]": fid,
                 }
             )

@@ -21,6 +21,7 @@ CASES = {
     "tread": ROUTED,
     "drop path": {"backbone": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.2}},
     "muon": {"training": {"optimizer": "muon"}},
+    "averages": {"training": {"averages": {"snapshots": 2}}},
 }
 
 

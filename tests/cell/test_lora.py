@@ -9,12 +9,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.run_folders import begun, new_folder, planned, quiet
+from tests.run_folders import begun, new_folder, planned, quiet, train_all
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.core.problems import SuiteError
-from tread_bench.runner.runner import placed
 from tread_bench.suite import resolve
 
 pytest.importorskip("peft")
@@ -50,10 +49,7 @@ def plan(tmp_path_factory):
 def folder(plan, tmp_path_factory):
     numerics = {"kernels": resolve_choices(plan.suite.compute, "cpu").numerics.kernels}
     folder = begun(tmp_path_factory.mktemp("lora") / "run", plan, SUITE, numerics=numerics)
-    for wave in placed(plan.cells):
-        for cell in wave:
-            run_cell(folder.root, cell.id, 1, quiet)
-    return folder
+    return train_all(folder, plan)
 
 
 def outcome(plan, folder, row):

@@ -1,35 +1,24 @@
 """Onset studies whose truth is known, by the thousand: how often does the rule err, and what does it find?
 
-`python tests/core/simulated_onsets.py` prints the tables of docs/methods/onset.md.
+`python -m tests.core.simulated_onsets` prints the tables of docs/methods/onset.md.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize
 
+from tests.reports.simulated_runs import Draw, normal, skewed
 from tread_bench.core.numbers.curves import Curve
 from tread_bench.core.numbers.onset import LogRatio, Onset, Ratio, log_ratios, onset
 
 COSTS = (1.0, 4.0, 16.0)  # total training MACs, in steps of four
 SHARED, TRUNK, OWN = 0.02, 0.002, 0.002  # standard deviations of log loss
-Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-
-
-def normal(rng, shape):
-    return rng.normal(size=shape)
-
-
-def skewed(rng, shape):
-    """Log-normal with standard deviation 1 and mean 0: its skewness is 1.75."""
-    s = 0.5
-    spread = math.sqrt((math.exp(s * s) - 1) * math.exp(s * s))
-    return (rng.lognormal(0, s, shape) - math.exp(s * s / 2)) / spread
 
 
 def law(log_cost):

@@ -52,19 +52,6 @@ def length(record):
     return record["config"]["training"]["iterations"]
 
 
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
-
-
-@pytest.fixture(scope="module")
-def whole(suite, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "run"
-    done = tread_bench("run", suite, "--out", out)
-    assert done.returncode == 0, done.stderr
-    return out
-
-
 def test_a_plan_says_what_is_shared_and_counts_it_once(suite):
     document = json.loads(tread_bench("plan", suite, "--step-time", 10, "--gpus", 2, "--json").stdout)
     rows = document["rows"]

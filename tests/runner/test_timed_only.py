@@ -30,11 +30,6 @@ timing: {pairs: 2, warmup: 1}
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory) -> Path:
-    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
-
-
-@pytest.fixture(scope="module")
 def finished(suite, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "toy"
     assert "training" not in finished_run(suite, out).stderr

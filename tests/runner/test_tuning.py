@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
-from tests.toy_suite import METRICS, write_suite
+from tests.toy_suite import METRICS
 from tread_bench.suite.load import load_plan
 
 CANDIDATES = (1e-3, 4e-3, 1.6e-2)
@@ -44,19 +44,6 @@ def of_role(found, is_tuning):
 
 def compared(out):
     return {cell: figures(record) for cell, record in records(out).items()}
-
-
-@pytest.fixture(scope="module")
-def suite(tmp_path_factory):
-    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
-
-
-@pytest.fixture(scope="module")
-def whole(suite, tmp_path_factory):
-    out = tmp_path_factory.mktemp("runs") / "run"
-    done = tread_bench("run", suite, "--out", out)
-    assert done.returncode == 0, done.stderr
-    return out
 
 
 def test_each_row_is_studied_at_the_rate_of_its_lowest_loss(whole):

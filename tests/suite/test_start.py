@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.run_folders import begun, new_folder, planned, quiet
+from tests.run_folders import begun, new_folder, planned, quiet, train_all
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.core.problems import SuiteError
@@ -45,10 +45,7 @@ def plan(tmp_path_factory):
 def folder(plan, tmp_path_factory):
     """The run folder after all cells, in the order in which a run starts them."""
     folder = begun(tmp_path_factory.mktemp("start") / "run", plan, SUITE)
-    for wave in placed(plan.cells):
-        for cell in wave:
-            run_cell(folder.root, cell.id, 1, quiet)
-    return folder
+    return train_all(folder, plan)
 
 
 def outcome(plan, folder, row):

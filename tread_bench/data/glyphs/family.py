@@ -12,7 +12,7 @@ from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Plac
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
-from tread_bench.data.glyphs.fonts import FACES, faces_of, font_folder
+from tread_bench.data.glyphs.fonts import FACES, Font, faces_of, font_folder
 from tread_bench.data.glyphs.scripts import SCRIPTS
 
 
@@ -21,7 +21,7 @@ class GlyphsData(DataOptions):
 
     name: Literal["glyphs"] = "glyphs"
     image_size: Int = Field(16, ge=8, le=256, description="side in pixels; a tenth of the characters is held out")
-    fonts: tuple[Literal["sans", "mono", "serif", "stix"], ...] = Field(
+    fonts: tuple[Font, ...] = Field(
         (), exclude_if=is_unused, description="whose characters are taken, of those that all fonts have; empty: all"
     )
     captions: CaptionsChoice | None = Field(

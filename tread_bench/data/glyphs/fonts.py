@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal, get_args
 
 from tread_bench.core.errors import UserError
 
@@ -15,7 +16,8 @@ FACES = (
     *("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta"),
 )
 
-FONTS = ("sans", "mono", "serif", "stix")  # four faces each, in this order
+Font = Literal["sans", "mono", "serif", "stix"]  # four faces each, in this order
+FONTS: tuple[Font, ...] = get_args(Font)
 
 
 def faces_of(fonts: Collection[str]) -> list[int]:
