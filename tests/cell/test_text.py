@@ -138,7 +138,8 @@ def test_a_network_learns_what_only_the_text_tells(backbone):
     told = torch.from_numpy(part.numbers[:40]) == 1
     for guidance in ({}, {"guidance": "cfg", "guidance_scale": 1.5}):
         found = brightness(**guidance)
-        assert (found[told] > 0.2).all() and (found[~told] < -0.2).all()
+        right = torch.where(told, found > 0.2, found < -0.2)
+        assert right.float().mean() >= 0.9, found  # of 40; by luck one network in ten million
 
 
 # The contracts of everything else hold with text too

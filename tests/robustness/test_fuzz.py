@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import pytest
 import yaml
@@ -18,13 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from large_suites import LARGE
 
+from tests.yardstick import slowness
 from tread_bench.cli.show.plan import show_plan
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_plan, shipped_suites
 
-LIMIT_S = 1.0  # of processor time for one file, on a core where the loop of `slowness` takes
-YARDSTICK_S = 0.12  # as on an idle AMD EPYC; beside a busy neighbour both take longer
+LIMIT_S = 1.0  # of processor time for one file, where `slowness` is 1
 LONGEST = 2000  # characters of one problem
 COUNTS = {"structured documents": 4000, "fragments of YAML": 2000, "shipped suites, damaged": 4000}
 SHARE = pytest.mark.parametrize(
@@ -71,17 +69,6 @@ def timed(path, overrides):
     except SuiteError as error:
         found = error
     return time.process_time() - start, found
-
-
-def slowness() -> float:
-    """How many times as long Python takes here and now as where the limit was set: at least 1, and no more than 3."""
-    seconds = []
-    for _ in range(5):
-        start = time.process_time()
-        cells = [{"row": str(n), "values": [n, n + 1]} for n in range(100_000)]
-        copy.deepcopy(cells[:10_000])
-        seconds.append(time.process_time() - start)
-    return min(max(1.0, median(seconds) / YARDSTICK_S), 3.0)
 
 
 def check_problems(path, content, problems, overrides):

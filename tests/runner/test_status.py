@@ -21,6 +21,7 @@ import pytest
 from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.run_folders import CHOICES
 from tests.toy_suite import toy_suite, write_suite
+from tests.yardstick import slowness
 from tread_bench.cli.show.status import headline
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
@@ -374,7 +375,7 @@ def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
     seconds, has_torch, has_families = done.stdout.splitlines()[-1].split()
     assert "200 cells: 100 waiting, 100 done" in done.stdout
     assert (has_torch, has_families) == ("False", "True")  # what is left was weighed
-    assert float(seconds) < 3  # of CPU time: tests share their machine; about one on a quiet one
+    assert float(seconds) < 3 * slowness()  # of CPU time: tests share their machine; about one on a quiet one
 
 
 def begin(toy: Path, out: Path) -> subprocess.Popen[str]:

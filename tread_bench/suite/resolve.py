@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -437,14 +438,20 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _optimizer_problems(name: str) -> Iterator[Problem]:
     """The problem of an optimiser that the installed torch does not have; where there is none, nothing is known."""
-    try:
-        installed = version("torch")
-    except PackageNotFoundError:
-        return
+    installed = _installed_torch()
     major, minor = TORCH_NEEDED[name]
-    if tuple(map(int, installed.split(".")[:2])) < (major, minor):
+    if installed and tuple(map(int, installed.split(".")[:2])) < (major, minor):
         rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
         yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
+
+
+@cache
+def _installed_torch() -> str | None:
+    """The version of the installed torch, read once: its metadata is long, and every cell asks."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return None
 
 
 def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
