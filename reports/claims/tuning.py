@@ -24,7 +24,15 @@ def summary(rows: Sequence[Row]) -> str:
         return say("tuning", "given", rates=rates, decays=bool(requested.decay(trained[0].first)))
     edges = [row.short_label for row in chosen if row.is_untuned]
     width_edges = [row.short_label for row in chosen if row.is_width_at_edge]
-    return say("tuning", "chosen", tuning=chosen[0].tuning, edges=edges, width_edges=width_edges)
+    scale_edges = [row.short_label for row in chosen if row.is_scale_at_edge]
+    return say(
+        "tuning",
+        "chosen",
+        tuning=chosen[0].tuning,
+        edges=edges,
+        width_edges=width_edges,
+        scale_edges=scale_edges,
+    )
 
 
 def in_short(rows: Sequence[Row]) -> str:
@@ -36,18 +44,20 @@ def in_short(rows: Sequence[Row]) -> str:
 
 
 def of_row(row: Row) -> str:
-    """Return a row's learning rate and the width of its average, and how they were chosen; "" where the suite gives
-    them.
+    """Return a row's learning rate, the width of its average and its guidance scale, and how they were chosen; "" where
+    the suite gives them.
     """
     tuning = row.tuning
     if tuning is None or tuning.best is None:
         return ""
-    rate, width = tuning.best.value, tuning.best_width
-    said = say("tuning", "of_row", rate=rate, count=len(tuning.candidates), edge=row.is_untuned)
-    if width is None:
-        return said
-    of_width = say("tuning", "width_of_row", width=width.value, count=len(tuning.widths), edge=row.is_width_at_edge)
-    return f"{said}; {of_width}"
+    said = [say("tuning", "of_row", rate=tuning.best.value, count=len(tuning.candidates), edge=row.is_untuned)]
+    if width := tuning.best_width:
+        count, edge = len(tuning.widths), row.is_width_at_edge
+        said.append(say("tuning", "width_of_row", width=width.value, count=count, edge=edge))
+    if scale := tuning.best_scale:
+        count, edge = len(tuning.scales), row.is_scale_at_edge
+        said.append(say("tuning", "scale_of_row", scale=scale.value, count=count, edge=edge))
+    return "; ".join(said)
 
 
 def untuned(rows: Sequence[Row]) -> str:
@@ -82,6 +92,20 @@ def widths_at_edge(rows: Sequence[Row]) -> str:
     wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
     possible = [width for width in wider if NARROWEST <= width <= WIDEST]
     return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], wider=possible)
+
+
+def scales_at_edge(rows: Sequence[Row]) -> str:
+    """Return a caution on rows whose best guidance scale lies at an edge, with what extends the range; "" without
+    any.
+    """
+    at_edge = [row for row in rows if row.is_scale_at_edge]
+    if not at_edge:
+        return ""
+    ordered = sorted({one.scale for row in at_edge for one in row.scales})
+    best = {row.tuning.best_scale.value for row in at_edge if row.tuning and row.tuning.best_scale}
+    middle = ordered[len(ordered) // 2]
+    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    return say("tuning", "scale_at_edge", rows=[row.label for row in at_edge], wider=wider)
 
 
 def luck(rows: Sequence[Row]) -> str:

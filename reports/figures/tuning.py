@@ -1,5 +1,5 @@
-"""Dense validation loss, and FID where it was measured, against learning rate or the width of the averaged weights: a
-line per row, its best one marked.
+"""Dense validation loss, and FID where it was measured, against what was tried: learning rates, widths of the averaged
+weights, guidance scales. A line per row, its best one marked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.numbers.tuning import Best, best_of
-from tread_bench.core.stored.records import Candidate, TriedWidth, Tuning
+from tread_bench.core.stored.records import Candidate, TriedScale, TriedWidth, Tuning
 from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Look, clean, looks, marks_of
@@ -21,6 +21,7 @@ from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, decimals, number
 
 _MOST = 12  # lines in a panel
+_KINDS = {"validation_losses": "dense validation loss", "fids": "FID"}
 
 
 def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -79,28 +80,64 @@ def average_widths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     )
 
 
+def guidance_scales(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Draw the FID of several guidance scales of the same trainings; None without any."""
+    tried = [
+        _Tried(row, {one.scale: one for one in row.scales}, best_of({one.scale: one.fid for one in row.scales}))
+        for row in rows
+        if row.scales
+    ]
+    if not tried:
+        return None
+    figure = _lines(tried, "guidance scale")
+
+    # The table behind the picture.
+    numbers = [
+        {
+            "row": row.label,
+            "guidance scale": f"{one.scale:g}",
+            "FID": number(one.fid, 2),
+            "lowest FID": _marked(best, one.scale),
+        }
+        for row, _, best in tried
+        for one in row.scales
+    ]
+    first = tried[0].row
+    return picture_of(
+        "guidance_scales",
+        figure,
+        numbers,
+        suffix,
+        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
+        is_chosen=first.tuning is not None and first.tuning.best_scale is not None,
+        seeds=len(first.scales[0].fids),
+        drawn=min(_MOST, len(tried)),
+        all=len(tried),
+    )
+
+
 class _Tried(NamedTuple):
     """What was tried of a row, by its value."""
 
     row: Row
-    figures: Mapping[float, Candidate | TriedWidth]
+    figures: Mapping[float, Candidate | TriedWidth | TriedScale]
     best: Best | None
 
 
 def _lines(tried: Sequence[_Tried], name: str) -> Figure:
-    """A line per row over the values that were tried, in a panel for the loss, and in one for FID where it is known."""
-    has_fid = any(one.fids for _, found, _ in tried for one in found.values())
-    figure, panels = grid(1 + has_fid, 3.6, columns=2)
+    """A line per row over the values that were tried, in a panel for each figure that is known."""
+    kinds = [kind for kind in _KINDS if any(getattr(one, kind, ()) for _, found, _ in tried for one in found.values())]
+    figure, panels = grid(len(kinds), 3.6, columns=2)
     drawn = tried[:_MOST]
     for (row, found, best), look in zip(drawn, looks(row.is_dense for row, *_ in drawn), strict=True):
-        for axes, figures in zip(panels, ("validation_losses", "fids"), strict=False):
-            points = {value: of_seeds for value, one in found.items() if (of_seeds := getattr(one, figures))}
+        for axes, kind in zip(panels, kinds, strict=True):
+            points = {value: of_seeds for value, one in found.items() if (of_seeds := getattr(one, kind))}
             with marks_of(row.label, axes):
                 _line(axes, row, points, best, look)
     ticks = sorted({value for _, found, _ in tried for value in found})
-    for axes, what in zip(panels, ("dense validation loss", "FID"), strict=False):
+    for axes, kind in zip(panels, kinds, strict=True):
         axes.set(xscale="log", xlabel=name)
-        axes.set_ylabel(what, color=MUTED)
+        axes.set_ylabel(_KINDS[kind], color=MUTED)
         axes.set_xticks(ticks, [f"{value:g}" for value in ticks], minor=False)
         axes.minorticks_off()
     panels[0].legend(loc="best", fontsize=8)

@@ -11,7 +11,15 @@ from typing import NamedTuple, TypeVar
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
-from tread_bench.core.stored.records import Record, TimingFigures, TriedWidth, Tuning, tried_widths
+from tread_bench.core.stored.records import (
+    Record,
+    TimingFigures,
+    TriedScale,
+    TriedWidth,
+    Tuning,
+    tried_scales,
+    tried_widths,
+)
 from tread_bench.reports.rows import requested
 
 Item = TypeVar("Item")
@@ -107,6 +115,18 @@ class Row:
     def is_width_at_edge(self) -> bool:
         """Whether the width that was chosen lies at the edge of those that were tried."""
         best = self.tuning.best_width if self.tuning else None
+        return best is not None and not best.is_bracketed
+
+    @property
+    def scales(self) -> list[TriedScale]:
+        """The guidance scales that were tried: for its choice on the tuning seeds, or else at the study's end."""
+        chosen_among = self.tuning.scales if self.tuning else []
+        return chosen_among or tried_scales(record.last for record in self.done if record.last)
+
+    @property
+    def is_scale_at_edge(self) -> bool:
+        """Whether the guidance scale that was chosen lies at the edge of those that were tried."""
+        best = self.tuning.best_scale if self.tuning else None
         return best is not None and not best.is_bracketed
 
     @property

@@ -30,7 +30,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
-from tread_bench.core.stored.records import AtWidth, Evaluation, GradientNorms, Record
+from tread_bench.core.stored.records import AtScale, AtWidth, Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
@@ -227,7 +227,7 @@ def _at_equal_time(
 
     # From here on, the cell is one of that length, evaluated at its end alone.
     training = cell.training.model_copy(update={"iterations": until, "snapshots": ()})
-    metrics = cell.metrics.model_copy(update={"at": (until,), "other_widths": ()})
+    metrics = cell.metrics.model_copy(update={"at": (until,), "other_widths": (), "other_scales": ()})
     longer = cell.model_copy(update={"training": training, "metrics": metrics})
     if cell.depends_on_length:
         trainer = job.trainer(longer)
@@ -295,9 +295,20 @@ def _evaluate(
                 AtWidth(width=width, correlation=fitness, validation_loss=found.validation_loss, fid=found.fid)
             )
 
+    # FID at other guidance scales, likewise.
     network, correlation = _evaluated(trainer, snapshots, iteration)
+    scales = []
+    if iteration == cell.training.iterations:
+        for scale in sorted(set(cell.metrics.other_scales)):
+            sampling = cell.sampling.model_copy(update={"guidance_scale": scale})
+            evaluator.cell = cell.model_copy(update={"sampling": sampling})
+            found = evaluated(network)
+            assert found.fid is not None  # images are generated, by the suite's rules
+            scales.append(AtScale(scale=scale, fid=found.fid))
+        evaluator.cell = cell
+
     found = evaluated(network)
-    return found.model_copy(update={"average_correlation": correlation, "other_widths": others})
+    return found.model_copy(update={"average_correlation": correlation, "other_widths": others, "other_scales": scales})
 
 
 def _figures_inside(job: Job, trainer: Trainer, snapshots: Snapshots) -> dict[str, Any]:

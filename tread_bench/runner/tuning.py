@@ -1,10 +1,12 @@
-"""Which learning rate, and which width of the average, is chosen for each row, by the records of its tuning cells."""
+"""Which learning rate, width of the average and guidance scale are chosen for each row, by the records of its tuning
+cells.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tread_bench.core.stored.records import Candidate, Record, Tuning, tried_widths
+from tread_bench.core.stored.records import Candidate, Record, Tuning, tried_scales, tried_widths
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
 from tread_bench.suite.tuning import Choice
@@ -37,8 +39,8 @@ def choices(tuned: Mapping[str, Tuning]) -> dict[str, Choice]:
     found = {}
     for row, tuning in tuned.items():
         if tuning.best is not None:
-            width = tuning.best_width
-            found[row] = Choice(tuning.best.value, width.value if width else None)
+            width, scale = tuning.best_width, tuning.best_scale
+            found[row] = Choice(tuning.best.value, width and width.value, scale and scale.value)
     return found
 
 
@@ -70,4 +72,5 @@ def _candidate(rate: float, cells: Sequence[PlannedCell], left: Mapping[str, Rec
         diverged=diverged,
         failed=len(ended) - len(ends) - diverged,
         widths=tried_widths(ends),
+        scales=tried_scales(ends),
     )

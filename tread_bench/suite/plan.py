@@ -279,6 +279,8 @@ class _Row:
         own: Any = {"training": {"snapshots", *chosen}, **apart}
         if tune and tune.widths:
             own["metrics"] = {"average_width"}
+        if tune and tune.guidance_scales:
+            own["sampling"] = {"guidance_scale"}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 

@@ -426,6 +426,7 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _optimizer_problems(cell.training.optimizer)
     yield from _adapter_problems(cell, draft)
     yield from _average_problems(cell, draft)
+    yield from _scale_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -474,6 +475,20 @@ def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.auxiliary:
         rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
         yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
+
+
+def _scale_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Guidance scales of a cell without guidance, or without images."""
+    scales = cell.metrics.other_scales
+    if not scales:
+        return
+    what = f"metrics.other_scales {shortened(list(scales))}"
+    if cell.sampling.guidance.branches[1] is None:
+        rule = "the cell is not guided; add sampling.guidance, such as cfg"
+        yield Problem(f"{what}: {rule}", ("metrics", "other_scales"))
+    if not cell.metrics.generate:
+        message = f"{what}: metrics.generate false generates no images; leave one of the two out"
+        yield Problem(message, draft.latest(("metrics", "other_scales"), ("metrics", "generate")))
 
 
 def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

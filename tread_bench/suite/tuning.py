@@ -12,13 +12,15 @@ from tread_bench.core.problems import Loc, Problem, shortened
 from tread_bench.suite.merge import Draft
 
 _RATE: Loc = ("training", "learning_rate")
+_SCALE: Loc = ("sampling", "guidance_scale")
 
 
 class Choice(NamedTuple):
-    """What was chosen for a row; without an average width, that stays as it is given."""
+    """What was chosen for a row; None: that stays as it is given."""
 
     learning_rate: float
     average_width: float | None = None
+    guidance_scale: float | None = None
 
 
 def at_choice(cell: Cell, choice: Choice) -> Cell:
@@ -26,6 +28,8 @@ def at_choice(cell: Cell, choice: Choice) -> Cell:
     changes: dict[str, Any] = {"training": cell.training.model_copy(update={"learning_rate": choice.learning_rate})}
     if choice.average_width is not None:
         changes["metrics"] = cell.metrics.model_copy(update={"average_width": choice.average_width})
+    if choice.guidance_scale is not None:
+        changes["sampling"] = cell.sampling.model_copy(update={"guidance_scale": choice.guidance_scale})
     return cell.model_copy(update=changes)
 
 
@@ -39,15 +43,19 @@ def tuning_cell(cell: Cell, rate: float, tune: Tune) -> Cell:
     metrics = {
         "average_width": None if tune.widths else cell.metrics.average_width,
         "at": (last,),
-        "generate": tune.generate and cell.metrics.generate,
+        "generate": bool(tune.generate or tune.guidance_scales) and cell.metrics.generate,
         "routed_rates": (),
         "other_widths": tune.widths or (),
+        "other_scales": tune.guidance_scales or (),
     }
-    changes = {
+    changes: dict[str, Any] = {
         "training": cell.training.model_copy(update=training),
         "metrics": cell.metrics.model_copy(update=metrics),
         "seed_group": 0,
     }
+    if tune.guidance_scales:  # the same cell, whatever is chosen
+        sampling = cell.sampling.model_copy(update={"guidance_scale": tune.guidance_scales[0]})
+        changes["sampling"] = sampling
     return cell.model_copy(update=changes)
 
 
@@ -59,6 +67,8 @@ def tuning_problems(cell: Cell, draft: Draft, tune: Tune) -> Iterator[Problem]:
     if cell.training.start is not None and cell.trains:
         rule = "tune trains on seeds of its own, for which no other row trains weights; leave one of the two out"
         yield Problem(f"training.start {cell.training.start.row!r}: {rule}", ("training", "start"), at_key=True)
+    if tune.guidance_scales:
+        yield from _scale_problems(cell, draft, tune.guidance_scales)
     if not tune.widths:
         return
     for key, value in (("average_width", None), ("ema", True)):
@@ -68,6 +78,23 @@ def tuning_problems(cell: Cell, draft: Draft, tune: Tune) -> Iterator[Problem]:
     if cell.training.averages is None and cell.trains:
         rule = "its averages are reconstructed from training.averages; add training.averages: {}"
         yield Problem(f"tune.widths {shortened(list(tune.widths))}: {rule}", ("training",), at_key=True)
+
+
+def _scale_problems(cell: Cell, draft: Draft, scales: Sequence[float]) -> Iterator[Problem]:
+    """The problems of a row that gives itself a scale that is chosen, or has no guidance or images to choose it by."""
+    what = f"tune.guidance_scales {shortened(list(scales))}"
+    if draft.origins.get(_SCALE, ("base",))[0] in ("matrix", "rows"):
+        rule = "tune.guidance_scales chooses it for every row, among the same candidates; remove one of the two"
+        yield Problem(f"sampling.guidance_scale has no effect: {rule}", _SCALE, at_key=True)
+    weak = cell.sampling.guidance.branches[1]
+    if weak is None:
+        yield Problem(f"{what}: this row is not guided; add sampling.guidance, such as cfg", ("sampling",), at_key=True)
+    elif weak.other_weights:
+        rule = f"guidance {cell.sampling.guidance.name} reads other weights, which tuning seeds do not have; choose cfg"
+        yield Problem(f"{what}: {rule}", ("sampling", "guidance"), at_key=True)
+    if not cell.metrics.generate:
+        rule = "it is chosen by FID, and metrics.generate is false; remove one of the two"
+        yield Problem(f"{what}: {rule}", ("metrics", "generate"), at_key=True)
 
 
 def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:

@@ -112,7 +112,7 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     if problems:
         raise SuiteError(problems)
     averaged = {key: getattr(source.cell.metrics, key) for key in ("ema", "average_width")}
-    averaged["other_widths"] = ()
+    averaged |= {"other_widths": (), "other_scales": ()}
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),

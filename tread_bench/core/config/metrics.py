@@ -99,6 +99,11 @@ class Metrics(Model):
     other_widths: tuple[Width, ...] = Field(
         (), exclude_if=is_unused, description="widths whose averages are evaluated too, at the end of training"
     )
+    other_scales: tuple[Annotated[Float, Field(ge=0)], ...] = Field(
+        (),
+        exclude_if=is_unused,
+        description="guidance scales at which FID is measured too, at the end of training",
+    )
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
     kid_subset_size: Int = Field(100, ge=2)
     kid_subsets: Int = Field(50, ge=1)

@@ -1,5 +1,5 @@
-"""How every row gets a learning rate of its own, and a width of its average: the candidates, and the trainings that
-choose among them.
+"""How every row gets a learning rate of its own, a width of its average and a guidance scale: the candidates, and the
+trainings that choose among them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Tune(Model):
     """Each row is trained at every candidate on seeds of its own, then runs its study at its best one.
 
     The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds. With `widths`, each
-    of these trainings is evaluated at all of them, and the best pair is chosen.
+    of these trainings is evaluated at all of them, and the best pair is chosen. With `guidance_scales`, images are
+    generated at all of them, and the one of lowest FID at the best learning rate is chosen.
     """
 
     candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
@@ -45,6 +46,11 @@ class Tune(Model):
         None,
         exclude_if=is_unused,
         description="widths of training.averages, of which the best one is chosen too; empty: it is not chosen",
+    )
+    guidance_scales: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="scales of sampling.guidance, of which the best one by FID is chosen too; empty: it is not chosen",
     )
     seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")

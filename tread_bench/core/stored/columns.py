@@ -114,6 +114,7 @@ AFTER_FIGURES = (
     Column("tuned", "", "how learning_rate was chosen: best of N, or edge of N, which is untuned; empty: it was given"),
     Column("average_width", "", "relative width of the average that is evaluated; empty: that of ema_decay, or none"),
     Column("tuned_width", "", "how average_width was chosen: best of N, or edge of N; empty: it was not"),
+    Column("tuned_scale", "", "how guidance_scale was chosen: best of N, or edge of N; empty: it was not"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
     Column("route_start", "block", "first block that the first route bypasses; of the next: route_2_start", True),
     Column("route_end", "block", "last block that the first route bypasses", True),

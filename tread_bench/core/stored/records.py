@@ -133,6 +133,13 @@ class AtWidth(Part):
     fid: float | None = None
 
 
+class AtScale(Part):
+    """FID at another guidance scale than the one that is evaluated, of the same weights."""
+
+    scale: NonNegativeFloat
+    fid: float
+
+
 class Evaluation(Part):
     """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
 
@@ -145,6 +152,7 @@ class Evaluation(Part):
     average_correlation: Share | None = Field(None, exclude_if=is_unused)  # of a reconstructed average's profile with
     # that of metrics.average_width; None: an average that was kept, or the weights
     other_widths: list[AtWidth] = Field(default_factory=list, exclude_if=is_unused)  # ascending
+    other_scales: list[AtScale] = Field(default_factory=list, exclude_if=is_unused)  # ascending
     fid: float | None = None
     sfid: NonNegativeFloat | None = None
     kid: float | None = None
@@ -207,6 +215,26 @@ def tried_widths(ends: Iterable[Evaluation]) -> list[TriedWidth]:
     ]
 
 
+class TriedScale(Part):
+    """A guidance scale, and the FID of each training."""
+
+    scale: NonNegativeFloat
+    fids: list[float] = Field(min_length=1)
+
+    @property
+    def fid(self) -> float:
+        """FID, averaged over the trainings."""
+        return math.fsum(self.fids) / len(self.fids)
+
+
+def tried_scales(ends: Iterable[Evaluation]) -> list[TriedScale]:
+    """Return the other guidance scales that trainings were evaluated at, ascending, with the FID of all trainings."""
+    found: dict[float, list[float]] = {}
+    for one in chain.from_iterable(end.other_scales for end in ends):
+        found.setdefault(one.scale, []).append(one.fid)
+    return [TriedScale(scale=scale, fids=fids) for scale, fids in sorted(found.items())]
+
+
 class Candidate(Part):
     """A learning rate at which a row was trained once per tuning seed, and what its trainings have left so far."""
 
@@ -217,6 +245,7 @@ class Candidate(Part):
     diverged: NonNegativeInt = 0  # how many of them
     failed: NonNegativeInt = 0  # for another reason
     widths: list[TriedWidth] = Field(default_factory=list, exclude_if=is_unused)  # where the width is chosen as well
+    scales: list[TriedScale] = Field(default_factory=list, exclude_if=is_unused)  # where guidance's is chosen as well
 
     @property
     def is_over(self) -> bool:
@@ -267,13 +296,28 @@ class Tuning(Part):
     @property
     def widths(self) -> list[TriedWidth]:
         """The widths that were tried at the best learning rate; none where only that is chosen, or it is not yet."""
-        best = self.best
-        return [one for found in self.candidates if best and found.learning_rate == best.value for one in found.widths]
+        return self._of_best.widths if self._of_best else []
 
     @property
     def best_width(self) -> Best | None:
         """The best of these; None: there are none."""
         return best_of({one.width: one.loss for one in self.widths})
+
+    @property
+    def scales(self) -> list[TriedScale]:
+        """The guidance scales that were tried at the best learning rate; none as with `widths`."""
+        return self._of_best.scales if self._of_best else []
+
+    @property
+    def best_scale(self) -> Best | None:
+        """The one of lowest FID; None: there are none."""
+        return best_of({one.scale: one.fid for one in self.scales})
+
+    @property
+    def _of_best(self) -> Candidate | None:
+        """The candidate that is the best one; None: there is none yet."""
+        best = self.best
+        return next((one for one in self.candidates if best and one.learning_rate == best.value), None)
 
 
 class Similarity(Part):
