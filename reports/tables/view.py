@@ -8,9 +8,11 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from tread_bench.core.numbers.curves import Reached
+from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.published import published_fid
+from tread_bench.reports.claims.recovery import recovered_at
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import METRICS
 from tread_bench.reports.rows.row import Row
@@ -88,7 +90,27 @@ def _other_metrics(rows: Sequence[Row]) -> Columns:
         *_metric_columns(rows, "validation_loss", "Val. loss"),
         *_metric_columns(rows, "kid", title_of("kid")),
         *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
+        (
+            "Recovered at",
+            "first evaluated iteration from which on the validation loss is not above that before the first step: the "
+            "last of all seeds",
+            _recovered,
+        ),
     ]
+
+
+def _recovered(row: Row) -> Entry:
+    measured = _evaluated_from_0(row)
+    if not measured:
+        return Entry(DASH)
+    found = [iteration for record in measured if (iteration := recovered_at(record)) is not None]
+    if len(found) < len(measured):
+        return Entry("not reached", f"by {len(measured) - len(found)} of {len(measured)} seeds", NOT_REACHED)
+    return Entry(f"{max(found):,}", "", max(found))
+
+
+def _evaluated_from_0(row: Row) -> list[Record]:
+    return [one for one in row.done if len(one.evaluations) > 1 and not one.evaluations[0].iteration]
 
 
 def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import synthetic_records
 
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.reports.claims.recovery import recovered_at
+from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.tables.view import comparison_view
 
 
 def record(losses):
@@ -31,3 +34,22 @@ def record(losses):
 )
 def test_the_first_point_from_which_on_the_loss_is_not_above_the_first_one(losses, expected):
     assert recovered_at(record(losses)) == expected
+
+
+def test_the_table_shows_the_last_seed_and_rows_that_did_not_recover():
+    """A column for rows that were evaluated before their first step, and none without such rows."""
+    back = {0: 1.0, 25: 1.2, 400: 0.9}, {0: 1.0, 25: 1.2, 100: 1.0, 400: 0.9}
+    not_back = {0: 1.0, 400: 0.9}, {0: 1.0, 400: 1.1}
+    cells = [
+        synthetic_records.record(row, routes, seed, 17.0, evaluations=record(losses).evaluations)
+        for row, routes, of_seeds in (("dense", "", back), ("2:8", "2:8@0.5", not_back))
+        for seed, losses in enumerate(of_seeds)
+    ]
+    view = comparison_view(comparison(cells))
+    at = [title for title, _ in view.headers].index("Recovered at")
+    assert [(cells[at].text, cells[at].below) for _, cells in view.rows] == [
+        ("400", ""),
+        ("not reached", "by 1 of 2 seeds"),
+    ]
+    without = [synthetic_records.record("dense", "", seed, 17.0) for seed in range(2)]
+    assert "Recovered at" not in dict(comparison_view(comparison(without)).headers)

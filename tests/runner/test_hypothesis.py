@@ -40,6 +40,14 @@ def test_a_run_without_one_has_the_plan_that_it_had(tmp_path):
     assert "registered" not in json.dumps(read_json(tmp_path / "run" / "plan.json"))
 
 
+def test_the_plan_says_what_is_decided_before(tmp_path):
+    (tmp_path / "suite.yaml").write_text(toy_suite(20, 10, more=STATED))
+    said = tread_bench("plan", "suite.yaml", cwd=tmp_path).stdout
+    as_json = json.loads(tread_bench("plan", "suite.yaml", "--json", cwd=tmp_path).stdout)["hypothesis"]
+    assert as_json["hypothesis"]["claim"] == "Routing pays."
+    assert f"hypothesis {as_json['sha256'][:10]}: Routing pays. (test onset, margin a ratio of 1.1, " in said
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
+from tread_bench.core.stored.documents import Registered
 from tread_bench.services.detect_request import DetectRequest
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
@@ -46,6 +47,10 @@ def show_plan(
     console.print(
         f"{plan.suite.name}: {len(plan.cells)} cells, {len(planned.rows)} rows, {len(plan.suite.seeds)} seeds"
     )
+    if stated := plan.suite.hypothesis:
+        registered = Registered.of(stated)
+        rule = f"test {stated.test}, margin a ratio of {stated.margin:g}, stopped after {stated.stop} seeds"
+        typer.echo(f"hypothesis {registered.sha256[:10]}: {stated.claim} ({rule})")
     if tuning := sum(row["tuning_cells"] for row in planned.rows):
         macs = sum(row["tuning_macs"] for row in planned.rows)
         study = sum(row["cells"] * (row["training_macs"] - row["shared_macs"]) for row in planned.rows)
@@ -90,6 +95,8 @@ def _as_json(planned: Planned) -> str:
         "cells": [],
         "missing": planned.missing,
     }
+    if stated := plan.suite.hypothesis:
+        document["hypothesis"] = Registered.of(stated).model_dump(mode="json")
     if planned.hours is not None:
         document["device_hours"] = planned.hours
     if planned.gpus is not None:
