@@ -22,6 +22,7 @@ class Tokens(StrEnum):
     ALL_PASS = "all pass"  # the method takes no routes
     BYPASS = "bypass"  # they are absent inside the route and return after it with the value they had
     DROP = "drop"  # they are absent inside the route and are replaced after it
+    LEAVE_OUT = "leave out"  # they are absent to the end of the network, and nothing is predicted of them
     SKIP = "skip"  # some skip each block but stay in the sequence
     SKIP_AS_A_WHOLE = "skip as a whole"  # either all tokens of a sample pass the route or none
 
