@@ -22,8 +22,20 @@ ROUTES = {
 OPTIONS = {
     "mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2},
     "deferred_masking": {"mixer_width": 24, "mixer_depth": 2, "mixer_heads": 2},
+    "tread_drawn_place": {"others": "2:4"},
 }
-METHODS = ("dense", "tread", "mask", "deferred_masking", "drop", "sprint", "mod", "layer_skip")
+METHODS = (
+    "dense",
+    "tread",
+    "tread_by_noise",
+    "tread_drawn_place",
+    "mask",
+    "deferred_masking",
+    "drop",
+    "sprint",
+    "mod",
+    "layer_skip",
+)
 
 
 def cell_of(method="tread", backbone="DiT", **keys) -> Cell:

@@ -80,7 +80,7 @@ def test_extra_weights_are_a_function_of_the_seed(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, method):
-    cell = cell_of(method, auxiliary=[] if method == "layer_skip" else [{"name": "repa", "projector": 8}])
+    cell = cell_of(method, auxiliary=[] if find_method(method).varies else [{"name": "repa", "projector": 8}])
     whole = trainer_of(cell)
     train(whole, tmp_path / "a", OWNER, no_figures)
     broken = trainer_of(cell)
