@@ -1,8 +1,8 @@
 """Weights of other releases converted to this project's time: t = 0 is data, t = 1 is noise, v = noise - data.
 
 The adapters have the parameter names of the authors' releases, so that their weights load without an error. But weights
-do not say what the network learned: SiT and LightningDiT were trained with t = 1 as data, DiT to predict the noise at
-DDPM's steps 0 to 999. Loaded without conversion, they would sample wrongly.
+do not say what the network learned: SiT, LightningDiT and JiT were trained with t = 1 as data, DiT to predict the noise
+at DDPM's steps 0 to 999. Loaded without conversion, they would sample wrongly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ FIRST_BETA = 1e-4
 LAST_BETA = 0.02
 
 
-def reversed_time(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert weights of a released SiT or LightningDiT to this project's flow; load the result instead of them.
+def reversed_time(weights: Mapping[str, Tensor], predicts_velocity: bool = True) -> dict[str, Tensor]:
+    """Convert weights of a released SiT, LightningDiT or JiT to this project's time; load the result instead of them.
 
     Their path is x_s = s x + (1 - s) noise with velocity x - noise, which at s = 1 - t is the same x_t and -v. The
     embedding sees [cos, sin] of (1 - t) f, a rotation of [cos, sin] of t f, which is absorbed into the first layer of
     the time MLP; the last layer's sign is flipped.
+
+    Args:
+        predicts_velocity: False for JiT, which predicts the data: its last layer stays.
 
     Raises:
         KeyError: these are not weights of such a network.
@@ -39,7 +42,9 @@ def reversed_time(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     turned["t_embedder.mlp.0.weight"] = both.to(weights["t_embedder.mlp.0.weight"].dtype)
 
     # Flip the sign of the velocity in the last layer.
-    return turned | {name: -value for name, value in weights.items() if name.startswith("final_layer.linear.")}
+    if predicts_velocity:
+        turned |= {name: -value for name, value in weights.items() if name.startswith("final_layer.linear.")}
+    return turned
 
 
 class VelocityOfDDPM(nn.Module):

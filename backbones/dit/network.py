@@ -164,14 +164,20 @@ class DiT(Backbone):
         """adaLN-Zero as released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
         if module is self:
             self.pos_embed.copy_(sincos_positions(self.spec.hidden, self.spec.grid))
-        elif isinstance(module, nn.Embedding):
+        else:
+            init_adaln_zero(name, module)
+
+
+def init_adaln_zero(name: str, module: nn.Module) -> None:
+    """Draw what a module of DiT or of its kin owns, as released; norms keep their ones."""
+    if isinstance(module, nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)
+    elif isinstance(module, nn.Linear | nn.Conv2d):
+        if "adaLN_modulation" in name or "cross_attn.to_out" in name or name == "final_layer.linear":
+            nn.init.zeros_(module.weight)
+        elif name.startswith(("t_embedder", "y_embedder")):
             nn.init.normal_(module.weight, std=0.02)
-        elif isinstance(module, nn.Linear | nn.Conv2d):
-            if "adaLN_modulation" in name or "cross_attn.to_out" in name or name == "final_layer.linear":
-                nn.init.zeros_(module.weight)
-            elif name.startswith(("t_embedder", "y_embedder")):
-                nn.init.normal_(module.weight, std=0.02)
-            else:
-                nn.init.xavier_uniform_(module.weight.flatten(1))
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+        else:
+            nn.init.xavier_uniform_(module.weight.flatten(1))
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -77,13 +77,14 @@ class LightningDiT(DiT):
         return RotaryBlock
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        rope = self._rope_rows(state)
+        rope = rotary_rows(self.rope, state)
         return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, rope, state.context))
 
-    def _rope_rows(self, state: TokenState) -> Tensor:
-        """Rows of the tokens present: (N, 2E) for the whole grid, or (B, 1, K, 2E), gathered once per route."""
-        if state.ids is None:
-            return self.rope
-        if "rope" not in state.cache:
-            state.cache["rope"] = self.rope[state.ids].unsqueeze(1)
-        return state.cache["rope"]
+
+def rotary_rows(rope: Tensor, state: TokenState) -> Tensor:
+    """Return the rows of the tokens present: (N, 2E) for the whole grid, or (B, 1, K, 2E), gathered once per route."""
+    if state.ids is None:
+        return rope
+    if "rope" not in state.cache:
+        state.cache["rope"] = rope[state.ids].unsqueeze(1)
+    return state.cache["rope"]

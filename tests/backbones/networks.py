@@ -10,6 +10,15 @@ PIXELS = {"patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}  # 16 t
 SMALL = {
     "DiT": {"depth": 4, "hidden": 32, "heads": 2, **PIXELS},
     "LightningDiT": {"depth": 4, "hidden": 32, "heads": 2, **PIXELS},
+    "JiT": {
+        "depth": 4,
+        "hidden": 32,
+        "heads": 2,
+        **PIXELS,
+        "bottleneck": 3,
+        "in_context_tokens": 3,
+        "in_context_start": 2,
+    },
     "U-ViT": {"depth": 4, "hidden": 32, "heads": 2, **PIXELS},
     "DiS": {"depth": 4, "hidden": 16, "drop_path": 0.0, **PIXELS},
     "ZigMa": {"depth": 10, "hidden": 16, "drop_path": 0.0, **PIXELS},
@@ -20,7 +29,16 @@ TEXT_ALONE = {  # families that take no labels
 }
 SIZES = {**SMALL, **TEXT_ALONE}
 # How far weights are moved: far enough that zero-initialised layers act and no attention is an average.
-NOISE = {"DiT": 0.05, "LightningDiT": 0.2, "U-ViT": 0.2, "DiS": 0.1, "ZigMa": 0.1, "DRWKV": 0.2, "MMDiT": 0.2}
+NOISE = {
+    "DiT": 0.05,
+    "LightningDiT": 0.2,
+    "JiT": 0.2,
+    "U-ViT": 0.2,
+    "DiS": 0.1,
+    "ZigMa": 0.1,
+    "DRWKV": 0.2,
+    "MMDiT": 0.2,
+}
 TEXT = {
     "DiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
     "LightningDiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
@@ -37,6 +55,7 @@ _OVER_SKIPS = [
 ROUTES = {
     "DiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
     "LightningDiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
+    "JiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
     "MMDiT": [[Route(1, 2, 0.5)], [Route(0, 1, 0.25), Route(2, 3, 0.75)]],
     "U-ViT": _OVER_SKIPS,
     "DiS": _OVER_SKIPS,

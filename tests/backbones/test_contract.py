@@ -21,7 +21,7 @@ from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
-SMALL = {"hidden": 32, "heads": 2}
+SMALL = {"hidden": 32, "heads": 2, "bottleneck": 3, "in_context_tokens": 3, "in_context_start": 2}
 TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
 LABELLED = [family for family in families().values() if family.spec.model_fields["num_classes"].default]
 CASES = [(family, {}) for family in LABELLED]

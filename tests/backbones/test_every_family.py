@@ -14,7 +14,7 @@ from tread_bench.core.describe.families import find_family, make_spec
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
-FAMILIES = ("DiT", "SiT", "LightningDiT", "U-ViT", "DiS", "ZigMa", "MMDiT", "Diffusion-RWKV")
+FAMILIES = ("DiT", "SiT", "LightningDiT", "JiT", "U-ViT", "DiS", "ZigMa", "MMDiT", "Diffusion-RWKV")
 PUBLISHED = [
     row
     for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
@@ -35,6 +35,7 @@ VARIANTS = [
     ("DiS", {"learn_sigma": False}),
     ("DRWKV", {"learn_sigma": False}),
     ("LightningDiT", {"learn_sigma": True, "mlp_ratio": 2.5}),
+    ("JiT", {"in_context_tokens": 0, "mlp_ratio": 2.5}),
     ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
     ("MMDiT", {"learn_sigma": True, "mlp_ratio": 2.5, "context_tokens": 3}),
     ("ZigMa", {"scan": "v2"}),
@@ -48,7 +49,7 @@ def published_spec(row):
     if family in ("DiT", "SiT"):
         sizes = {"learn_sigma": False} if "learn_sigma=False" in model else {}
         return make_spec(model.split()[0], image_size=64 if "512px" in model else 32, **sizes)
-    if family == "LightningDiT":
+    if family in ("LightningDiT", "JiT"):
         return make_spec(model)
     channels, side, _ = map(int, row["input"].split()[-1 if family == "ZigMa" else 1].split("x"))
     sizes = {"channels": channels, "image_size": side, "num_classes": int(row["num_classes"])}
@@ -100,7 +101,7 @@ def test_closed_form_equals_the_count_of_the_largest(name):
     assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
 
 
-@pytest.mark.parametrize("family", ["DiT", "LightningDiT", "DRWKV"])
+@pytest.mark.parametrize("family", ["DiT", "LightningDiT", "JiT", "DRWKV"])
 def test_fresh_model_predicts_zero(family):
     x, t, y = inputs()
     assert torch.equal(create_backbone(family, **SMALL[family])(x, t, y), torch.zeros_like(x))
@@ -139,7 +140,7 @@ def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(famil
         assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("family", ["LightningDiT", "ZigMa", "DRWKV"])
+@pytest.mark.parametrize("family", ["LightningDiT", "JiT", "ZigMa", "DRWKV"])
 def test_what_depends_on_ids_alone_is_looked_up_once_per_route(family):
     caches = []
     model = small(family, depth=9)

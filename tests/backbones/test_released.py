@@ -11,9 +11,9 @@ from tread_bench.backbones.released import DDPM_STEPS, VelocityOfDDPM, reversed_
 SMALL = {"depth": 2, "hidden": 32, "heads": 2, "image_size": 8, "channels": 2, "num_classes": 10}
 
 
-def moved(name):
+def moved(name, **sizes):
     """A network none of whose layers is zero any more."""
-    model = create_backbone(name, seed=0, patch=2, **SMALL).eval()
+    model = create_backbone(name, seed=0, patch=2, **SMALL, **sizes).eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -36,6 +36,15 @@ def test_turned_weights_give_the_velocity_from_data_to_noise(name):
         expected = -released(x, 1 - t, y)
         torch.testing.assert_close(model(x, t, y), expected, rtol=0, atol=1e-5)
         assert not torch.allclose(released(x, t, y), expected, atol=1e-2), "as they are, they would sample wrongly"
+
+
+def test_turned_weights_of_jit_give_the_data():
+    sizes = {"bottleneck": 4, "in_context_tokens": 2, "in_context_start": 1}
+    released, model, (x, t, y) = moved("JiT", **sizes), moved("JiT", **sizes), inputs()
+    model.load_state_dict(reversed_time(released.state_dict(), predicts_velocity=False))
+    with torch.no_grad():
+        torch.testing.assert_close(model(x, t, y), released(x, 1 - t, y), rtol=0, atol=1e-5)
+        assert (released(x, t, y) - released(x, 1 - t, y)).abs().max() > 2e-4, "as they are, they would not"
 
 
 def test_turning_twice_gives_the_weights_back():

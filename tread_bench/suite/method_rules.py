@@ -9,7 +9,7 @@ from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.describe.losses import LossOptions
-from tread_bench.core.describe.methods import Evaluated, MethodOptions, Tokens, methods
+from tread_bench.core.describe.methods import Evaluated, MethodOptions, methods
 from tread_bench.core.describe.plugins import problems_found
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
@@ -102,6 +102,6 @@ def loss_problems(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]
         way_out = f"remove it, or choose one of {', '.join(one.name for one in able)}"
         rule = f"needs tokens that bypass a route, and method {method.name} {has_own}"
         yield Problem(f"auxiliary {loss.name} {rule}: {way_out}")
-    if loss.family.reads_tokens and method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
-        rule = "samples that skip a block have no tokens to align"
+    if loss.family.reads_tokens and method.family.varies:
+        rule = "inside a route its samples do not pass the same blocks together, so there are no tokens to align"
         yield Problem(f"auxiliary {loss.name} with method {method.name}: {rule}; remove it")

@@ -14,9 +14,28 @@ from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import build_network
 from tread_bench.suite.plan import expand
 
-ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}  # the others: the blocks between the first and the last
-OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
-METHODS = ("dense", "tread", "mask", "drop", "sprint", "mod", "layer_skip")
+ROUTES = {
+    "mask": "0:-1@0.5",
+    "deferred_masking": "0:-1@0.5",
+    "drop": "1:-1@0.5",
+}  # the others: the blocks between the first and the last
+OPTIONS = {
+    "mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2},
+    "deferred_masking": {"mixer_width": 24, "mixer_depth": 2, "mixer_heads": 2},
+    "tread_drawn_place": {"others": "2:4"},
+}
+METHODS = (
+    "dense",
+    "tread",
+    "tread_by_noise",
+    "tread_drawn_place",
+    "mask",
+    "deferred_masking",
+    "drop",
+    "sprint",
+    "mod",
+    "layer_skip",
+)
 
 
 def cell_of(method="tread", backbone="DiT", **keys) -> Cell:

@@ -15,13 +15,15 @@ from tread_bench.cell import run as cell
 from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
+from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers import draws
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, build_backbone, come_back, leave
 from tread_bench.model.network import build_network
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))  # the contract: all pairs
-with_modules = pytest.mark.parametrize("method", ["mask", "drop", "sprint", "mod"])
+WITH_MODULES = [name for name in METHODS if find_method(name).has_modules]
+with_modules = pytest.mark.parametrize("method", WITH_MODULES)
 
 
 def predict(network, count=6, first=0, routing=1.0, batch=None):
@@ -41,7 +43,7 @@ def test_the_judged_output_knows_no_training_mode_and_every_block_once(method, b
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("method", ["tread", "drop", "layer_skip", "mask"])
+@pytest.mark.parametrize("method", ["tread", "drop", "layer_skip", "mask", "deferred_masking"])
 def test_without_routing_a_step_is_what_is_evaluated_bit_for_bit(method, backbone):
     network = network_of(cell_of(method, backbone), perturbed=True).eval()
     with torch.no_grad():
@@ -78,7 +80,7 @@ def test_extra_weights_are_a_function_of_the_seed(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, method):
-    cell = cell_of(method, auxiliary=[] if method == "layer_skip" else [{"name": "repa", "projector": 8}])
+    cell = cell_of(method, auxiliary=[] if find_method(method).varies else [{"name": "repa", "projector": 8}])
     whole = trainer_of(cell)
     train(whole, tmp_path / "a", OWNER, no_figures)
     broken = trainer_of(cell)
@@ -92,7 +94,7 @@ def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, meth
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     own = [name for name in first if name.startswith("average.method.")]
-    assert bool(own) == (method in ("mask", "drop", "sprint", "mod"))
+    assert bool(own) == (method in WITH_MODULES)
 
 
 def test_a_parameter_without_a_gradient_yet_survives_a_checkpoint():

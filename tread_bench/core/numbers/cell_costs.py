@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from statistics import fmean
 
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
@@ -12,7 +13,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.methods import Evaluated, Tokens
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
+from tread_bench.core.describe.routes import Route, resolve_routes, tokens_per_block
 from tread_bench.core.numbers.costs import cost_figures, cost_of
 from tread_bench.core.numbers.schedule import mean_share, stretches, summed_share
 from tread_bench.core.stored.records import CostFigures
@@ -89,6 +90,7 @@ def cell_cost(cell: Cell) -> CostFigures:
     figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
     extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
+    tokens = zip(*(_tokens_inside(family, spec, routes) for routes in _alternatives(cell, 1.0)), strict=True)
     forward = routed.forward + extra.forward
     step = routed.train_step + extra.train_step + losses.train_step
     return figures.model_copy(
@@ -97,6 +99,7 @@ def cell_cost(cell: Cell) -> CostFigures:
             "trainable_params": figures.trainable_params - extra.removed_params + extra.params + losses.params,
             "method_params": extra.params,
             "auxiliary_params": losses.params,
+            "tokens_per_block": [round(fmean(counts)) for counts in tokens],
             "forward_macs": forward.total,
             "attention_macs": forward.attention,
             "scan_macs": forward.scan,
@@ -154,16 +157,23 @@ def _is_scheduled(cell: Cell) -> bool:
 
 
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
-    """The backbone's cost at a share of the rates; the mean over samples if whole samples skip blocks."""
+    """The backbone's cost at a share of the rates; the mean where samples or steps differ in what they pass."""
     if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
-        routes = [route.at_share(share) for route in cell.routes]
-        return cost_of(family, spec, routes, cell.selector, cell.training.lora)
+        lora = cell.training.lora
+        costs = [cost_of(family, spec, routes, cell.selector, lora) for routes in _alternatives(cell, share)]
+        blocks = zip(*(cost.blocks for cost in costs), strict=True)
+        return replace(costs[0], blocks=tuple(_times(sum(block, Macs()), 1 / len(costs)) for block in blocks))
     dense = cost_of(family, spec)
     passing = [1.0] * len(dense.blocks)
     for route in resolve_routes(cell.routes, len(dense.blocks)):
         for block in route.blocks:
             passing[block] = 1 - route.rate * share
     return replace(dense, blocks=tuple(_times(block, p) for block, p in zip(dense.blocks, passing, strict=True)))
+
+
+def _alternatives(cell: Cell, share: float) -> list[list[Route]]:
+    """The routes between which samples or steps differ, at a share of their rates."""
+    return [[route.at_share(share) for route in routes] for routes in cell.method.alternatives(cell.routes)]
 
 
 def _times(macs: Macs, share: float) -> Macs:
@@ -226,6 +236,12 @@ def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> 
     return extra
 
 
+def _tokens_inside(family: Family, spec: BackboneSpec, routes: Sequence[Route]) -> list[int]:
+    """Tokens that each block processes, with those of the prefix."""
+    blocks = family.num_blocks(spec)
+    return tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, family.num_prefix(spec))
+
+
 def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
     """Image tokens after each block; after a route's last block, bypassed tokens are back."""
     blocks = family.num_blocks(spec)
@@ -260,7 +276,8 @@ def _train_steps(cell: Cell) -> Callable[[int, int], float]:
     dense = _method(cell, family, spec, 0.0).train_step
 
     def bypassed(share: float) -> tuple[int, ...]:
-        return tuple(spec.num_tokens - route.at_share(share).kept(spec.num_tokens) for route in cell.routes)
+        routes = [route for routes in _alternatives(cell, share) for route in routes]
+        return tuple(spec.num_tokens - route.kept(spec.num_tokens) for route in routes)
 
     def at(share: float) -> float:
         modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))

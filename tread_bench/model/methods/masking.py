@@ -34,3 +34,10 @@ class MaskToken(nn.Module):
         whole = replace(state, streams=state.background)
         masked = whole.with_stream(self.like(whole.stream()))
         return come_back(replace(state, background=masked.streams))
+
+
+def kept_pixels(kept_BK: Tensor, grid: tuple[int, int], patch: int) -> Tensor:
+    """Return 1 for pixels of kept tokens, else 0: (B, 1, H, W)."""
+    rows, columns = grid
+    kept_BN = torch.zeros(len(kept_BK), rows * columns, device=kept_BK.device).scatter(1, kept_BK, 1.0)
+    return kept_BN.view(-1, 1, rows, columns).repeat_interleave(patch, 2).repeat_interleave(patch, 3)

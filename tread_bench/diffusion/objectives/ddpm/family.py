@@ -6,9 +6,11 @@ from functools import cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
+from tread_bench.core.numbers import draws
 
 STEPS = 1000
 Schedule = Literal["linear", "stable_diffusion"]
@@ -46,6 +48,9 @@ class DdpmOptions(ObjectiveOptions):
         if step == steps:
             return 0.0
         return noise_levels(self.schedule)[round((STEPS - 1) * (1 - step / max(1, steps - 1)))]
+
+    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
+        return draws.integers(seed, "time", first, count, STEPS) / STEPS
 
 
 @cache

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
+from tread_bench.core.numbers import draws
 
 
 class FlowOptions(ObjectiveOptions):
@@ -23,6 +26,11 @@ class FlowOptions(ObjectiveOptions):
     def sampling_time(self, step: int, steps: int) -> float:
         """Return the time at which step `step` of `steps` starts: equal steps from 1 to 0."""
         return (steps - step) / steps
+
+    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
+        if self.times == "uniform":
+            return draws.uniform(seed, "time", first, count)
+        return draws.normal_ranks(seed, "time", first, count)
 
 
 FLOW = ObjectiveFamily(

@@ -29,17 +29,20 @@ class MaskOptions(MethodOptions):
     mae_weight: Float = Field(0.1, ge=0, description="weight of the loss on the dropped tokens")
 
 
+def routes_over_some_blocks(setting: Setting) -> Iterator[Problem]:
+    """Report routes other than a single one over all blocks."""
+    cell, last = setting.cell, setting.family.num_blocks(setting.spec) - 1
+    if [(route.start, route.end) for route in cell.routes] != [(0, last)]:
+        written = format_routes(cell.routes)
+        message = f"method {cell.method.name} drops tokens for all blocks, here {written}: write one route 0:-1@RATE"
+        yield Problem(message, ("routes",))
+
+
 def _check(setting: Setting) -> Iterator[Problem]:
     cell, spec = setting.cell, setting.spec
     options = cell.method
     assert isinstance(options, MaskOptions)
-
-    # Rules of the route.
-    last = setting.family.num_blocks(spec) - 1
-    if [(route.start, route.end) for route in cell.routes] != [(0, last)]:
-        written = format_routes(cell.routes)
-        message = f"method mask drops tokens for all blocks, here {written}: write one route 0:-1@RATE"
-        yield Problem(message, ("routes",))
+    yield from routes_over_some_blocks(setting)
 
     # Rules of the decoder.
     width, heads = options.decoder_width, options.decoder_heads

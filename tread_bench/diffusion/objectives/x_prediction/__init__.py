@@ -1,0 +1,1 @@
+"""Prediction of the data, with the error of the velocity."""

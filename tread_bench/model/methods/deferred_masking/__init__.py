@@ -1,0 +1,1 @@
+"""Deferred masking."""

@@ -1,0 +1,1 @@
+"""Routes whose rates depend on the noise level."""

@@ -1,0 +1,1 @@
+"""A route whose place is drawn anew for every step."""
