@@ -24,6 +24,8 @@ from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
 
+VALUES, HAS_VALUES = "values", "has_values"  # streams of mixers that share values: (B, K, D), and 0 or 1 (B, K, 1)
+
 
 def dig_paths(grid: tuple[int, int]) -> Tensor:
     """Return the four paths (4, N) in the order of the blocks: rows, rows reversed, columns, columns reversed."""
@@ -66,12 +68,26 @@ class Block(nn.Module):
         assert state.c is not None, "DiG is conditioned on the time"
         shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(state.c).chunk(6, dim=1)
         along_path, back = order
-        mixed = self.attn(gather_tokens(modulate(self.norm1(x_BKD), shift1, scale1), along_path), steps_BK)
+        asked = gather_tokens(modulate(self.norm1(x_BKD), shift1, scale1), along_path)
+        if VALUES in state.streams:
+            mixed, state = self.mix_sharing(asked, state, order, steps_BK)
+        else:
+            mixed = self.attn(asked, steps_BK)
         x_BKD = x_BKD + gate1.unsqueeze(1) * gather_tokens(mixed, back)
 
         # MLP and convolution.
         x_BKD = x_BKD + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BKD), shift2, scale2))
         return state.with_streams(x=self.convolve(x_BKD, state))
+
+    def mix_sharing(
+        self, asked_BKD: Tensor, state: TokenState, order: Order, steps_BK: Tensor | None
+    ) -> tuple[Tensor, TokenState]:
+        """Mix with the values of the first block that each token passed; tokens without any get them here."""
+        along_path, back = order
+        shared = (gather_tokens(state.streams[name], along_path) for name in (VALUES, HAS_VALUES))
+        mixed, values = self.attn.mix_sharing(asked_BKD, steps_BK, *shared)
+        has_values = torch.ones_like(state.streams[HAS_VALUES])
+        return mixed, state.with_streams(**{VALUES: gather_tokens(values, back), HAS_VALUES: has_values})
 
     def convolve(self, x_BKD: Tensor, state: TokenState) -> Tensor:
         """Convolve on the grid, with zeros in place of neighbours that are absent."""
@@ -108,7 +124,10 @@ class DiG(Backbone):
         if self.y_embedder is not None:
             c = c + self.y_embedder(y)
         tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
-        return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
+        streams = {"x": tokens}
+        if self.spec.family.shares_values:
+            streams |= {VALUES: torch.zeros_like(tokens), HAS_VALUES: torch.zeros_like(tokens[:, :, :1])}
+        return TokenState(streams, grid=self.spec.grid, c=c, residual=("x",))
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         path = block % len(self.ranks)

@@ -108,9 +108,14 @@ def _init_states(mixer: Mamba) -> None:
             nn.init.ones_(parameter)
 
 
+def init_step_bias(bias: Tensor) -> None:
+    """Draw biases so that softplus(bias) is log-uniform in [0.001, 0.1]."""
+    step = torch.empty_like(bias).uniform_(math.log(0.001), math.log(0.1)).exp()
+    bias.copy_(step + (-torch.expm1(-step)).log())
+
+
 def _init_steps(dt_proj: nn.Linear) -> None:
     """Draw biases so that softplus(bias) is log-uniform in [0.001, 0.1]."""
     bound = dt_proj.in_features**-0.5
     nn.init.uniform_(dt_proj.weight, -bound, bound)
-    step = torch.empty_like(dt_proj.bias).uniform_(math.log(0.001), math.log(0.1)).exp()
-    dt_proj.bias.copy_(step + (-torch.expm1(-step)).log())
+    init_step_bias(dt_proj.bias)

@@ -6,20 +6,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Shared = tuple[
-    Tensor, Tensor
-]  # values (B, L, D) of the first block that a token passed; 1 where there is one (B, L, 1)
+from tread_bench.backbones.mamba.cost import CONV
+from tread_bench.backbones.mamba.mixer import init_step_bias
+from tread_bench.model.ops.conv import causal_conv
 
 
 class Mixer(nn.Module):
     """(B, L, D) to (B, L, D), along L."""
 
-    def forward(self, x_BLD: Tensor, steps_BL: Tensor | None = None, shared: Shared | None = None) -> Tensor:
-        """Mix the tokens.
+    def forward(self, x_BLD: Tensor, steps_BL: Tensor | None = None) -> Tensor:
+        """Mix the tokens; decays before each token are raised to the power of `steps_BL` (None: 1 everywhere)."""
+        raise NotImplementedError
+
+    def mix_sharing(
+        self, x_BLD: Tensor, steps_BL: Tensor | None, values_BLD: Tensor, has_values_BL1: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mix the tokens of a mixer that shares values; also return the values (B, L, D), where all tokens have some.
 
         Args:
-            steps_BL: powers to which the decays before each token are raised; None: 1 everywhere.
-            shared: for a mixer that shares values, which also has `values`.
+            values_BLD: of the first block that each token passed; `has_values_BL1` is 0 where this block is the first.
         """
         raise NotImplementedError
 
@@ -29,8 +34,18 @@ class Mixer(nn.Module):
             nn.init.xavier_uniform_(part.weight, gain=2**-2.5)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
-        elif hasattr(part, "reset_parameters"):
-            part.reset_parameters()
+        elif (reset := getattr(part, "reset_parameters", None)) is not None:
+            reset()
+
+
+class ShortConvolution(nn.Conv1d):
+    """Causal depthwise convolution and silu, (B, L, D) to (B, L, D)."""
+
+    def __init__(self, width: int, bias: bool) -> None:
+        super().__init__(width, width, CONV, groups=width, padding=CONV - 1, bias=bias)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return causal_conv(x_BLD, self.weight.squeeze(1), self.bias)
 
 
 class GatedNorm(nn.RMSNorm):
@@ -53,3 +68,15 @@ def wide(x: Tensor) -> Tensor:
 def raised(g_BHLE: Tensor, steps_BL: Tensor | None) -> Tensor:
     """Return the logarithms of decays, raised to the power of `steps_BL`."""
     return g_BHLE if steps_BL is None else g_BHLE * steps_BL[:, None, :, None]
+
+
+def softplus_decays(steps_BLH: Tensor, A_log: Tensor, dt_bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Mamba-2's steps softplus(steps + dt_bias) and logarithms of decays, -exp(A_log) times those: (B, L, H)."""
+    dt_BLH = F.softplus(wide(steps_BLH) + dt_bias)
+    return dt_BLH, -A_log.exp() * dt_BLH
+
+
+def init_decays(A_log: Tensor, dt_bias: Tensor, low: float) -> None:
+    """Draw rates uniformly in [low, 16], and biases of the steps as in Mamba."""
+    A_log.copy_(torch.empty_like(A_log).uniform_(low, 16).log())
+    init_step_bias(dt_bias)

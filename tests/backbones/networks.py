@@ -22,7 +22,13 @@ TEXT_ALONE = {  # families that take no labels
 SIZES = {**SMALL, **TEXT_ALONE}
 # How far weights are moved: far enough that zero-initialised layers act and no attention is an average.
 NOISE = {
-    **{"DiT": 0.05, "LightningDiT": 0.2, "U-ViT": 0.2, "DiS": 0.1, "ZigMa": 0.1, "DRWKV": 0.2, "MMDiT": 0.2},
+    "DiT": 0.05,
+    "LightningDiT": 0.2,
+    "U-ViT": 0.2,
+    "DiS": 0.1,
+    "ZigMa": 0.1,
+    "DRWKV": 0.2,
+    "MMDiT": 0.2,
     "DiG": 0.1,
 }
 TEXT = {

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tests.backbones import mixing, networks
 from tests.backbones.networks import drawn, inputs, present
 from tests.backbones.restated import image, layer_norm, linear, patches, time_mlp
-from tread_bench import Route, create_backbone
+from tread_bench import create_backbone
 from tread_bench.backbones.dig import network
 from tread_bench.core.describe.families import families, make_spec
 from tread_bench.core.describe.mixers import mixers
@@ -106,6 +106,17 @@ def test_what_an_author_forgets_is_found(monkeypatch):
     assert difference(model, ROUTES[0]) < 1e-9
     monkeypatch.setattr(model, "run_block", partial(with_steps, model))
     assert difference(model, ROUTES[0]) > 1e-6  # a decay through a gap, where there should be none
+
+
+def test_first_values_that_stay_in_row_order_are_found(monkeypatch):
+    model = small(mixer="rwkv7")
+    right = network.Block.mix_sharing
+
+    def mix_sharing(block, asked, state, order, steps):
+        return right(block, asked, state.with_streams(values=state.streams["values"].roll(1, 1)), order, steps)
+
+    monkeypatch.setattr(network.Block, "mix_sharing", mix_sharing)
+    assert difference(model, ROUTES[0]) > 1e-6  # those of another token
 
 
 def wrong_order(state):

@@ -11,6 +11,7 @@ import torch
 from tests.backbones.networks import ROUTES, SIZES, SMALL, TEXT, drawn, inputs, small, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import find_family, make_spec
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
@@ -38,6 +39,7 @@ VARIANTS = [
     ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
     ("MMDiT", {"learn_sigma": True, "mlp_ratio": 2.5, "context_tokens": 3}),
     ("ZigMa", {"scan": "v2"}),
+    *[("DiG", {"mixer": mixer, "learn_sigma": False}) for mixer in mixers()],
 ]
 LARGEST = ["DiG-XL/2", "DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
 

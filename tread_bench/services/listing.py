@@ -74,7 +74,10 @@ def _samplers() -> list[dict[str, Any]]:
 
 
 def _mixers() -> list[dict[str, Any]]:
-    return [{"name": one.name, "about": one.about, "source": one.source} for one in mixers().values()]
+    return [
+        {"name": one.name, "about": one.about, "kernels": " ".join(one.kernels), "source": one.source}
+        for one in mixers().values()
+    ]
 
 
 def _selectors() -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mixers.base import GatedNorm, Mixer, Shared, raised, split_heads, wide
+from tread_bench.backbones.mixers.base import GatedNorm, Mixer, raised, split_heads, wide
 from tread_bench.backbones.mixers.gla.family import GATE_DIVISOR, GATE_RANK
 from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.recurrence import linear_recurrence
@@ -31,7 +31,7 @@ class GatedLinearAttention(Mixer):
         self.g_norm_swish_gate = GatedNorm(width // size.heads, eps=1e-6)
         self.o_proj = nn.Linear(width, width, bias=False)
 
-    def forward(self, x_BLD: Tensor, steps_BL: Tensor | None = None, shared: Shared | None = None) -> Tensor:
+    def forward(self, x_BLD: Tensor, steps_BL: Tensor | None = None) -> Tensor:
         projections = (self.q_proj, self.k_proj, self.v_proj, self.gk_proj)
         q, k, v, decays = (split_heads(projection(x_BLD), self.heads) for projection in projections)
         g = raised(F.logsigmoid(wide(decays)) / GATE_DIVISOR, steps_BL)

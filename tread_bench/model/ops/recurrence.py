@@ -204,7 +204,7 @@ def _delta_scan_backward(
 def _gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *correction: Tensor) -> Any:
     """Gradients of all inputs of `in_chunks`."""
     with _full_precision(v):
-        _, backward = torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, *correction)
+        backward = torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, *correction)[1]
         return tuple(x.contiguous() for x in backward(grad))
 
 
