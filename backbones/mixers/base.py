@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tread_bench.backbones.mamba.cost import CONV
-from tread_bench.backbones.mamba.mixer import init_step_bias
 from tread_bench.model.ops.conv import causal_conv
 
 
@@ -74,6 +75,12 @@ def softplus_decays(steps_BLH: Tensor, A_log: Tensor, dt_bias: Tensor) -> tuple[
     """Return Mamba-2's steps softplus(steps + dt_bias) and logarithms of decays, -exp(A_log) times those: (B, L, H)."""
     dt_BLH = F.softplus(wide(steps_BLH) + dt_bias)
     return dt_BLH, -A_log.exp() * dt_BLH
+
+
+def init_step_bias(bias: Tensor) -> None:
+    """Draw biases so that softplus(bias) is log-uniform in [0.001, 0.1]."""
+    step = torch.empty_like(bias).uniform_(math.log(0.001), math.log(0.1)).exp()
+    bias.copy_(step + (-torch.expm1(-step)).log())
 
 
 def init_decays(A_log: Tensor, dt_bias: Tensor, low: float) -> None:

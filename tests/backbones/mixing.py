@@ -10,6 +10,8 @@ import math
 import torch
 import torch.nn.functional as F
 
+from tests.backbones import restated
+
 
 def linear(w, name, x):
     return x @ w[f"{name}.weight"].T + w.get(f"{name}.bias", 0)
@@ -134,4 +136,8 @@ def rwkv7(w, x_TD, heads, first, steps=None):
     return linear(w, "o_proj", torch.stack(outputs).unflatten(0, (heads, -1)).transpose(0, 1).flatten(1) * g)
 
 
-MIXERS = {"gla": gla, "gated_delta": gated_delta, "mamba2": mamba2, "rwkv7": rwkv7}
+def mamba(w, x_TD, heads=None, steps=None):
+    return restated.mixed({f"mixer.{name}": value for name, value in w.items()}, "mixer", x_TD)
+
+
+MIXERS = {"gla": gla, "mamba": mamba, "gated_delta": gated_delta, "mamba2": mamba2, "rwkv7": rwkv7}

@@ -39,6 +39,10 @@ VARIANTS = [
     ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
     ("MMDiT", {"learn_sigma": True, "mlp_ratio": 2.5, "context_tokens": 3}),
     ("ZigMa", {"scan": "v2"}),
+    ("ZigMa", {"mixer": "mamba2"}),
+    ("ZigMa", {"mixer": "mamba2", "scan": "v2"}),
+    ("DiS", {"mixer": "mamba2"}),
+    ("DiT", {"attention": "linear"}),
     *[("DiG", {"mixer": mixer, "learn_sigma": False}) for mixer in mixers()],
 ]
 LARGEST = ["DiG-XL/2", "DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
@@ -183,6 +187,9 @@ def test_drop_path_grows_with_depth_as_released(family, depth, rates):
         ("DiG", {"hidden": 30}, "multiple of 4"),
         ("DiG", {"hidden": 36, "heads": 4}, "hidden 36 must be a multiple of 2 x heads, 8"),
         ("DiG", {"mixer": "attention"}, "mixer"),
+        ("DiS", {"mixer": "gla"}, "mixer"),
+        ("LightningDiT", {"attention": "linear"}, "attention"),
+        ("MMDiT", {"attention": "linear"}, "attention"),
     ],
 )
 def test_wrong_sizes_are_named(family, sizes, rule):

@@ -74,3 +74,8 @@ def _broken_rule(mixer: MixerFamily) -> str:
 MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily, rule=_broken_rule)
 mixers = MIXERS.all
 find_mixer = MIXERS.find
+
+
+def both_ways() -> tuple[str, ...]:
+    """Return the names of the mixers that can mix in two directions at once."""
+    return tuple(name for name, mixer in mixers().items() if mixer.goes_both_ways)

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.precision import full_precision
 
 CHUNK = 16  # tokens of a chunk, at most: measured on a CPU, where 32 and 64 are no faster
 LEAF = 4  # tokens among which the decay of each pair and channel is computed on its own
@@ -174,7 +175,7 @@ def _is_mild(g: Tensor) -> bool:
 
 @torch.library.custom_op("tread_bench::linear_scan", mutates_args=())
 def _linear_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
-    with _full_precision(v):
+    with full_precision(v):
         return in_chunks(q, k, v, g, mild=_is_mild(g)).contiguous()
 
 
@@ -187,7 +188,7 @@ def _linear_scan_backward(
 
 @torch.library.custom_op("tread_bench::delta_scan", mutates_args=())
 def _delta_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    with _full_precision(v):
+    with full_precision(v):
         return in_chunks(q, k, v, g, a, b, _is_mild(g)).contiguous()
 
 
@@ -195,7 +196,7 @@ def _delta_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
 def _delta_scan_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    with _full_precision(v):
+    with full_precision(v):
         return tuple(
             x.contiguous() for x in torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, a, b)[1](grad)
         )
@@ -203,13 +204,9 @@ def _delta_scan_backward(
 
 def _gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *correction: Tensor) -> Any:
     """Gradients of all inputs of `in_chunks`."""
-    with _full_precision(v):
+    with full_precision(v):
         backward = torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, *correction)[1]
         return tuple(x.contiguous() for x in backward(grad))
-
-
-def _full_precision(x: Tensor) -> torch.autocast:
-    return torch.autocast(x.device.type, enabled=False)
 
 
 @_linear_scan.register_fake
