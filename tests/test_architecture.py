@@ -21,6 +21,7 @@ from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.losses import losses
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.metrics import known_figures, metrics
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
@@ -235,7 +236,7 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
 _PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *selectors(), *data_sources()}
-_PLUGGED_IN |= {*metrics(), *known_figures(), *extractors(), *text_encoders()}
+_PLUGGED_IN |= {*metrics(), *known_figures(), *extractors(), *text_encoders(), *mixers()}
 _COMMON = {"none": "guidance", **dict.fromkeys(("blocks", "columns", "random", "rows"), "selector")}  # words of others
 
 

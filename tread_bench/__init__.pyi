@@ -4,6 +4,7 @@ from tread_bench.api import Results as Results
 from tread_bench.api import evaluate as evaluate
 from tread_bench.api import load as load
 from tread_bench.api import run as run
+from tread_bench.backbones.mixers.base import Mixer as Mixer
 from tread_bench.core.describe.branches import Branch as Branch
 from tread_bench.core.describe.data_sources import DataFamily as DataFamily
 from tread_bench.core.describe.data_sources import DataOptions as DataOptions
@@ -34,6 +35,8 @@ from tread_bench.core.describe.metrics import Figure as Figure
 from tread_bench.core.describe.metrics import MetricFamily as MetricFamily
 from tread_bench.core.describe.metrics import MetricOptions as MetricOptions
 from tread_bench.core.describe.metrics import Needs as Needs
+from tread_bench.core.describe.mixers import MixerFamily as MixerFamily
+from tread_bench.core.describe.mixers import MixerSize as MixerSize
 from tread_bench.core.describe.objectives import ObjectiveFamily as ObjectiveFamily
 from tread_bench.core.describe.objectives import ObjectiveOptions as ObjectiveOptions
 from tread_bench.core.describe.routes import Route as Route

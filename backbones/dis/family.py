@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
+from tread_bench.core.describe.mixers import MixerSize, both_ways, find_mixer
 from tread_bench.core.describe.selectors import TokenOrder
+
+if TYPE_CHECKING:
+    MixerName = str
+else:
+    MixerName = Literal[both_ways()]
 
 
 class DiSSpec(BackboneSpec):
@@ -17,6 +23,7 @@ class DiSSpec(BackboneSpec):
     depth: int = Field(24, ge=2, description="blocks without the middle one: half push a long skip, half pop one")
     hidden: int = Field(368, ge=2)
     drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
+    mixer: MixerName = Field("mamba", description="what mixes the tokens of a block, in both directions")
     learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")
@@ -26,6 +33,11 @@ class DiSSpec(BackboneSpec):
         if self.hidden % 2:
             raise ValueError(f"hidden {self.hidden} must be even: sines and cosines of the time")
         return self
+
+    @property
+    def mixer_size(self) -> MixerSize:
+        """Sizes of a block's mixer."""
+        return MixerSize(self.hidden, heads=1, depth=self.depth + 1, directions=2)
 
     @property
     def num_prefix(self) -> int:
@@ -43,8 +55,9 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
     width = spec.hidden
     half = spec.depth // 2
     skip = 2 * width * width
+    mixer = find_mixer(spec.mixer)
     blocks = tuple(
-        mixer_macs(width, t, directions=2) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
+        mixer.macs(spec.mixer_size, t) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
     )
 
     # Parameters.
@@ -53,7 +66,7 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
     time = 8 * width * width
     modulation = 2 * width * width * bool(spec.num_classes)
     params = (
-        (spec.depth + 1) * (mixer_params(width, directions=2) + width)
+        (spec.depth + 1) * (mixer.params(spec.mixer_size) + width)
         + half * (skip + width)
         + (patch_in + 1) * width
         + time

@@ -16,8 +16,11 @@ from torch import Tensor, nn
 from tread_bench.backbones.dis.family import DiSSpec
 from tread_bench.backbones.dit.network import LabelEmbedder, modulate
 from tread_bench.backbones.drop_path import DropPath
-from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
+from tread_bench.backbones.mamba.mixer import drop_rates, init_mamba
 from tread_bench.backbones.mirrored import MirroredBackbone
+from tread_bench.backbones.mixers.base import Mixer
+from tread_bench.core.describe.mixers import find_mixer
+from tread_bench.core.describe.plugins import named
 from tread_bench.model.backbone import TokenState
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
@@ -25,9 +28,10 @@ from tread_bench.model.ops.patching import sinusoids, unpatchify
 class Block(nn.Module):
     """Adds the previous mixer's output to the residual, normalises it and mixes; a long skip is joined first."""
 
-    def __init__(self, width: int, scan_kernel: str, drop_rate: float, skip: bool) -> None:
+    def __init__(self, spec: DiSSpec, kernels: Mapping[str, str], drop_rate: float, skip: bool) -> None:
         super().__init__()
-        self.mixer = Mamba(width, scan_kernel, bidirectional=True)
+        width = spec.hidden
+        self.mixer: Mixer = named(find_mixer(spec.mixer).builder)(spec.mixer_size, kernels)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.drop_path = DropPath(drop_rate)
         self.skip_linear = nn.Linear(2 * width, width) if skip else None
@@ -81,7 +85,7 @@ class DiS(MirroredBackbone):
         self.num_drops = spec.depth + 1
         half = spec.depth // 2
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
-        self.set_blocks([Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)])
+        self.set_blocks([Block(spec, kernels, rate, i > half) for i, rate in enumerate(rates)])
 
         # From the residual stream to the image.
         self.drop_path = DropPath(spec.drop_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +18,9 @@ class DiTSpec(TextSpec):
     hidden: int = Field(384, ge=4)
     heads: int = Field(6, ge=1)
     mlp_ratio: float = Field(4.0, gt=0)
+    attention: Literal["softmax", "linear"] = Field(
+        "softmax", description="linear: ReLU of queries and keys in place of the softmax, in time linear in the tokens"
+    )
     learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")
@@ -38,6 +42,8 @@ FREQUENCIES = 256  # number of sinusoids in the time embedding
 def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens: 12 T D^2 + 6 D^2 linear (at MLP ratio 4) and 2 T^2 D attention MACs (DiT, appendix).
 
+    Linear attention has 2 T D (D / heads + 1) in place of those.
+
     With M tokens of text, 2 (T + M) D^2 more for the projections of the cross-attention, and 2 T M D for its products.
     """
     # Blocks.
@@ -46,8 +52,12 @@ def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
     patch_in = spec.patch**2 * spec.channels
     patch_out = spec.patch**2 * spec.out_channels
     per_token = 4 * width * width + 2 * width * mlp
+    head = width // spec.heads
     blocks = tuple(
-        Macs(linear=t * per_token + 6 * width * width, attention=2 * t * t * width)
+        Macs(
+            linear=t * per_token + 6 * width * width,
+            attention=2 * t * width * (head + 1 if spec.attention == "linear" else t),
+        )
         + cross_attention_macs(spec, width, width, t)
         for t in tokens
     )

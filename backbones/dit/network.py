@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from timm.layers import Attention, Mlp, PatchEmbed
 from torch import Tensor, nn
 
@@ -20,6 +21,7 @@ from tread_bench.backbones.cross_attention import CrossAttention
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
+from tread_bench.model.ops.precision import full_precision
 
 
 def modulate(x_BND: Tensor, shift_BD: Tensor, scale_BD: Tensor) -> Tensor:
@@ -49,11 +51,47 @@ class LabelEmbedder(nn.Module):
         return self.embedding_table(y_B)
 
 
+def self_attention(spec: DiTSpec, fused: bool) -> Attention | LinearAttention:
+    """Return a block's attention."""
+    if spec.attention == "linear":
+        return LinearAttention(spec.hidden, spec.heads)
+    attention = Attention(spec.hidden, num_heads=spec.heads, qkv_bias=True)
+    attention.fused_attn = fused
+    return attention
+
+
 def text_attention(spec: DiTSpec, fused: bool) -> CrossAttention | None:
     """Return a block's attention to the text; None where there is none."""
     if not spec.context_tokens:
         return None
     return CrossAttention(spec.hidden, spec.heads, spec.hidden // spec.heads, fused, bias=True)
+
+
+NO_WEIGHT = 1e-15  # added to a sum of attention weights, which may all be 0
+
+
+class LinearAttention(nn.Module):
+    """Attention with weights relu(q) relu(k)^T over their sum, as in SANA (Xie et al., arXiv 2410.10629).
+
+    Products of keys and values are summed over the tokens first, in float32 or wider. Parameter names are those of
+    softmax attention.
+    """
+
+    def __init__(self, width: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        wide = torch.promote_types(x_BND.dtype, torch.float32)
+        qkv = self.qkv(x_BND).to(wide).unflatten(2, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)  # (B, H, N, E) each
+        with full_precision(x_BND):
+            summed = k.relu().mT @ F.pad(v, (0, 1), value=1.0)  # (B, H, E, E + 1): the last column sums the keys
+            attended = q.relu() @ summed
+        y = attended[..., :-1] / (attended[..., -1:] + NO_WEIGHT)
+        return self.proj(y.transpose(1, 2).flatten(2).to(x_BND.dtype))
 
 
 class Block(nn.Module):
@@ -63,8 +101,7 @@ class Block(nn.Module):
         super().__init__()
         width = spec.hidden
         self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
-        self.attn = Attention(width, num_heads=spec.heads, qkv_bias=True)
-        self.attn.fused_attn = fused_attention
+        self.attn = self_attention(spec, fused_attention)
         self.cross_attn = text_attention(spec, fused_attention)
         self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.mlp = Mlp(width, int(width * spec.mlp_ratio), act_layer=lambda: nn.GELU(approximate="tanh"))
@@ -133,7 +170,8 @@ class DiT(Backbone):
         elif spec.num_classes:
             self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden), requires_grad=False)
-        block_type = self.block_type("torch" if spec.context_tokens else kernels.get("adaln", "torch"))
+        as_modules = spec.context_tokens or spec.attention == "linear"
+        block_type = self.block_type("torch" if as_modules else kernels.get("adaln", "torch"))
         self.blocks = nn.ModuleList(block_type(spec, fused) for _ in range(spec.depth))
         self.final_layer = self.final_layer_type(spec)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -15,6 +16,7 @@ from tread_bench.core.describe.selectors import TokenOrder
 class LightningDiTSpec(DiTSpec):
     """Sizes of LightningDiT (Yao et al., CVPR 2025), which are those of DiT."""
 
+    attention: Literal["softmax"] = Field("softmax", description="queries and keys are rotated by place")
     learn_sigma: bool = Field(False, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")

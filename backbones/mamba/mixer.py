@@ -7,17 +7,25 @@ batch, L tokens, D width, E inner channels, N states, R channels of the step siz
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tread_bench.backbones.mamba.cost import CONV, EXPAND, STATE, step_rank
+from tread_bench.backbones.mixers.base import Mixer, init_step_bias
+from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.conv import causal_conv
 from tread_bench.model.ops.scan import prepare_scan, selective_scan
 
 
-class Mamba(nn.Module):
+def mamba_mixer(size: MixerSize, kernels: Mapping[str, str]) -> Mamba:
+    """Return the mixer of these sizes; the scan has its own kernels."""
+    return Mamba(size.width, kernels.get("scan", "torch"), bidirectional=size.directions == 2)
+
+
+class Mamba(Mixer):
     """(B, L, D) to (B, L, D): gated convolution and selective scan along L; both directions share the projections."""
 
     def __init__(self, width: int, scan_kernel: str, bidirectional: bool = False) -> None:
@@ -39,7 +47,8 @@ class Mamba(nn.Module):
         self.out_proj = nn.Linear(inner, width, bias=False)
         prepare_scan(scan_kernel)
 
-    def forward(self, hidden_BLD: Tensor) -> Tensor:
+    def forward(self, hidden_BLD: Tensor, steps_BL: Tensor | None = None) -> Tensor:
+        assert steps_BL is None, "a step of the scan is decay and input in one"
         x, z = (half.contiguous() for half in self.in_proj(hidden_BLD).chunk(2, dim=2))  # (B, L, E) each
         y = self._scan(x, z, False, self.conv1d, self.x_proj, self.dt_proj, self.A_log, self.D)
         if self.bidirectional:
@@ -64,6 +73,12 @@ class Mamba(nn.Module):
         delta, B, C = x_proj(u).split([dt_proj.in_features, STATE, STATE], dim=-1)
         delta = F.linear(delta, dt_proj.weight)
         return selective_scan(u, delta, -A_log.exp(), B, C, D, z, dt_proj.bias, True, reverse, self.scan_kernel)
+
+    def init_part(self, name: str, part: nn.Module) -> None:
+        """Draw torch's default weights, and Mamba's own where they differ."""
+        if (reset := getattr(part, "reset_parameters", None)) is not None:
+            reset()
+        init_mamba(f"mixer.{name}", part, depth=1)
 
 
 def _projections(inner: int, rank: int) -> tuple[nn.Conv1d, nn.Linear, nn.Linear]:
@@ -112,5 +127,4 @@ def _init_steps(dt_proj: nn.Linear) -> None:
     """Draw biases so that softplus(bias) is log-uniform in [0.001, 0.1]."""
     bound = dt_proj.in_features**-0.5
     nn.init.uniform_(dt_proj.weight, -bound, bound)
-    step = torch.empty_like(dt_proj.bias).uniform_(math.log(0.001), math.log(0.1)).exp()
-    dt_proj.bias.copy_(step + (-torch.expm1(-step)).log())
+    init_step_bias(dt_proj.bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +17,7 @@ class MMDiTSpec(DiTSpec):
 
     num_classes: int = Field(0, ge=0, description="labels, of which it takes none: 0")
     context_tokens: int = Field(77, ge=1, description="text tokens that y holds")
+    attention: Literal["softmax"] = Field("softmax", description="image and text share one softmax")
     learn_sigma: bool = Field(False, description="the last layer computes 2C channels; ddpm reads the second C")
 
     @model_validator(mode="after")

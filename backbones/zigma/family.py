@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from tread_bench.backbones.dit.family import FREQUENCIES, cross_attention_macs
-from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
 from tread_bench.core.describe.families import Cost, Family, Macs, TextSpec
+from tread_bench.core.describe.mixers import MixerSize, both_ways, find_mixer
 from tread_bench.core.describe.selectors import TokenOrder
+
+if TYPE_CHECKING:
+    MixerName = str
+else:
+    MixerName = Literal[both_ways()]
 
 HEADS = 8  # width of the cross-attention, for any width of the network
 HEAD_DIM = 64
@@ -27,12 +32,18 @@ class ZigMaSpec(TextSpec):
     scan: Literal["zigzagN8", "v2"] = Field(
         "zigzagN8", description="eight continuous paths, cycled over the blocks; v2: row by row, both ways"
     )
+    mixer: MixerName = Field("mamba", description="what mixes the tokens of a block")
     learned_positions: bool = Field(False, description="positions are learned from zero and added once")
 
     @property
     def directions(self) -> int:
         """Number of scans in one block."""
         return 2 if self.scan == "v2" else 1
+
+    @property
+    def mixer_size(self) -> MixerSize:
+        """Sizes of a block's mixer."""
+        return MixerSize(self.hidden, heads=1, depth=self.depth, directions=self.directions)
 
 
 def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
@@ -42,8 +53,9 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     patch = spec.patch**2 * spec.channels
     modulation = (6 if spec.context_tokens else 3) * width * width
     inner = HEADS * HEAD_DIM
+    mixer = find_mixer(spec.mixer)
     blocks = tuple(
-        mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, width, inner, t)
+        mixer.macs(spec.mixer_size, t) + Macs(linear=modulation) + cross_attention_macs(spec, width, inner, t)
         for t in tokens
     )
 
@@ -52,7 +64,7 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     text = spec.context_dim * width if spec.context_tokens else 0
     cross_attention = (4 * width * inner + width + 3 * width) * bool(text)
     params = (
-        spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width + cross_attention)
+        spec.depth * (mixer.params(spec.mixer_size) + width + modulation + 3 * width + cross_attention)
         + (patch + 1) * width
         + time
         + 2 * width

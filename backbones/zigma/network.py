@@ -16,13 +16,15 @@ from torch import Tensor, nn
 from tread_bench.backbones.cross_attention import CrossAttention
 from tread_bench.backbones.dit.network import LabelEmbedder, TimeEmbedder, modulate
 from tread_bench.backbones.drop_path import DropPath
-from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
+from tread_bench.backbones.mamba.mixer import drop_rates, init_mamba
+from tread_bench.backbones.mixers.base import Mixer
+from tread_bench.backbones.paths import Order, order_along
 from tread_bench.backbones.zigma.family import HEAD_DIM, HEADS, ZigMaSpec
+from tread_bench.core.describe.mixers import find_mixer
+from tread_bench.core.describe.plugins import named
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
 from tread_bench.model.ops.routing import gather_tokens
-
-Order = tuple[Tensor, Tensor]  # (B, K) each: the tokens present along a path, and back
 
 
 def zigzag_paths(grid: tuple[int, int]) -> Tensor:
@@ -48,7 +50,7 @@ class Block(nn.Module):
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str], drop_rate: float) -> None:
         super().__init__()
         width = spec.hidden
-        self.mixer = Mamba(width, kernels.get("scan", "torch"), bidirectional=spec.directions == 2)
+        self.mixer: Mixer = named(find_mixer(spec.mixer).builder)(spec.mixer_size, kernels)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.drop_path = DropPath(drop_rate)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, (6 if spec.context_tokens else 3) * width))
@@ -148,20 +150,11 @@ class ZigMa(Backbone):
         return TokenState(streams, grid=self.spec.grid, c=c, context=context)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
+        order = order_along(self.ranks, block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
         x, residual = self.blocks[block](
             state.streams["x"], state.streams["residual"], state.c, state.drawn(block), order, state.context
         )
         return state.with_streams(x=x, residual=residual)
-
-    def _order(self, path: int, state: TokenState) -> Order:
-        """Order of the tokens present along a path, cached while these stay the same."""
-        key = f"path {path}"
-        if key not in state.cache:
-            ranks = self.ranks[path].expand(len(state.streams["x"]), -1)
-            along_path = (ranks if state.ids is None else ranks.gather(1, state.ids)).argsort(dim=1)
-            state.cache[key] = along_path, along_path.argsort(dim=1)
-        return state.cache[key]
 
     def head(self, state: TokenState) -> Tensor:
         x = self.drop_path(state.streams["x"], state.drawn(self.spec.depth))

@@ -23,6 +23,7 @@ SMALL = {
     "DiS": {"depth": 4, "hidden": 16, "drop_path": 0.0, **PIXELS},
     "ZigMa": {"depth": 10, "hidden": 16, "drop_path": 0.0, **PIXELS},
     "DRWKV": {"depth": 5, "hidden": 32, "drop_path": 0.0, **PIXELS},
+    "DiG": {"depth": 5, "hidden": 32, "heads": 2, **PIXELS},
 }
 TEXT_ALONE = {  # families that take no labels
     "MMDiT": {"depth": 4, "hidden": 32, "heads": 2, **PIXELS, "num_classes": 0, "context_tokens": 5, "context_dim": 6},
@@ -38,6 +39,7 @@ NOISE = {
     "ZigMa": 0.1,
     "DRWKV": 0.2,
     "MMDiT": 0.2,
+    "DiG": 0.1,
 }
 TEXT = {
     "DiT": {"num_classes": 0, "context_tokens": 5, "context_dim": 6},
@@ -61,6 +63,7 @@ ROUTES = {
     "DiS": _OVER_SKIPS,
     "ZigMa": [[Route(1, 8, 0.5)], [Route(0, 9, 0.75)], [Route(0, 3, 0.25), Route(4, 6, 0.5)]],
     "DRWKV": _OVER_SKIPS,
+    "DiG": [[Route(1, 3, 0.5)], [Route(0, 1, 0.25), Route(2, 4, 0.75)]],
 }
 
 

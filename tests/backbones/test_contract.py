@@ -15,6 +15,7 @@ from torch import nn
 from tests.backbones import broken
 from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.violations import run_check
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.contract.checks import CHECKS
@@ -34,8 +35,13 @@ VARIANTS = [
     ("LightningDiT", {}, {"attention": "math"}),
     ("MMDiT", TEXT, {"attention": "math"}),
     ("ZigMa", {"scan": "v2"}, {}),
+    ("ZigMa", {"mixer": "mamba2"}, {}),
+    ("DiS", {"mixer": "mamba2"}, {}),
+    ("DiT", {"attention": "linear"}, {}),
     ("DRWKV", {"q_shift": "self"}, {}),
     ("DRWKV", {"q_shift": "grid"}, {}),
+    *[("DiG", {"mixer": mixer}, {}) for mixer in mixers()],
+    *[("DiG", {"mixer": mixer, "decay_skipped": True}, {}) for mixer, one in mixers().items() if one.gates_by_token],
 ]
 
 

@@ -11,6 +11,7 @@ import torch
 from tests.backbones.networks import ROUTES, SIZES, SMALL, TEXT, drawn, inputs, small, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import find_family, make_spec
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
@@ -39,8 +40,13 @@ VARIANTS = [
     ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
     ("MMDiT", {"learn_sigma": True, "mlp_ratio": 2.5, "context_tokens": 3}),
     ("ZigMa", {"scan": "v2"}),
+    ("ZigMa", {"mixer": "mamba2"}),
+    ("ZigMa", {"mixer": "mamba2", "scan": "v2"}),
+    ("DiS", {"mixer": "mamba2"}),
+    ("DiT", {"attention": "linear"}),
+    *[("DiG", {"mixer": mixer, "learn_sigma": False}) for mixer in mixers()],
 ]
-LARGEST = ["DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
+LARGEST = ["DiG-XL/2", "DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
 
 
 def published_spec(row):
@@ -101,7 +107,7 @@ def test_closed_form_equals_the_count_of_the_largest(name):
     assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
 
 
-@pytest.mark.parametrize("family", ["DiT", "LightningDiT", "JiT", "DRWKV"])
+@pytest.mark.parametrize("family", ["DiT", "LightningDiT", "JiT", "DRWKV", "DiG"])
 def test_fresh_model_predicts_zero(family):
     x, t, y = inputs()
     assert torch.equal(create_backbone(family, **SMALL[family])(x, t, y), torch.zeros_like(x))
@@ -140,7 +146,7 @@ def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(famil
         assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("family", ["LightningDiT", "JiT", "ZigMa", "DRWKV"])
+@pytest.mark.parametrize("family", ["LightningDiT", "JiT", "ZigMa", "DRWKV", "DiG"])
 def test_what_depends_on_ids_alone_is_looked_up_once_per_route(family):
     caches = []
     model = small(family, depth=9)
@@ -179,6 +185,12 @@ def test_drop_path_grows_with_depth_as_released(family, depth, rates):
         ("DRWKV", {"depth": 4}, "must be odd"),
         ("DRWKV", {"hidden": 30}, "multiple of 4"),
         ("DRWKV", {"q_shift": "zeros"}, "q_shift"),
+        ("DiG", {"hidden": 30}, "multiple of 4"),
+        ("DiG", {"hidden": 36, "heads": 4}, "hidden 36 must be a multiple of 2 x heads, 8"),
+        ("DiG", {"mixer": "attention"}, "mixer"),
+        ("DiS", {"mixer": "gla"}, "mixer"),
+        ("LightningDiT", {"attention": "linear"}, "attention"),
+        ("MMDiT", {"attention": "linear"}, "attention"),
     ],
 )
 def test_wrong_sizes_are_named(family, sizes, rule):

@@ -6,7 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.backbones import mixing
 from tread_bench.backbones.mamba.mixer import Mamba, init_mamba
+from tread_bench.backbones.mixers.mamba2.network import Mamba2
+from tread_bench.core.describe.mixers import MixerSize
 
 WIDTH = 24  # 48 inner channels, step sizes of rank 2
 LENGTHS = [1, 7, 63]
@@ -148,3 +151,24 @@ def assert_same_output_and_gradients(model, peer, peer_parameters, hidden):
         results.append((y.detach(), *gradients))
     for name, computed, expected in zip(("output", "input", *names), *results, strict=True):
         assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max(), name
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_mamba_2_is_its_formula_in_one_direction_and_in_both(length, directions):
+    size = MixerSize(WIDTH, heads=1, directions=directions)
+    model = Mamba2(size, {})
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        for name, module in model.named_modules():
+            model.init_part(name, module)
+    model = model.double()
+    hidden = tokens(length, torch.float64).requires_grad_()
+    weights = torch.randn_like(hidden)
+    leaves = [hidden, *model.parameters()]
+    results = []
+    for forward in (model, lambda x: torch.stack([mixing.mamba2(dict(model.named_parameters()), one) for one in x])):
+        y = forward(hidden)
+        results.append((y, *torch.autograd.grad(y, leaves, weights)))
+    for computed, expected in zip(*results, strict=True):
+        torch.testing.assert_close(computed, expected, rtol=1e-8, atol=1e-10)

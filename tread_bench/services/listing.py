@@ -15,6 +15,7 @@ from tread_bench.core.describe.kernels import KERNELS, missing
 from tread_bench.core.describe.losses import losses
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.metrics import metrics
+from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
@@ -72,6 +73,13 @@ def _samplers() -> list[dict[str, Any]]:
     ]
 
 
+def _mixers() -> list[dict[str, Any]]:
+    return [
+        {"name": one.name, "about": one.about, "kernels": " ".join(one.kernels), "source": one.source}
+        for one in mixers().values()
+    ]
+
+
 def _selectors() -> list[dict[str, Any]]:
     return [
         {"name": one.name, "about": one.about, "token_orders": sorted(one.token_orders), "source": one.source}
@@ -95,6 +103,7 @@ def _kernels() -> list[dict[str, Any]]:
 
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
+    "mixers": _mixers,
     "suites": _suites,
     "datasets": lambda: _described(data_sources()),
     "objectives": lambda: _described(objectives()),

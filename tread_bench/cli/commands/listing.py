@@ -10,6 +10,7 @@ from tread_bench.cli.options import JsonOption
 
 Listed = Literal[
     "backbones",
+    "mixers",
     "suites",
     "datasets",
     "objectives",

@@ -6,11 +6,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool = False, kernel: str = "torch") -> Tensor:
+def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool = False, kernel: str = "torch") -> Tensor:
     """Compute silu(bias_d + sum_k weight_dk x_{t - K + 1 + k, d}), with zeros before the first token.
 
     Args:
-        x: (B, L, D). weight: (D, K). bias: (D,).
+        x: (B, L, D). weight: (D, K). bias: (D,); None, without "numba": none.
         reverse: from the last token to the first.
         kernel: same as for the scan (`ops.scan`): "numba" computes in float32 or wider, also under autocast.
 
@@ -18,6 +18,7 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool = False, 
         (B, L, D).
     """
     if kernel == "numba":
+        assert bias is not None, "the compiled convolution adds one"
         from tread_bench.model.ops.cpu.scan_operator import causal_conv_numba
 
         return causal_conv_numba(x, weight, bias, reverse)

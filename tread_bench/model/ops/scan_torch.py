@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.precision import full_precision
 
 CHUNK = 16  # steps between stored states
 
@@ -50,7 +51,7 @@ def _scan(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Ten
     a_BND, h_BND, A_ND = torch.empty_like(states[0]), torch.zeros_like(states[0]), A.T.contiguous()
     x_LBD = delta_LBD * u_LBD
     steps = zip(_rows(delta_LBD), _rows(x_LBD), _columns(B_LBN), _rows(C_LBN), _rows(y_LBD), strict=True)
-    with _full_precision(u_LBD):
+    with full_precision(u_LBD):
         for t, (delta_t, x_t, B_t, C_t, y_t) in enumerate(steps):
             if t % CHUNK == 0:
                 states[t // CHUNK] = h_BND
@@ -69,7 +70,7 @@ def _scan_backward(
     grad_x, grad_delta, grad_B, grad_C = (torch.empty_like(v) for v in (x_LBD, delta_LBD, B_LBN, C_LBN))
     g_BND, grad_A_BND = torch.zeros_like(states[0]), torch.zeros_like(states[0])
     a, h = states.new_empty(CHUNK, *states.shape[1:]), states.new_empty(CHUNK + 1, *states.shape[1:])
-    with _full_precision(u_LBD):
+    with full_precision(u_LBD):
         for chunk in reversed(range(len(states))):
             # The steps of the chunk.
             now = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
@@ -110,10 +111,6 @@ def _rows(v_LBX: Tensor) -> tuple[Tensor, ...]:
 def _columns(v_LBX: Tensor) -> tuple[Tensor, ...]:
     """One view (B, X, 1) per step."""
     return v_LBX.unsqueeze(3).unbind(0)
-
-
-def _full_precision(x: Tensor) -> torch.autocast:
-    return torch.autocast(x.device.type, enabled=False)
 
 
 @_scan.register_fake

@@ -1,0 +1,108 @@
+"""DiG: sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from tread_bench.backbones.dit.family import DiTSpec, dit_cost
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.mixers import MixerFamily, MixerSize, find_mixer, mixers
+from tread_bench.core.describe.selectors import TokenOrder
+
+if TYPE_CHECKING:
+    MixerName = str
+else:
+    MixerName = Literal[tuple(mixers())]
+
+KERNEL = 3  # side of the depthwise convolution behind every block
+
+
+class DiGSpec(BackboneSpec):
+    """Sizes of DiG (Zhu et al., CVPR 2025, arXiv 2405.18428)."""
+
+    depth: int = Field(12, ge=1)
+    hidden: int = Field(384, ge=4)
+    heads: int = Field(6, ge=1)
+    mixer: MixerName = Field("gla", description="what a block has in place of attention")
+    decay_skipped: bool = Field(
+        False, description="the state also decays for the tokens that were skipped before a token, by that token's gate"
+    )
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; ddpm reads the second C")
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> DiGSpec:
+        if self.hidden % 4:
+            raise ValueError(f"hidden {self.hidden} must be a multiple of 4: sines and cosines of rows and columns")
+        if broken := self.family.rule(self.mixer_size(0)):
+            raise ValueError(broken)
+        if self.decay_skipped and not self.family.gates_by_token:
+            able = ", ".join(name for name, one in mixers().items() if one.gates_by_token)
+            raise ValueError(f"decay_skipped needs a mixer with a gate of its own per token, not {self.mixer}: {able}")
+        return self
+
+    @property
+    def out_channels(self) -> int:
+        return self.channels * (2 if self.learn_sigma else 1)
+
+    @property
+    def family(self) -> MixerFamily:
+        """The description of the mixer."""
+        return find_mixer(self.mixer)
+
+    @property
+    def mlp_hidden(self) -> int:
+        """Two thirds of four times the width, rounded up to a multiple of 256."""
+        return -(-int(self.hidden * 4 * 2 / 3) // 256) * 256
+
+    def mixer_size(self, block: int) -> MixerSize:
+        """Sizes of a block's mixer."""
+        return MixerSize(self.hidden, self.heads, block, self.depth)
+
+
+def dig_cost(spec: DiGSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens: its mixer, 3 T D H of SwiGLU, 6 D^2 of modulation, 9 N D of convolution on the grid."""
+    width = spec.hidden
+    mlp = 3 * width * spec.mlp_hidden
+    convolution = KERNEL**2 * width
+    sizes = [spec.mixer_size(block) for block in range(spec.depth)]
+    blocks = tuple(
+        spec.family.macs(size, t) + Macs(linear=t * mlp + spec.num_tokens * convolution + 6 * width * width)
+        for size, t in zip(sizes, tokens, strict=True)
+    )
+
+    # Outside the blocks it is DiT.
+    outside = DiTSpec(
+        depth=1, hidden=width, heads=1, **spec.model_dump(include={*BackboneSpec.model_fields, "learn_sigma"})
+    )
+    dit = dit_cost(outside, [spec.num_tokens])
+    dit_block = 12 * width * width + 6 * width * width + 15 * width
+    of_blocks = sum(spec.family.params(size) + mlp + convolution + width for size in sizes)
+    of_blocks += spec.depth * (6 * width * width + 6 * width)
+    return replace(
+        dit,
+        params=dit.params - dit_block + of_blocks,
+        trainable_params=dit.trainable_params - dit_block + of_blocks,
+        blocks=blocks,
+    )
+
+
+_SIZES = {
+    "S": {"depth": 12, "hidden": 384, "heads": 6},
+    "B": {"depth": 12, "hidden": 768, "heads": 12},
+    "L": {"depth": 24, "hidden": 1024, "heads": 16},
+    "XL": {"depth": 28, "hidden": 1152, "heads": 18},
+}
+
+DIG = Family(
+    name="DiG",
+    spec=DiGSpec,
+    published={f"DiG-{size}/2": {**dims, "patch": 2} for size, dims in _SIZES.items()},
+    token_order=TokenOrder.GRID,
+    num_blocks=lambda spec: spec.depth,
+    builder="tread_bench.backbones.dig.network:DiG",
+    cost=dig_cost,
+)

@@ -1,0 +1,1 @@
+"""Mixers: what blocks have in place of attention, a folder each."""

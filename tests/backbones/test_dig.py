@@ -1,0 +1,175 @@
+"""DiG, dense and routed, against its release's forward written out, with every mixer token by token in float64."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.backbones import mixing, networks
+from tests.backbones.networks import drawn, inputs, present
+from tests.backbones.restated import image, layer_norm, linear, patches, time_mlp
+from tread_bench import create_backbone
+from tread_bench.backbones.dig import network
+from tread_bench.core.describe.families import families, make_spec
+from tread_bench.core.describe.mixers import mixers
+from tread_bench.core.numbers.costs import cost_of
+from tread_bench.model.ops.patching import sincos_positions
+
+ROUTES = networks.ROUTES["DiG"]
+small = partial(networks.small, "DiG")
+
+
+def moved(cells, block):
+    """The sequence before a block: reversed after every block, the grid transposed after every second one."""
+    for number in range(block):
+        cells = cells.flip(0)
+        cells = cells.unflatten(0, (4, 4)).transpose(0, 1).flatten(0, 1) if number % 2 else cells
+    return cells
+
+
+def of(w, prefix):
+    return {name.removeprefix(prefix): value for name, value in w.items() if name.startswith(prefix)}
+
+
+def by_hand(model, x, t, y, routes, ids):
+    """Sample by sample, moving the whole stream as released; cells without a token are zeros to the convolution."""
+    spec, w = model.spec, dict(model.named_parameters())
+    outputs = []
+    for sample in range(len(x)):
+        c = time_mlp(w, "t_embedder", t[sample]) + w["y_embedder.embedding_table.weight"][y[sample]]
+        stream = patches(w, "x_embedder", spec, x[sample]) + sincos_positions(spec.hidden, spec.grid)
+        firsts = {}
+        for number in range(spec.depth):
+            block = of(w, f"blocks.{number}.")
+            seen = present(routes, ids, number, sample)
+            places = [(at, cell) for at, cell in enumerate(moved(torch.arange(16), number).tolist()) if cell in seen]
+            order, path = [cell for _, cell in places], [at for at, _ in places]
+            steps = [at - before for at, before in zip(path, [-1, *path], strict=False)] if spec.decay_skipped else None
+            part = stream[order]
+            shift, scale, gate, *of_mlp = linear(block, "adaLN_modulation.1", F.silu(c)).chunk(6)
+            mix = partial(mixing.MIXERS[spec.mixer], of(block, "attn."), heads=spec.heads, steps=steps)
+            asked = layer_norm(part, 1e-6) * (1 + scale) + shift
+            if mixers()[spec.mixer].shares_values:
+                values = mixing.values(of(block, "attn."), asked)
+                first = torch.stack([firsts.setdefault(cell, v) for cell, v in zip(order, values, strict=True)])
+                mix = partial(mix, first=first)
+            part = part + gate * mix(x_TD=asked)
+            shift, scale, gate = of_mlp
+            hidden = linear(block, "mlp.gate_proj", layer_norm(part, 1e-6) * (1 + scale) + shift)
+            gated, value = hidden.chunk(2, dim=1)
+            part = part + gate * linear(block, "mlp.down_proj", F.silu(gated) * value)
+            grid = torch.zeros(16, spec.hidden, dtype=x.dtype)
+            grid[path] = part
+            grid = F.conv2d(
+                grid.T.unflatten(1, (4, 4))[None], block["dw_conv.weight"], block["dw_conv.bias"], 1, 1, 1, spec.hidden
+            )
+            stream = stream.clone()
+            stream[order] = grid[0].flatten(1).T[path]
+        shift, scale = linear(w, "final_layer.adaLN_modulation.1", F.silu(c)).chunk(2)
+        out = linear(w, "final_layer.linear", layer_norm(stream, 1e-6) * (1 + scale) + shift)
+        outputs.append(image(spec, out)[: spec.channels])
+    return torch.stack(outputs)
+
+
+def difference(model, routes):
+    """The largest difference from the forward by hand, relative to its largest entry."""
+    model, given, ids = model.double(), inputs(dtype=torch.float64), drawn(routes)
+    with torch.no_grad():
+        expected = by_hand(model, *given, routes, ids)
+        return ((model(*given, routes=routes, ids=ids) - expected).abs().max() / expected.abs().max()).item()
+
+
+@pytest.mark.parametrize("mixer", mixing.MIXERS)
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
+    assert difference(small(mixer=mixer), routes) < 1e-9
+
+
+@pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if one.gates_by_token])
+def test_decays_of_skipped_tokens_are_raised_by_the_gap(mixer):
+    assert difference(small(mixer=mixer, decay_skipped=True), ROUTES[0]) < 1e-9
+    without, raised = (small(mixer=mixer, decay_skipped=chosen) for chosen in (False, True))
+    assert torch.equal(without(*inputs()), raised(*inputs()))  # all tokens are there
+    routed = [model(*inputs(), routes=ROUTES[0], ids=drawn(ROUTES[0])) for model in (without, raised)]
+    assert not torch.allclose(*routed)
+
+
+def test_what_an_author_forgets_is_found(monkeypatch):
+    """Each defect by itself, in a network that is right without it."""
+    model = small()
+    monkeypatch.setattr(network, "order_along", lambda ranks, path, state: wrong_order(state))
+    assert difference(model, ROUTES[0]) > 1e-3  # the direction, applied to ids that are not sorted along it
+    monkeypatch.undo()
+    assert difference(model, ROUTES[0]) < 1e-9
+    monkeypatch.setattr(model, "run_block", partial(with_steps, model))
+    assert difference(model, ROUTES[0]) > 1e-6  # a decay through a gap, where there should be none
+
+
+def test_first_values_that_stay_in_row_order_are_found(monkeypatch):
+    model = small(mixer="rwkv7")
+    right = network.Block.mix_sharing
+
+    def mix_sharing(block, asked, state, order, steps):
+        return right(block, asked, state.with_streams(values=state.streams["values"].roll(1, 1)), order, steps)
+
+    monkeypatch.setattr(network.Block, "mix_sharing", mix_sharing)
+    assert difference(model, ROUTES[0]) > 1e-6  # those of another token
+
+
+def wrong_order(state):
+    as_they_are = torch.arange(state.stream().shape[1]).expand(state.batch, -1)
+    return as_they_are, as_they_are
+
+
+def with_steps(model, block, state):
+    path = block % 4
+    order = network.order_along(model.ranks, path, state)
+    return model.blocks[block](state, order, network.steps_along(model.ranks, path, state))
+
+
+def test_the_four_paths_begin_at_four_cells():
+    paths = network.dig_paths((4, 4))
+    assert paths[:, :3].tolist() == [[0, 1, 2], [15, 14, 13], [0, 4, 8], [15, 11, 7]]
+    assert torch.equal(paths.sort(1).values, torch.arange(16).expand(4, -1))
+    assert all(torch.equal(paths[block % 4], moved(torch.arange(16), block)) for block in range(8))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "gmacs"),
+    [("DiG-S/2", 33_081_632, "4.30"), ("DiG-B/2", 130_748_192, None), ("DiG-XL/2", 675_953_952, "89.40")],
+)
+def test_the_printed_macs_leave_out_the_projection_down_and_count_norms(name, params, gmacs):
+    """The release calls the MLP's last projection as a function, which counters of modules do not see."""
+    family, spec = make_spec(name)
+    cost = cost_of(family, spec)
+    assert cost.params == params and cost.params - cost.trainable_params == 256 * spec.hidden
+    down = spec.depth * 256 * spec.hidden * spec.mlp_hidden
+    norms = 4 * (3 * spec.depth + 1) * 256 * spec.hidden  # two of the block, one of the heads, and the last layer's
+    if gmacs is not None:
+        assert f"{(cost.forward.linear - down + norms) / 1e9:.2f}" == gmacs
+    assert cost.forward.scan == spec.depth * 256 * 3 * (spec.hidden // 2) * (spec.hidden // spec.heads)
+
+
+def test_convolutions_begin_as_the_identity():
+    model = create_backbone("DiG", seed=0, **networks.SMALL["DiG"])
+    state = model.start(*inputs())
+    assert torch.equal(model.blocks[1].convolve(state.streams["x"], state), state.streams["x"])
+
+
+def test_parameter_names_are_those_of_the_release():
+    block = {name.removeprefix("blocks.2.") for name, _ in small().named_parameters() if name.startswith("blocks.2.")}
+    both = {f"{name}.{part}" for name in ("adaLN_modulation.1", "dw_conv") for part in ("weight", "bias")}
+    attention = {"q_proj", "k_proj", "v_proj", "g_proj", "o_proj", "gk_proj.0", "gk_proj.1", "g_norm_swish_gate"}
+    mlp = {"mlp.gate_proj.weight", "mlp.down_proj.weight"}
+    assert block == both | mlp | {f"attn.{name}.weight" for name in attention} | {"attn.gk_proj.1.bias"}
+
+
+def test_a_mixer_is_told_what_it_lacks():
+    able = ", ".join(name for name, one in mixers().items() if one.gates_by_token)
+    for name, one in mixers().items():
+        if not one.gates_by_token:
+            with pytest.raises(ValueError, match=f"not {name}: {able}"):
+                families()["DiG"].spec(mixer=name, decay_skipped=True)

@@ -1,0 +1,140 @@
+"""The chunked recurrences against the same recurrence token by token in float64, with every gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.model.ops import recurrence
+from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
+
+KINDS = {  # channels of a decay, whether heads share q and k, whether there is a delta rule
+    "gated linear attention": (6, False, False),
+    "one decay per head": (1, False, False),
+    "shared keys": (1, True, False),
+    "gated delta rule": (1, False, True),
+    "delta rule with a decay per channel": (6, False, True),
+}
+LENGTHS = [1, 7, 16, 53]  # one token, below a chunk, one chunk, and some behind the last whole one
+DECAYS = {  # logarithm of a decay, drawn between these
+    "usual": (-0.2, 0.0),
+    "near 0": (-60.0, -20.0),
+    "near 1": (-1e-6, 0.0),
+    "mixed": (-90.0, 0.0),
+}
+
+
+def inputs(kind, length, decays="usual"):
+    """q, k, v, g, with a and b of a delta rule that forgets part of what it reads, and a gradient of y."""
+    channels, are_shared, is_delta = KINDS[kind]
+    generator = torch.Generator().manual_seed(length)
+    draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
+    low, high = DECAYS[decays]
+    uniform = torch.rand(2, 3, length, channels, generator=generator)
+    g = low + (high - low) * (uniform**8 if decays == "mixed" else uniform)
+    heads = 1 if are_shared else 3
+    arguments = [draw(2, heads, length, 6), draw(2, heads, length, 6), draw(2, 3, length, 5), g]
+    if is_delta:
+        direction = F.normalize(draw(2, 3, length, 6), dim=-1)
+        strength = torch.rand(2, 3, length, 1, generator=generator)
+        arguments += [-direction * g.exp(), strength * direction]
+    return arguments, draw(2, 3, length, 5)
+
+
+def token_by_token(q, k, v, g, a=None, b=None):
+    state = v.new_zeros(*v.shape[:2], k.shape[-1], v.shape[-1])
+    y = []
+    for t in range(v.shape[2]):
+        read = 0 if a is None else torch.einsum("bhk,bhkv->bhv", a[:, :, t], state)
+        state = g[:, :, t].exp()[..., None] * state + k[:, :, t, :, None] * v[:, :, t, None]
+        if b is not None:
+            state = state + b[:, :, t, :, None] * read[:, :, None]
+        y.append((q[:, :, t, :, None] * state).sum(2))
+    return torch.stack(y, 2)
+
+
+def with_gradients(function, arguments, grad, dtype=torch.float32):
+    leaves = [x.to(dtype).requires_grad_() for x in arguments]
+    y = function(*leaves)
+    return [y.detach(), *torch.autograd.grad(y, leaves, grad.to(dtype))]
+
+
+def chunked(arguments):
+    return delta_recurrence if len(arguments) == 6 else linear_recurrence
+
+
+def worst(computed, exact, floor=1e-30):
+    """The largest error relative to the largest entry; entries below `floor` count as zero."""
+    pairs = zip(computed, exact, strict=True)
+    return max(((x - y).abs().max() / y.abs().max().clamp(min=floor)).item() for x, y in pairs)
+
+
+@pytest.mark.parametrize("decays", DECAYS)
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_float32_is_within_1e_5_of_the_recurrence_in_float64(kind, length, decays):
+    arguments, grad = inputs(kind, length, decays)
+    exact = with_gradients(token_by_token, arguments, grad, torch.float64)
+    computed = with_gradients(chunked(arguments), arguments, grad)
+    plain = with_gradients(token_by_token, arguments, grad)
+    floor = 1e-30 if length > 1 else 0.1  # one token has no state to decay, so no gradient of g
+    assert worst(computed, exact, floor) <= max(1e-5, worst(plain, exact))
+
+
+@pytest.mark.parametrize("decays", DECAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_float64_is_the_recurrence(kind, decays):
+    arguments, grad = inputs(kind, 37, decays)
+    computed, exact = (
+        with_gradients(function, arguments, grad, torch.float64) for function in (chunked(arguments), token_by_token)
+    )
+    assert worst(computed, exact, floor=1e-3) < 1e-11
+
+
+def test_usual_decays_take_the_short_way_and_others_do_not():
+    usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
+    assert recurrence._is_mild(usual) and not recurrence._is_mild(extreme)
+    assert not recurrence._is_mild(torch.full_like(usual, torch.nan))
+
+
+@pytest.mark.parametrize("decays", DECAYS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bfloat16_is_rounded_float32_without_nan(kind, decays):
+    arguments, grad = inputs(kind, 37, decays)
+    narrow = [x.bfloat16() for x in arguments]
+    computed = with_gradients(chunked(arguments), narrow, grad, torch.bfloat16)
+    exact = with_gradients(token_by_token, narrow, grad.bfloat16(), torch.float64)
+    assert all(x.dtype == torch.bfloat16 and x.isfinite().all() for x in computed)
+    assert worst([x.double() for x in computed], exact) <= 1e-2
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(chunked(arguments)(*arguments), with_gradients(chunked(arguments), arguments, grad)[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_see_nothing_of_what_follows(kind):
+    arguments, _ = inputs(kind, 40)
+    changed = [torch.cat([x[:, :, :21], 0.5 * x[:, :, 21:]], 2) for x in arguments]
+    before, after = (chunked(arguments)(*some) for some in (arguments, changed))
+    torch.testing.assert_close(before[:, :, :21], after[:, :, :21], rtol=1e-5, atol=1e-5)
+    assert not torch.isclose(before[:, :, 21:], after[:, :, 21:]).all(-1).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_multiply_adds_are_those_of_the_recurrence_for_any_chunk(kind):
+    """Counted on the meta device, as everywhere in this package."""
+    arguments, grad = inputs(kind, 37)
+    leaves = [x.to("meta").requires_grad_() for x in arguments]
+    with FlopCounterMode(display=False) as counter:
+        chunked(arguments)(*leaves).backward(grad.to("meta"))
+    products = 5 if len(arguments) == 6 else 3
+    assert counter.get_total_flops() == 3 * 2 * products * 2 * 3 * 37 * 6 * 5
+
+
+def test_second_derivatives_are_refused():
+    arguments, _ = inputs("gated linear attention", 5)
+    leaves = [x.requires_grad_() for x in arguments]
+    (first,) = torch.autograd.grad(linear_recurrence(*leaves).sum(), leaves[:1], create_graph=True)
+    with pytest.raises(RuntimeError):
+        first.sum().backward()

@@ -1,0 +1,81 @@
+"""Lookup of mixers by name, through entry points of the group `tread_bench.mixers`.
+
+A mixer is what a block has in place of attention: it mixes the tokens of a sequence, in time linear in their number.
+Its `MixerFamily` states what the rest of the package needs to know about it; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tread_bench.core.describe.families import Macs
+from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.errors import error_text
+
+
+@dataclass(frozen=True, slots=True)
+class MixerSize:
+    """Sizes of a mixer, and where it is: `block` of `depth` blocks, which initial weights may depend on."""
+
+    width: int
+    heads: int
+    block: int = 0
+    depth: int = 1
+    directions: int = 1  # 2: also from the last token to the first, with weights of its own
+
+
+_TRIED = MixerSize(width=64, heads=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixerFamily:
+    """Torch-free description of a mixer, along one order of the tokens.
+
+    Args:
+        name: its name in a suite.
+        about: one line that `tread-bench list mixers` shows.
+        builder: "module:attribute" of a callable (MixerSize, kernels) -> `tread_bench.backbones.mixers.base.Mixer`.
+        state: MixerSize -> number of values that pass from token to token.
+        params: MixerSize -> number of parameters.
+        macs: (MixerSize, tokens) -> multiply-adds; those of the recurrence, by its formula and not by its chunks, in
+            `scan`.
+        rule: MixerSize -> the rule that these sizes break; empty if none.
+        kernels: kinds of formulations that it chooses from.
+        shares_values: its blocks also read the values of the first block that a token passed.
+        goes_both_ways: it can mix in two directions at once.
+        gates_by_token: decays of the state can be raised for the tokens that were skipped.
+    """
+
+    name: str
+    about: str
+    builder: str
+    state: Callable[[MixerSize], int]
+    params: Callable[[MixerSize], int]
+    macs: Callable[[MixerSize, int], Macs]
+    rule: Callable[[MixerSize], str] = lambda size: ""
+    kernels: tuple[str, ...] = ()
+    shares_values: bool = False
+    goes_both_ways: bool = False
+    gates_by_token: bool = False
+    source: str = field(default="", compare=False)  # distribution that announces it
+
+
+def _broken_rule(mixer: MixerFamily) -> str:
+    """The rule that the mixer breaks; empty if none."""
+    try:
+        mixer.rule(_TRIED)
+        counts = (mixer.state(_TRIED), mixer.params(_TRIED), mixer.macs(_TRIED, 5).total)
+    except Exception as error:
+        return f"its sizes cannot be computed for a width of 64 and 2 heads ({error_text(error)})"
+    return "" if all(count > 0 for count in counts) else "its state, params and macs must be positive"
+
+
+MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily, rule=_broken_rule)
+mixers = MIXERS.all
+find_mixer = MIXERS.find
+
+
+def both_ways() -> tuple[str, ...]:
+    """Return the names of the mixers that can mix in two directions at once."""
+    return tuple(name for name, mixer in mixers().items() if mixer.goes_both_ways)
