@@ -50,7 +50,9 @@ class PublishedGain(NamedTuple):
 
 @cache
 def _lines() -> list[dict[str, str]]:
-    """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and the README of SPRINT."""
+    """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and of ELIT (arXiv 2603.12245),
+    the README of SPRINT and the reports on PRX.
+    """
     text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 

@@ -192,6 +192,8 @@ class ForwardPass:
         errors = self.objective.errors(predict, batch.x, batch.noise, batch.t)
         prediction = made[-1]
         loss = weighted_mean(errors, prediction.weight)
+        if (second := prediction.second) is not None:
+            loss = loss + self.objective.errors(lambda x_t, t: second, batch.x, batch.noise, batch.t).mean()
         if not network.auxiliaries:
             return loss
 

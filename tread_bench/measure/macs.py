@@ -88,9 +88,10 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     stated = _BlocksAsStated(network.backbone, family, spec)
     counter = macs_counter()
     with counter:
-        output = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share)).output
+        prediction = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share))
         forward = macs_by_kind(counter) + stated.macs
-        output.sum().backward()
+        outputs = [prediction.output, *([] if prediction.second is None else [prediction.second])]
+        torch.stack(outputs).sum().backward()
     train_step = macs_by_kind(counter).total + 3 * stated.macs.total - routed.train_step
 
     # The method's parameters, without those of a last layer that it does not use.

@@ -17,4 +17,5 @@ class Prediction:
     output: Tensor
     kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route on which tokens left
     weight: Tensor | None = None  # (B, 1, H, W), weight of each pixel's error in the loss; None: equal weights
+    second: Tensor | None = None  # (B, C, H, W), output of another pass, whose loss is added; None: there is none
     states: Mapping[int, TokenState] = field(default_factory=dict)  # tokens after the blocks that auxiliary losses read

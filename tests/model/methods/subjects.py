@@ -17,11 +17,13 @@ from tread_bench.suite.plan import expand
 ROUTES = {
     "mask": "0:-1@0.5",
     "deferred_masking": "0:-1@0.5",
+    "mdt": "0:3@0.5",
     "drop": "1:-1@0.5",
 }  # the others: the blocks between the first and the last
 OPTIONS = {
     "mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2},
     "deferred_masking": {"mixer_width": 24, "mixer_depth": 2, "mixer_heads": 2},
+    "mdt": {"interpolater_heads": 2},
     "tread_drawn_place": {"others": "2:4"},
 }
 METHODS = (
@@ -31,6 +33,7 @@ METHODS = (
     "tread_drawn_place",
     "mask",
     "deferred_masking",
+    "mdt",
     "drop",
     "sprint",
     "mod",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tread_bench.model.backbone import Backbone, TokenState, run_blocks
+from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.methods.base import BatchRange, Method
 from tread_bench.model.prediction import Prediction
 
@@ -45,8 +45,8 @@ class MovedTokens:
         self.masks = {key: by_corner[: key[1]].sort().values.expand(start.batch, -1) for key in drawn}
 
     def dense(self, order_N: Tensor) -> Tensor:
-        """Return what the backbone makes of the tokens in that order: (B, N, D), back in place."""
-        return self._put_back(run_blocks(self.backbone, self._state(order_N)).stream(), order_N)
+        """Return what an evaluation makes of the tokens in that order: (B, N, D), back in place."""
+        return self._put_back(self.method.eval_forward(self.backbone, self._state(order_N)), order_N)
 
     def routed(self, order_N: Tensor, seed: int = 0) -> Prediction:
         """Return what a routed step makes of tokens and masks in that order, its output (B, N, D) back in place."""
