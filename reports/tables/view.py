@@ -71,7 +71,7 @@ def _columns(rows: Sequence[Row]) -> dict[Part, Columns]:
             *_metric_columns(rows, "fid", title_of("fid")),
             (
                 "Published",
-                "FID in the TREAD paper for that model, route, guidance, scale and length of training, by another "
+                "FID in the TREAD or DiG paper for that model, route, guidance, scale and length of training, by another "
                 "protocol",
                 _published,
             ),
