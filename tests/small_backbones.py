@@ -17,5 +17,12 @@ BACKBONES = {
     "DiS": {"name": "DiS", "depth": 4, "hidden": 16, "patch": 2, "drop_path": 0.0},
     "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
     "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
-    "DiG": {"name": "DiG", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "DiG": {
+        "name": "DiG",
+        "depth": 5,
+        "hidden": 16,
+        "heads": 2,
+        "patch": 2,
+        "mixer": "rwkv7",
+    },  # whose blocks share values
 }  # five blocks each

@@ -24,7 +24,7 @@ from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
 
-VALUES, HAS_VALUES = "values", "has_values"  # streams of mixers that share values: (B, K, D), and 0 or 1 (B, K, 1)
+VALUES = "values"  # stream of mixers that share values: those of the first block that a token passed, or zeros
 
 
 def dig_paths(grid: tuple[int, int]) -> Tensor:
@@ -84,10 +84,8 @@ class Block(nn.Module):
     ) -> tuple[Tensor, TokenState]:
         """Mix with the values of the first block that each token passed; tokens without any get them here."""
         along_path, back = order
-        shared = (gather_tokens(state.streams[name], along_path) for name in (VALUES, HAS_VALUES))
-        mixed, values = self.attn.mix_sharing(asked_BKD, steps_BK, *shared)
-        has_values = torch.ones_like(state.streams[HAS_VALUES])
-        return mixed, state.with_streams(**{VALUES: gather_tokens(values, back), HAS_VALUES: has_values})
+        mixed, values = self.attn.mix_sharing(asked_BKD, steps_BK, gather_tokens(state.streams[VALUES], along_path))
+        return mixed, state.with_streams(**{VALUES: gather_tokens(values, back)})
 
     def convolve(self, x_BKD: Tensor, state: TokenState) -> Tensor:
         """Convolve on the grid, with zeros in place of neighbours that are absent."""
@@ -126,7 +124,7 @@ class DiG(Backbone):
         tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
         streams = {"x": tokens}
         if self.spec.family.shares_values:
-            streams |= {VALUES: torch.zeros_like(tokens), HAS_VALUES: torch.zeros_like(tokens[:, :, :1])}
+            streams[VALUES] = torch.zeros_like(tokens)
         return TokenState(streams, grid=self.spec.grid, c=c, residual=("x",))
 
     def run_block(self, block: int, state: TokenState) -> TokenState:

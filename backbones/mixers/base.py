@@ -19,13 +19,11 @@ class Mixer(nn.Module):
         """Mix the tokens; decays before each token are raised to the power of `steps_BL` (None: 1 everywhere)."""
         raise NotImplementedError
 
-    def mix_sharing(
-        self, x_BLD: Tensor, steps_BL: Tensor | None, values_BLD: Tensor, has_values_BL1: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def mix_sharing(self, x_BLD: Tensor, steps_BL: Tensor | None, values_BLD: Tensor) -> tuple[Tensor, Tensor]:
         """Mix the tokens of a mixer that shares values; also return the values (B, L, D), where all tokens have some.
 
         Args:
-            values_BLD: of the first block that each token passed; `has_values_BL1` is 0 where this block is the first.
+            values_BLD: of the first block that each token passed; zeros where this block is the first.
         """
         raise NotImplementedError
 

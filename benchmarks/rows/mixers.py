@@ -1,4 +1,4 @@
-"""Selective scan and Bi-WKV, forward and backward, against other formulations of the same function."""
+"""Selective scan, Bi-WKV and linear recurrences, forward and backward, against other formulations of each."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from benchmarks.figure import Agreement, Figure, agree
 from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing, transformers_mixer
+from benchmarks.peers.recurrence import token_by_token
 from benchmarks.peers.wkv import two_scans
 from benchmarks.row import SkippedError, row
 from benchmarks.timing import Bench, always
@@ -19,6 +20,7 @@ from tread_bench.backbones.mamba.mixer import Mamba
 from tread_bench.backbones.rwkv.family import DRWKVSpec
 from tread_bench.backbones.rwkv.network import SpatialMix
 from tread_bench.core.describe.kernels import missing
+from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 from tread_bench.model.ops.scan import prepare_scan, selective_scan
 from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv
 
@@ -260,3 +262,52 @@ def wkv_fused(bench: Bench) -> Figure:
     ours, plain = our_wkv("triton", "cuda"), our_wkv("torch", "cuda")
     agreement = agree(ours(), plain(), TOLERANCE)
     return bench.faster(always(plain), always(ours), agreement, clock=bench.wall)
+
+
+# Linear recurrences
+
+
+@cache
+def recurrence_inputs(channels: int, values: int, heads: int, decays: int, shared: bool, delta: bool) -> list[Tensor]:
+    """q, k (B, H or 1, L, K), v (B, H, L, V), g (B, H, L, decays), of a delta rule a and b, and a gradient of y."""
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(0))
+    keys = (BATCH, 1 if shared else heads, TOKENS, channels)
+    q, k, v = draw(keys), draw(keys) / channels**0.5, draw(BATCH, heads, TOKENS, values)
+    leaves = [q, k, v, F.logsigmoid(draw(BATCH, heads, TOKENS, decays) + 2)]
+    if delta:
+        k = F.normalize(k, dim=-1)
+        leaves += [-k, k * draw(BATCH, heads, TOKENS, 1).sigmoid()]
+    return [*leaves, draw(v.shape)]
+
+
+def against_token_by_token(bench: Bench, channels: int, values: int, *rest: Any) -> Figure:
+    *leaves, grad = recurrence_inputs(channels, values, *rest)
+    chunked = delta_recurrence if len(leaves) == 6 else linear_recurrence
+    ours, theirs = gradients(chunked, leaves, grad), gradients(token_by_token, leaves, grad)
+    return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE), fewest=2)
+
+
+@row("recurrence/gla", required=5)
+def recurrence_gla(bench: Bench) -> Figure:
+    """Gated linear attention in chunks (B 8, L 256, 6 heads of DiG-S/2), forward and backward, against the recurrence
+    token by token.
+    """
+    return against_token_by_token(bench, WIDTH // 12, WIDTH // 6, 6, WIDTH // 12, False, False)
+
+
+@row("recurrence/gated_delta", required=5)
+def recurrence_gated_delta(bench: Bench) -> Figure:
+    """Gated DeltaNet's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
+    return against_token_by_token(bench, WIDTH // 6, WIDTH // 3, 6, 1, False, True)
+
+
+@row("recurrence/mamba2", required=5)
+def recurrence_mamba2(bench: Bench) -> Figure:
+    """Mamba-2's recurrence in chunks (B 8, L 256, 12 heads at the width of S/2) against token by token."""
+    return against_token_by_token(bench, WIDTH // 6, WIDTH // 6, 12, 1, True, False)
+
+
+@row("recurrence/rwkv7", required=5)
+def recurrence_rwkv7(bench: Bench) -> Figure:
+    """RWKV-7's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
+    return against_token_by_token(bench, WIDTH // 6, WIDTH // 6, 6, WIDTH // 6, False, True)

@@ -19,6 +19,7 @@ from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
 from tread_bench.reports.text.sentences import say
 
+FID_TABLES = ("TREAD Table", "DiG summary")
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
 
@@ -32,7 +33,7 @@ class PublishedFid(NamedTuple):
     """What the tables print for a row, and in which respect that was another experiment."""
 
     fid: float
-    caveat: str  # "other objective", "other sampler" or ""
+    caveat: str  # "other objective", "other sampler", "from a summary" or ""
 
 
 class PublishedGain(NamedTuple):
@@ -51,7 +52,7 @@ class PublishedGain(NamedTuple):
 @cache
 def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and of ELIT (arXiv 2603.12245),
-    the README of SPRINT and the reports on PRX.
+    the README of SPRINT, the reports on PRX, and a summary of DiG (arXiv 2405.18428).
     """
     text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
@@ -87,7 +88,7 @@ def several_routes_note() -> str:
 
 
 def published_fid(row: Row) -> PublishedFid | None:
-    """FID in TREAD's tables of a row on latents: the same model, method, routes, guidance with its scale, and images.
+    """FID in the tables of a row on latents: the same model, method, routes, guidance with its scale, and images.
 
     What the tables call unmasked was measured after an unmasked phase, and its number of images is that of the masked
     one before.
@@ -105,7 +106,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     # The line of the tables that has all of it.
     wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
     for line in _lines():
-        is_fid = line["table"].startswith("TREAD Table")
+        is_fid = line["table"].startswith(FID_TABLES)
         if not is_fid or (line["model"], line["method"], line["metric"], line["scale"]) != wanted:
             continue
         counted = routed_iterations if _is_unmasked(line) else iterations

@@ -73,8 +73,8 @@ def _columns(rows: Sequence[Row]) -> dict[Part, Columns]:
             *_metric_columns(rows, "fid", title_of("fid")),
             (
                 "Published",
-                "FID in the TREAD paper for that model, route, guidance, scale and length of training, by another "
-                "protocol",
+                "FID in the paper of TREAD or DiG for that model, route, guidance, scale and length of training, by "
+                "another protocol",
                 _published,
             ),
             *_equal_cost_columns(rows, compared),

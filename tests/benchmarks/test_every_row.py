@@ -10,7 +10,14 @@ from benchmarks.rows import evaluation, harness, loading, mixers, training
 from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product
 
-CACHED = (mixers.scan_inputs, mixers.mamba_ssm_passes, mixers.mamba_ssm_results, mixers.wkv_inputs, evaluation.runs)
+CACHED = (
+    mixers.scan_inputs,
+    mixers.mamba_ssm_passes,
+    mixers.mamba_ssm_results,
+    mixers.wkv_inputs,
+    mixers.recurrence_inputs,
+    evaluation.runs,
+)
 SMALL = {
     mixers: {"BATCH": 1, "TOKENS": 16, "INNER": 32, "WIDTH": 64},
     training: {"dit_s2": training.embedded},

@@ -233,6 +233,16 @@ def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different(pl
     assert shown.count("other objective") == shown.count("other sampler") == 4
 
 
+def test_dig_s_figures_stand_beside_its_own_dense_rows_alone(planned: Callable[[str], Plan]) -> None:
+    cells = planned("imagenet256/backbones").rows
+    dense, routed = (done(next(cells[row][0] for row in cells if row.startswith(kind))) for kind in ("dit-d", "dit-t"))
+    found = []
+    for record, backbone in ((dense, "DiG-S/2"), (dense, "DiG-S/2 (mixer mamba2)"), (routed, "DiG-S/2")):
+        (row,) = comparison([record.model_copy(update={"family": "DiG", "backbone": backbone})])
+        found.append(published_fid(row))
+    assert found == [(62.06, "from a summary"), None, None]
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"schedule": {"until": 1}}, {"method": {"name": "mask", "decoder_width": 1152}}, {"method": {"name": "mask"}}],

@@ -58,9 +58,7 @@ class RWKV7(Mixer):
             setattr(self, f"{name}_lora", low_rank)
         self.g_norm = nn.GroupNorm(size.heads, width, eps=width / size.heads * 1e-5)
 
-    def mix_sharing(
-        self, x_BLD: Tensor, steps_BL: Tensor | None, values_BLD: Tensor, has_values_BL1: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def mix_sharing(self, x_BLD: Tensor, steps_BL: Tensor | None, values_BLD: Tensor) -> tuple[Tensor, Tensor]:
         # Each input is mixed with the token before.
         heads = self.size.heads
         change = F.pad(x_BLD, (0, 0, 1, -1)) - x_BLD
@@ -68,7 +66,8 @@ class RWKV7(Mixer):
         r, k, v = self.r_proj(xr), self.k_proj(xk), self.v_proj(xv)
 
         # Values are drawn towards the first ones that the token had.
-        values_BLD = torch.where(has_values_BL1 > 0, values_BLD, v.to(values_BLD.dtype))
+        has_values = (values_BLD != 0).any(dim=2, keepdim=True)
+        values_BLD = torch.where(has_values, values_BLD, v.to(values_BLD.dtype))
         if "v" in ranks(self.size):
             v = torch.lerp(v, values_BLD.to(v.dtype), self.v_lora(xv).sigmoid().to(v.dtype))
 

@@ -16,7 +16,7 @@ from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
-SLOW = ("U-ViT", "DiS", "ZigMa", "DRWKV", "LightningDiT", "JiT")
+SLOW = ("U-ViT", "DiS", "ZigMa", "DRWKV", "LightningDiT", "JiT", "DiG")
 ON = ["DiT", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
 
 

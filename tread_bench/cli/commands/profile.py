@@ -54,9 +54,41 @@ def profile(
         Path | None,
         typer.Option("--config", metavar="FILE", help="in place of BACKBONE: config.json of a diffusers transformer"),
     ] = None,
+    family: Annotated[
+        str | None, typer.Option("--family", help="with --tokens, in place of BACKBONE: a family, or all of them")
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option("--tokens", metavar="FIRST:LAST", help="with --family: what a token costs, from 64:16384 say"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
+    """Parameters and MACs of one backbone, dense and routed (MACs per image); with --tokens, of families per token."""
+    if family is not None or tokens is not None:
+        from tread_bench.cli.show.lengths import show_lengths
+        from tread_bench.core.errors import UserError
+        from tread_bench.services.lengths import LengthsRequest
+
+        if family is None or tokens is None or backbone is not None:
+            raise UserError("--family and --tokens go together, in place of a BACKBONE: --family all --tokens 64:16384")
+        if others := [
+            name
+            for name, given in (
+                ("--image-size", image_size),
+                ("--channels", channels),
+                ("--num-classes", num_classes),
+                ("--set", overrides),
+                ("--guidance", guidance),
+                ("--as", dialect),
+                ("--depth", depth),
+                ("--text-tokens", text_tokens),
+                ("--config", config),
+            )
+            if given
+        ]:
+            raise UserError(f"--tokens profiles published sizes: leave {', '.join(others)} out")
+        show_lengths(LengthsRequest(family, tokens, tuple(route), selector, train, batch, device), as_json)
+        return
     from tread_bench.cli.show.profile import show_profile
     from tread_bench.services.profile import ProfileRequest
 
