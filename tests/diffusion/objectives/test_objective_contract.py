@@ -21,6 +21,8 @@ OPTIONS = [
     ("ddpm", {}),
     ("ddpm", {"schedule": "stable_diffusion"}),
     ("ddpm", {"learned_variance": True}),
+    ("x_prediction", {}),
+    ("x_prediction", {"noise_scale": 2, "least_time": 0.01}),
 ]
 
 
