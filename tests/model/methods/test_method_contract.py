@@ -16,8 +16,13 @@ from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
-SLOW = ("U-ViT", "DiS", "ZigMa", "DRWKV", "LightningDiT", "JiT", "DiG")
-ON = ["DiT", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+SLOW = ("U-ViT", "DiS", "DiG")  # a network of each kind: long skips, scans over sorted tokens, a grid
+LONGEST = ("ZigMa", "DRWKV", "LightningDiT", "JiT")
+ON = [
+    "DiT",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
+    *(pytest.param(name, marks=pytest.mark.endurance) for name in LONGEST),
+]
 
 
 @pytest.mark.parametrize("backbone", ON)
