@@ -51,7 +51,7 @@ MISTAKES = [
     ({"training.decay": "liner"}, "training.decay", "linear"),
     ({"method": MASK, "routes": "0:-1@0.5", "backbone.patch": 1}, "method", "method.mae_weight: 0"),
     ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
-    ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "drop, sprint, tread"),
+    ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "drop, mdt, sprint, tread"),
     ({"method": "mask", "routes": "0:-1@0.5", "auxiliary": ["mae"]}, "auxiliary", "method.mae_weight"),
     (
         {"method": "tread", "routes": "2:8@0.5", "auxiliary": [{"name": "mae", "route_weights": [1, 1]}]},
