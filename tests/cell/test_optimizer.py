@@ -175,13 +175,15 @@ def test_memory_of_its_state_is_what_a_plan_says(tmp_path):
 @pytest.mark.parametrize(
     ("installed", "refused"), [("2.8.1+cpu", True), ("2.9.0a0+git", False), ("2.15.0+cu132", False), (None, False)]
 )
-def test_a_torch_without_it_is_a_mistake_of_the_suite(tmp_path, monkeypatch, installed, refused):
+def test_a_torch_without_it_is_a_mistake_of_the_suite(tmp_path, monkeypatch, request, installed, refused):
     def version(name):
         if installed is None:
             raise resolve.PackageNotFoundError(name)
         return installed
 
     monkeypatch.setattr(resolve, "version", version)
+    resolve._installed_torch.cache_clear()
+    request.addfinalizer(resolve._installed_torch.cache_clear)
     path = write_suite(
         tmp_path, toy_suite(20, 20).replace("{method: tread", "{training: {optimizer: muon}, method: tread")
     )
