@@ -29,6 +29,7 @@ def summary(rows: Sequence[Row]) -> str:
         "tuning",
         "chosen",
         tuning=chosen[0].tuning,
+        all=len(chosen),
         edges=edges,
         width_edges=width_edges,
         scale_edges=scale_edges,
@@ -40,7 +41,9 @@ def in_short(rows: Sequence[Row]) -> str:
     chosen = [row for row in rows if row.tuning is not None]
     tuning = chosen[0].tuning if chosen else None
     edges = [row.short_label for row in chosen if row.is_untuned]
-    return say("tuning", "in_short", tuning=tuning, decays=bool(requested.decay(rows[0].first)), edges=edges)
+    return say(
+        "tuning", "in_short", tuning=tuning, all=len(chosen), decays=bool(requested.decay(rows[0].first)), edges=edges
+    )
 
 
 def of_row(row: Row) -> str:
@@ -72,7 +75,7 @@ def untuned(rows: Sequence[Row]) -> str:
     ordered = sorted(rates)
     middle = ordered[len(ordered) // 2]
     wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
-    return say("tuning", "untuned", rows=[row.label for row in at_edge], wider=wider)
+    return say("tuning", "untuned", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
 
 
 def moved(rows: Sequence[Row]) -> str:
@@ -91,7 +94,7 @@ def widths_at_edge(rows: Sequence[Row]) -> str:
     middle = ordered[len(ordered) // 2]
     wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
     possible = [width for width in wider if NARROWEST <= width <= WIDEST]
-    return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], wider=possible)
+    return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=possible)
 
 
 def scales_at_edge(rows: Sequence[Row]) -> str:
@@ -105,7 +108,7 @@ def scales_at_edge(rows: Sequence[Row]) -> str:
     best = {row.tuning.best_scale.value for row in at_edge if row.tuning and row.tuning.best_scale}
     middle = ordered[len(ordered) // 2]
     wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
-    return say("tuning", "scale_at_edge", rows=[row.label for row in at_edge], wider=wider)
+    return say("tuning", "scale_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
 
 
 def luck(rows: Sequence[Row]) -> str:
@@ -117,6 +120,11 @@ def luck(rows: Sequence[Row]) -> str:
         if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1):
             return say("tuning", "luck", chosen_by=len(tuning.seeds), seeds=len(row.records), share=tuning.share)
     return ""
+
+
+def _tuned(rows: Sequence[Row]) -> int:
+    """The number of rows whose learning rate was chosen."""
+    return sum(row.tuning is not None for row in rows)
 
 
 def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:
