@@ -9,6 +9,7 @@ import torch
 from tests.captioned_digits import Captioned, captioned_cell, features
 from tests.cell.test_step import make_trainer
 from tests.measure.test_activations import PLAIN, activations_of, step_of
+from tests.model.methods.subjects import OPTIONS, ROUTES
 from tread_bench.cell.predicted import predict_activations
 from tread_bench.cell.step import Trainer
 from tread_bench.contract import check_device, check_guidance, check_method
@@ -153,8 +154,6 @@ BACKBONES = {
     "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0, **TEXT},
 }
 ON = [pytest.param(name, marks=() if name in ("DiT", "MMDiT") else pytest.mark.slow) for name in BACKBONES]
-METHOD_ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}
-OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
 
 
 def test_every_family_that_takes_text_is_tried():
@@ -170,7 +169,7 @@ def test_text_stays_on_its_device(backbone):
 @pytest.mark.parametrize("backbone", ON)
 @pytest.mark.parametrize("name", methods())
 def test_every_method_keeps_its_contract_with_text(name, backbone):
-    routes = METHOD_ROUTES.get(name, "1:3@0.5")
+    routes = ROUTES.get(name, "1:3@0.5")
     assert check_method(name, options=OPTIONS.get(name), routes=routes, backbone=BACKBONES[backbone]) == []
 
 
