@@ -23,7 +23,7 @@ from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import build_backbone, run_blocks
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS
-from tread_bench.model.methods.layer_skip.network import _only as only
+from tread_bench.model.methods.samples import only
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS, WIDTH, TOKENS = 5, 16, 16

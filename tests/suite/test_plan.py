@@ -256,9 +256,13 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         (
             {"objective": "ddpm", "method": "mask", "routes": "0:-1@0.5"},
             ("method",),
-            "which objective ddpm leaves open: choose edm or flow, or set method.mae_weight: 0",
+            "which objective ddpm leaves open: choose one of edm, flow, x_prediction, or set method.mae_weight: 0",
         ),
-        ({**TREAD, "objective": "ddpm", "auxiliary": "mae"}, ("auxiliary", 0), "choose edm or flow, or remove it"),
+        (
+            {**TREAD, "objective": "ddpm", "auxiliary": "mae"},
+            ("auxiliary", 0),
+            "choose one of edm, flow, x_prediction, or remove it",
+        ),
         ({"objective": {"name": "ddpm", "schedule": "cosine"}}, ("objective", "schedule"), "linear"),
         ({"objective": "edm", "sampling": {"churn": {"s_min": 1}}}, ("sampling", "churn"), "s_churn is missing"),
         ({"sampling.churn": {"s_churn": 3, "s_min": 2, "s_max": 1}}, ("sampling.churn",), "s_min 2 must not exceed"),

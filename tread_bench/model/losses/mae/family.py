@@ -40,8 +40,9 @@ def _check(setting: Setting, options: MaeOptions) -> Iterator[Problem]:
 
 def no_estimate(objective: ObjectiveOptions) -> str:
     """Return why a loss on the estimate of the data does not go with an objective that predicts noise."""
-    able = " or ".join(one.name for one in objectives().values() if not one.predicts_noise)
-    return f"its loss is on the estimate of the data, which objective {objective.name} leaves open: choose {able}"
+    able = ", ".join(one.name for one in objectives().values() if not one.predicts_noise)
+    rule = f"its loss is on the estimate of the data, which objective {objective.name} leaves open"
+    return f"{rule}: choose one of {able}"
 
 
 MAE = LossFamily(
