@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from tread_bench.core.config.training import NARROWEST, WIDEST
 from tread_bench.core.numbers.tuning import extended
@@ -72,9 +72,7 @@ def untuned(rows: Sequence[Row]) -> str:
     for row in at_edge:
         rates |= {one.learning_rate for one in row.tuning.candidates} if row.tuning else set()
     best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
-    ordered = sorted(rates)
-    middle = ordered[len(ordered) // 2]
-    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    wider = _wider(rates, best)
     return say("tuning", "untuned", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
 
 
@@ -89,10 +87,8 @@ def widths_at_edge(rows: Sequence[Row]) -> str:
     at_edge = [row for row in rows if row.is_width_at_edge]
     if not at_edge:
         return ""
-    ordered = sorted({one.width for row in at_edge for one in row.widths})
     best = {row.tuning.best_width.value for row in at_edge if row.tuning and row.tuning.best_width}
-    middle = ordered[len(ordered) // 2]
-    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    wider = _wider({one.width for row in at_edge for one in row.widths}, best)
     possible = [width for width in wider if NARROWEST <= width <= WIDEST]
     return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=possible)
 
@@ -104,10 +100,8 @@ def scales_at_edge(rows: Sequence[Row]) -> str:
     at_edge = [row for row in rows if row.is_scale_at_edge]
     if not at_edge:
         return ""
-    ordered = sorted({one.scale for row in at_edge for one in row.scales})
     best = {row.tuning.best_scale.value for row in at_edge if row.tuning and row.tuning.best_scale}
-    middle = ordered[len(ordered) // 2]
-    wider = extended(ordered, below=min(best) < middle, above=max(best) >= middle)
+    wider = _wider({one.scale for row in at_edge for one in row.scales}, best)
     return say("tuning", "scale_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
 
 
@@ -120,6 +114,13 @@ def luck(rows: Sequence[Row]) -> str:
         if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1):
             return say("tuning", "luck", chosen_by=len(tuning.seeds), seeds=len(row.records), share=tuning.share)
     return ""
+
+
+def _wider(tried: Set[float], best: Set[float]) -> list[float]:
+    """Return the candidates with more beyond the edges at which the best ones lie."""
+    ordered = sorted(tried)
+    middle = ordered[len(ordered) // 2]
+    return extended(ordered, below=min(best) < middle, above=max(best) >= middle)
 
 
 def _tuned(rows: Sequence[Row]) -> int:

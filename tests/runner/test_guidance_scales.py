@@ -73,12 +73,13 @@ def test_the_page_draws_the_scales_and_says_what_extends_them(tuned):
 def test_fid_at_another_scale_is_that_of_a_cell_that_samples_there(tmp_path):
     """Of the same weights, bit for bit; scales beside the own one change no other figure."""
     text = GUIDED.replace("  routed: {method: tread, routes: 1:1@0.5}\n", "")
-    _, (beside,) = run(tmp_path / "beside", text.replace("metrics: {", "metrics: {other_scales: [1, 3], "))
+    _, (beside,) = run(tmp_path / "beside", text.replace("metrics: {", "metrics: {other_scales: [1, 1.5, 3], "))
     _, (there,) = run(tmp_path / "there", text.replace("guidance_scale: 1.5", "guidance_scale: 3"))
     _, (own,) = run(tmp_path / "own", text)
     (end,), (end_there,), (end_own,) = (record["evaluations"] for record in (beside, there, own))
-    assert [one["scale"] for one in end["other_scales"]] == [1, 3]
-    assert end["other_scales"][1]["fid"] == end_there["fid"] != end["fid"] == end_own["fid"]
+    assert [one["scale"] for one in end["other_scales"]] == [1, 1.5, 3]
+    assert end["other_scales"][2]["fid"] == end_there["fid"] != end["fid"] == end_own["fid"]
+    assert end["other_scales"][1]["fid"] == end["fid"]
     assert end["samples_sha256"] == end_own["samples_sha256"]
 
 

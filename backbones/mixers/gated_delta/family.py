@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tread_bench.backbones.mamba.cost import CONV
 from tread_bench.core.describe.families import Macs
-from tread_bench.core.describe.mixers import MixerFamily, MixerSize
+from tread_bench.core.describe.mixers import MixerFamily, MixerSize, heads_divide_width
 
 EXPAND_V = 2  # channels of a value per channel of a key
 
@@ -34,11 +34,6 @@ def delta_state(size: MixerSize) -> int:
     return EXPAND_V * size.width * (size.width // size.heads)
 
 
-def delta_rule(size: MixerSize) -> str:
-    """Return the rule that these sizes break."""
-    return f"hidden {size.width} must be a multiple of heads {size.heads}" if size.width % size.heads else ""
-
-
 GATED_DELTA = MixerFamily(
     name="gated_delta",
     about="gated DeltaNet: replaces what its state holds for a key (Yang et al., arXiv 2412.06464)",
@@ -46,6 +41,6 @@ GATED_DELTA = MixerFamily(
     state=delta_state,
     params=delta_params,
     macs=delta_macs,
-    rule=delta_rule,
+    rule=heads_divide_width,
     gates_by_token=True,
 )

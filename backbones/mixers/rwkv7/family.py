@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tread_bench.core.describe.families import Macs
-from tread_bench.core.describe.mixers import MixerFamily, MixerSize
+from tread_bench.core.describe.mixers import MixerFamily, MixerSize, heads_divide_width
 
 
 def ranks(size: MixerSize) -> dict[str, int]:
@@ -37,11 +37,6 @@ def rwkv7_state(size: MixerSize) -> int:
     return size.width * (size.width // size.heads)
 
 
-def rwkv7_rule(size: MixerSize) -> str:
-    """Return the rule that these sizes break."""
-    return f"hidden {size.width} must be a multiple of heads {size.heads}" if size.width % size.heads else ""
-
-
 RWKV7 = MixerFamily(
     name="rwkv7",
     about="RWKV-7: a delta rule with a decay per channel, and first values (Peng et al., arXiv 2503.14456)",
@@ -49,7 +44,7 @@ RWKV7 = MixerFamily(
     state=rwkv7_state,
     params=rwkv7_params,
     macs=rwkv7_macs,
-    rule=rwkv7_rule,
+    rule=heads_divide_width,
     shares_values=True,
     gates_by_token=True,
 )

@@ -25,6 +25,11 @@ class MixerSize:
     directions: int = 1  # 2: also from the last token to the first, with weights of its own
 
 
+def heads_divide_width(size: MixerSize) -> str:
+    """Return the rule that sizes break whose heads have no whole number of channels; empty if none."""
+    return f"hidden {size.width} must be a multiple of heads {size.heads}" if size.width % size.heads else ""
+
+
 _TRIED = MixerSize(width=64, heads=2)
 
 

@@ -12,11 +12,8 @@ from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptio
 from tread_bench.core.numbers import draws
 
 
-class FlowOptions(ObjectiveOptions):
-    """Flow matching on the linear path with velocity prediction: x_t = (1-t) x + t noise, v = noise - x."""
-
-    name: Literal["flow"] = "flow"
-    times: Literal["logit_normal", "uniform"] = Field("logit_normal", description="distribution of training times t")
+class OnLinearPath(ObjectiveOptions):
+    """Options of an objective whose times run from 0, data, to 1, noise."""
 
     @property
     def time_range(self) -> tuple[float, float]:
@@ -26,6 +23,13 @@ class FlowOptions(ObjectiveOptions):
     def sampling_time(self, step: int, steps: int) -> float:
         """Return the time at which step `step` of `steps` starts: equal steps from 1 to 0."""
         return (steps - step) / steps
+
+
+class FlowOptions(OnLinearPath):
+    """Flow matching on the linear path with velocity prediction: x_t = (1-t) x + t noise, v = noise - x."""
+
+    name: Literal["flow"] = "flow"
+    times: Literal["logit_normal", "uniform"] = Field("logit_normal", description="distribution of training times t")
 
     def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
         if self.times == "uniform":

@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.config.base import Float
-from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
+from tread_bench.core.describe.objectives import ObjectiveFamily
 from tread_bench.core.numbers import draws
+from tread_bench.diffusion.objectives.flow.family import OnLinearPath
 
 
-class XPredictionOptions(ObjectiveOptions):
+class XPredictionOptions(OnLinearPath):
     """The data are predicted, with the error of the velocity: x_t = (1-t) x + t noise (JiT, arXiv 2511.13720)."""
 
     name: Literal["x_prediction"] = "x_prediction"
@@ -21,15 +22,6 @@ class XPredictionOptions(ObjectiveOptions):
     p_std: Float = Field(0.8, ge=0.01, le=5, description="standard deviation of ln(t / (1-t)) in training")
     least_time: Float = Field(0.05, gt=0, lt=1, description="time below which errors and velocities are divided by it")
     noise_scale: Float = Field(1.0, gt=0, le=100, description="of the noise; JiT has 1 at 256 pixels and 2 at 512")
-
-    @property
-    def time_range(self) -> tuple[float, float]:
-        """The times of data and of noise."""
-        return 0.0, 1.0
-
-    def sampling_time(self, step: int, steps: int) -> float:
-        """Return the time at which step `step` of `steps` starts: equal steps from 1 to 0."""
-        return (steps - step) / steps
 
     def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
         return draws.normal_ranks(seed, "time", first, count)
