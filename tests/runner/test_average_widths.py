@@ -116,6 +116,7 @@ def left(out):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # four runs one after the other, each of two processes that start together on a busy machine
 @pytest.mark.parametrize("arguments", [(), ("--processes", 2)])
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, arguments):
     """Of two processes, the first one writes the snapshots, and both read them."""
