@@ -390,18 +390,18 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
     """What a metric of generated images needs of the cell."""
-    places = [("metrics", key) for key in keys_of(metric)]
-    of_class = metric.family.min_per_class(metric)
-    least = max(metric.family.min_samples(metric), of_class * cell.data.num_classes)
+    family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
+    of_class = family.min_per_class(metric)
+    least = max(family.min_samples(metric), of_class * cell.data.num_classes)
     if cell.metrics.num_samples < least:
         setting = settings_in_words(metric)
         rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"
         message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
         yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
-    if Needs.LABELS in metric.family.needs and not cell.data.num_classes:
+    if Needs.LABELS in family.needs and not cell.data.num_classes:
         rule = f"data {cell.data.name} has no labels, which it needs; leave it out"
         yield Problem(f"metric {metric.name}: {rule}", draft.latest(("data", "name"), *places))
-    if reason := metric.family.unfit(metric, cell.data):
+    if reason := family.unfit(metric, cell.data):
         yield Problem(f"metric {metric.name}: {reason}", draft.latest(("data", "name"), *places))
 
 

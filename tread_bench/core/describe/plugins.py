@@ -46,7 +46,7 @@ class Description(Protocol):
 D = TypeVar("D", bound=Description)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind(Generic[D]):
     """A kind of plug-in.
 
@@ -75,9 +75,10 @@ class Kind(Generic[D]):
 
     def find(self, name: str) -> D:
         """Return the description of that name. Raises ValueError."""
-        if name not in self.all():
-            raise ValueError(unknown(self.key or self.word, name, self.all()))
-        return self.all()[name]
+        known = self.all()
+        if name not in known:
+            raise ValueError(unknown(self.key or self.word, name, known))
+        return known[name]
 
     def wrong_with(self, description: Any) -> str:
         """Return the rule that a description breaks; empty if none."""
