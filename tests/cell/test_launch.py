@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
-from tread_bench.cell.launch import SILENCE_S, Neighbours, _Beat, _Failure, _Watch
+from tread_bench.cell import launch
+from tread_bench.cell.launch import SILENCE_S, Neighbours, RankError, _Beat, _Failure, _Watch
 from tread_bench.runner.executors.nodes import Nodes
 from tread_bench.runner.executors.tasks import LostError
+
+ANY_PORT = -1  # a store listens at the port after it, and 0 is any free one
 
 
 class Clock:
@@ -77,8 +78,8 @@ def test_a_failure_is_kept():
 
 
 def test_another_machine_is_lost_after_a_minute_without_a_beat_and_not_where_it_beats_again():
-    first = Neighbours(Nodes(0, 2, "localhost", free_port()))
-    second = Neighbours(Nodes(1, 2, "localhost", first.nodes.port))
+    first = Neighbours(Nodes(0, 2, "localhost", ANY_PORT))
+    second = Neighbours(Nodes(1, 2, "localhost", first.store.port - 1))
     assert first.beat(0.0) == "" and first.beat(1000.0) == ""  # it has not started yet
     second.beat(0.0)
     assert first.beat(1000.0) == "" and first.beat(1000.0 + SILENCE_S) == ""
@@ -89,7 +90,22 @@ def test_another_machine_is_lost_after_a_minute_without_a_beat_and_not_where_it_
     assert str(first.cause()) == "rank 1 was killed by SIGKILL"
 
 
-def free_port() -> int:
-    """The second of two ports of which nothing uses the first; the launchers' own is the one before it."""
-    with socket.create_server(("localhost", 0)) as found:
-        return found.getsockname()[1] - 1
+def test_what_another_machine_says_late_is_the_cause(monkeypatch):
+    first = Neighbours(Nodes(0, 2, "localhost", ANY_PORT))
+    second = Neighbours(Nodes(1, 2, "localhost", first.store.port - 1))
+
+    def sleep(seconds):
+        second.say(RankError("rank 1 is out of memory"))
+        second.store.num_keys()  # what is said is sent without waiting: an answer says that it has come
+
+    monkeypatch.setattr(launch.time, "sleep", sleep)
+    assert str(first.cause()) == "rank 1 is out of memory"
+
+
+def test_a_machine_that_says_nothing_and_beats_no_more_was_lost(monkeypatch):
+    first = Neighbours(Nodes(0, 2, "localhost", ANY_PORT))
+    second = Neighbours(Nodes(1, 2, "localhost", first.store.port - 1))
+    monkeypatch.setattr(launch.time, "sleep", lambda seconds: second.beat(0.0))
+    assert first.cause() is None
+    monkeypatch.setattr(launch.time, "sleep", lambda seconds: None)
+    assert str(first.cause()) == "machine 2 was lost"

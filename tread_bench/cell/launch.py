@@ -193,19 +193,23 @@ class Neighbours:
 
     def cause(self) -> Exception | None:
         """Return what another machine has said of its ranks, or that there is none any more; None where all go on."""
+        if said := self._said():
+            return said
+        # One that stays silent was lost with its ranks, which ends those of the others.
+        others = range(1, self.nodes.count)
+        before = {number: self.store.add(f"beats {number}", 0) for number in others}
+        time.sleep(CAUSE_FIRST_S + 2 * BEAT_S)
+        if said := self._said():
+            return said
+        silent = (number for number in others if self.store.add(f"beats {number}", 0) == before[number])
+        return next((LostError(f"machine {number + 1} was lost") for number in silent), None)
+
+    def _said(self) -> Exception | None:
         for number in range(1, self.nodes.count):
             if self.store.check([f"lost {number}"]):
                 return LostError(self.store.get(f"lost {number}").decode())
             if self.store.check([f"failed {number}"]):
                 return RankError(self.store.get(f"failed {number}").decode())
-        # One that is silent was lost with its ranks, which ends those of the others.
-        others = range(1, self.nodes.count)
-        before = {number: self.store.add(f"beats {number}", 0) for number in others}
-        time.sleep(CAUSE_FIRST_S + 2 * BEAT_S)
-        for number in others:
-            has_said = self.store.check([f"lost {number}"]) or self.store.check([f"failed {number}"])
-            if not has_said and self.store.add(f"beats {number}", 0) == before[number]:
-                return LostError(f"machine {number + 1} was lost")
         return None
 
 
