@@ -367,10 +367,13 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
         ("mask", "DiT"),
         *(
             pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("sprint", "U-ViT"), ("mask", "DiS"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
+        ),
+        *(
+            pytest.param(*pair, marks=pytest.mark.endurance)
             for pair in (
                 *((name, "DiT") for name in ("drop", "sprint", "mod", "layer_skip")),
-                *(("drop", "LightningDiT"), ("sprint", "U-ViT"), ("mask", "DiS"), ("mod", "ZigMa")),
-                *(("layer_skip", "DRWKV"), ("mod", "U-ViT")),
+                *(("drop", "LightningDiT"), ("mod", "U-ViT")),
             )
         ),
     ],

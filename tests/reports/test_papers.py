@@ -118,7 +118,7 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("rows", "seeds"), [(50, 20), (10, 100)])
+@pytest.mark.parametrize(("rows", "seeds"), [pytest.param(50, 20, marks=pytest.mark.endurance), (10, 100)])
 def test_a_thousand_cells_are_rendered_in_ten_seconds(reported, rows, seeds):
     """Of processor time, on a quiet machine: reading the records, and starting the program, included."""
     assert reported(rows, seeds)[1] < RENDERING_S * slowness()

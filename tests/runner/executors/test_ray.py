@@ -96,7 +96,7 @@ def test_a_cell_of_two_processes_is_the_same_on_a_node_that_has_room_for_it(clus
     assert results(tmp_path / "ray") == results_here(TWO_RANKS, *OF_TWO_RANKS)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(900)
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
     """The last of the cluster's tests: it has a node less afterwards."""
