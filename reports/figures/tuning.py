@@ -51,9 +51,6 @@ def average_widths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     ]
     if not tried:
         return None
-    figure = _lines(tried, "width of the average")
-
-    # The table behind the picture.
     places = decimals(one.loss for row, *_ in tried for one in row.widths)
     numbers = [
         {
@@ -67,17 +64,9 @@ def average_widths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         for one in row.widths
     ]
     first = tried[0].row
-    return picture_of(
-        "average_widths",
-        figure,
-        numbers,
-        suffix,
-        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
-        is_chosen=first.tuning is not None and first.tuning.best_width is not None,
-        seeds=len(first.widths[0].validation_losses),
-        drawn=min(_MOST, len(tried)),
-        all=len(tried),
-    )
+    is_chosen = first.tuning is not None and first.tuning.best_width is not None
+    seeds = len(first.widths[0].validation_losses)
+    return _curves("average_widths", tried, "width of the average", numbers, suffix, is_chosen=is_chosen, seeds=seeds)
 
 
 def guidance_scales(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -89,9 +78,6 @@ def guidance_scales(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     ]
     if not tried:
         return None
-    figure = _lines(tried, "guidance scale")
-
-    # The table behind the picture.
     numbers = [
         {
             "row": row.label,
@@ -103,17 +89,9 @@ def guidance_scales(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         for one in row.scales
     ]
     first = tried[0].row
-    return picture_of(
-        "guidance_scales",
-        figure,
-        numbers,
-        suffix,
-        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
-        is_chosen=first.tuning is not None and first.tuning.best_scale is not None,
-        seeds=len(first.scales[0].fids),
-        drawn=min(_MOST, len(tried)),
-        all=len(tried),
-    )
+    is_chosen = first.tuning is not None and first.tuning.best_scale is not None
+    seeds = len(first.scales[0].fids)
+    return _curves("guidance_scales", tried, "guidance scale", numbers, suffix, is_chosen=is_chosen, seeds=seeds)
 
 
 class _Tried(NamedTuple):
@@ -122,6 +100,22 @@ class _Tried(NamedTuple):
     row: Row
     figures: Mapping[float, Candidate | TriedWidth | TriedScale]
     best: Best | None
+
+
+def _curves(
+    kind: str, tried: Sequence[_Tried], name: str, numbers: list[dict[str, str]], suffix: str, **said: object
+) -> Picture:
+    """The picture of values that were tried of the same trainings."""
+    return picture_of(
+        kind,
+        _lines(tried, name),
+        numbers,
+        suffix,
+        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
+        drawn=min(_MOST, len(tried)),
+        all=len(tried),
+        **said,
+    )
 
 
 def _lines(tried: Sequence[_Tried], name: str) -> Figure:

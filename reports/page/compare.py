@@ -82,7 +82,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
     context: dict[str, Any] = {
         "name": f"Comparison of {names(run.name for run in runs)}",
         "made": made,
-        "scope": scope(runs[0].rows[0]),
+        "scope": scope(runs[0].rows),
         "notes": notes,
         "runs": runs,
         "conditions": conditions_that_differ(runs),

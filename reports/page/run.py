@@ -275,6 +275,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "cost": cost,
         "families": families,
         "power": power,
+        "scope": decision_view.scope(rows),
         "rates": tuning.summary(rows),
     }
 
@@ -285,7 +286,7 @@ def _decided(rows: Sequence[Row]) -> list[_Decided]:
 
 
 def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
-    """A decision with its strip of tests, and what it says nothing about."""
+    """A decision with its strip of tests, and its price."""
     places = decimals(row.fid.mean for row in rows if row.fid)
     route = next(row for row in rows if row.short_label == decision.route)
     return {
@@ -296,7 +297,6 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[st
         "price": price_of(route),
         "dialects": _dialects(route) if decision.choice.is_for_routing else [],
         "certainty": decision_view.certainty(decision, places),
-        "scope": decision_view.scope(rows[0]),
     }
 
 

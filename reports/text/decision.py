@@ -10,6 +10,7 @@ from tread_bench.reports.claims import tuning
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals
@@ -88,10 +89,12 @@ def certainties(decisions: Mapping[str, Decision], places: int) -> str:
     return say("decision", "certainties", decisions=decisions, places=places)
 
 
-def scope(row: Row) -> str:
-    """Return on what a comparison was made, and that it says nothing of anything else; `row` is any of its rows."""
-    batch = requested.training(row.first, "batch")
-    return say("decision", "scope", row=row, data=requested.data(row.first), batch=batch)
+def scope(rows: Sequence[Row]) -> str:
+    """Return on what a comparison was made, and that it says nothing of anything else."""
+    first = rows[0]
+    sizes = [*filter(None, (members[0].cost("params") for members in by_architecture(rows)))]
+    batch = requested.training(first.first, "batch")
+    return say("decision", "scope", row=first, sizes=sizes, data=requested.data(first.first), batch=batch)
 
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
