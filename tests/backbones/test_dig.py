@@ -50,9 +50,10 @@ def by_hand(model, x, t, y, routes, ids):
             steps = [at - before for at, before in zip(path, [-1, *path], strict=False)] if spec.decay_skipped else None
             part = stream[order]
             shift, scale, gate, *of_mlp = linear(block, "adaLN_modulation.1", F.silu(c)).chunk(6)
-            mix = partial(mixing.MIXERS[spec.mixer], of(block, "attn."), heads=spec.heads, steps=steps)
+            mixer = spec.mixer_at(number)
+            mix = partial(mixing.MIXERS[mixer.name], of(block, "attn."), heads=spec.heads, steps=steps)
             asked = layer_norm(part, 1e-6) * (1 + scale) + shift
-            if mixers()[spec.mixer].shares_values:
+            if mixer.shares_values:
                 values = mixing.values(of(block, "attn."), asked)
                 first = torch.stack([firsts.setdefault(cell, v) for cell, v in zip(order, values, strict=True)])
                 mix = partial(mix, first=first)
@@ -86,6 +87,28 @@ def difference(model, routes):
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
     assert difference(small(mixer=mixer), routes) < 1e-9
+
+
+@pytest.mark.parametrize("sizes", [{"mixer": "rwkv7"}, {"decay_skipped": True}], ids=str)
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_a_hybrid_has_attention_in_every_fourth_block(routes, sizes):
+    model = small(depth=9, attention_every=4, **sizes)
+    assert [number for number, block in enumerate(model.blocks) if hasattr(block.attn, "qkv")] == [3, 7]
+    assert difference(model, routes) < 1e-9
+
+
+@pytest.mark.parametrize("mixer", mixing.MIXERS)
+def test_without_a_mixer_a_block_joins_neighbours_alone(mixer):
+    """The last token along the path of the first block, and the first one, three cells away."""
+    model, (x, t, y) = small(mixer=mixer, depth=1).double(), inputs(dtype=torch.float64)
+    changed = x.clone()
+    changed[:, :, :2, :2] += 1
+    with torch.no_grad():
+        difference = (model(changed, t, y) - model(x, t, y)).abs().amax((0, 1))
+    reached = difference.unfold(0, 2, 2).unfold(1, 2, 2).amax((2, 3)) > 1e-12
+    near = torch.zeros(4, 4, dtype=torch.bool)
+    near[:2, :2] = True
+    assert torch.equal(reached, near if mixer == "identity" else torch.ones_like(near))
 
 
 @pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if one.gates_by_token])
