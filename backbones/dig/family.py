@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from tread_bench.backbones.dit.family import DiTSpec, dit_cost
+from tread_bench.backbones.mixers.attention.family import ATTENTION
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.mixers import MixerFamily, MixerSize, find_mixer, mixers
 from tread_bench.core.describe.selectors import TokenOrder
@@ -28,6 +29,9 @@ class DiGSpec(BackboneSpec):
     hidden: int = Field(384, ge=4)
     heads: int = Field(6, ge=1)
     mixer: MixerName = Field("gla", description="what a block has in place of attention")
+    attention_every: int | None = Field(
+        None, ge=2, description="softmax attention in place of the mixer in every n-th block, from the n-th on"
+    )
     decay_skipped: bool = Field(
         False, description="the state also decays for the tokens that were skipped before a token, by that token's gate"
     )
@@ -37,8 +41,11 @@ class DiGSpec(BackboneSpec):
     def _sizes_fit(self) -> DiGSpec:
         if self.hidden % 4:
             raise ValueError(f"hidden {self.hidden} must be a multiple of 4: sines and cosines of rows and columns")
-        if broken := self.family.rule(self.mixer_size(0)):
-            raise ValueError(broken)
+        if self.attention_every is not None and self.attention_every > self.depth:
+            raise ValueError(f"attention_every {self.attention_every} must be at most depth {self.depth}")
+        for block in range(self.depth):
+            if broken := self.mixer_at(block).rule(self.mixer_size(block)):
+                raise ValueError(broken)
         if self.decay_skipped and not self.family.gates_by_token:
             able = ", ".join(name for name, one in mixers().items() if one.gates_by_token)
             raise ValueError(f"decay_skipped needs a mixer with a gate of its own per token, not {self.mixer}: {able}")
@@ -52,6 +59,11 @@ class DiGSpec(BackboneSpec):
     def family(self) -> MixerFamily:
         """The description of the mixer."""
         return find_mixer(self.mixer)
+
+    def mixer_at(self, block: int) -> MixerFamily:
+        """Return the description of what a block has for a mixer."""
+        is_attention = self.attention_every is not None and (block + 1) % self.attention_every == 0
+        return ATTENTION if is_attention else self.family
 
     @property
     def mlp_hidden(self) -> int:
@@ -68,10 +80,10 @@ def dig_cost(spec: DiGSpec, tokens: Sequence[int]) -> Cost:
     width = spec.hidden
     mlp = 3 * width * spec.mlp_hidden
     convolution = KERNEL**2 * width
-    sizes = [spec.mixer_size(block) for block in range(spec.depth)]
+    mixers_in = [(spec.mixer_at(block), spec.mixer_size(block)) for block in range(spec.depth)]
     blocks = tuple(
-        spec.family.macs(size, t) + Macs(linear=t * mlp + spec.num_tokens * convolution + 6 * width * width)
-        for size, t in zip(sizes, tokens, strict=True)
+        mixer.macs(size, t) + Macs(linear=t * mlp + spec.num_tokens * convolution + 6 * width * width)
+        for (mixer, size), t in zip(mixers_in, tokens, strict=True)
     )
 
     # Outside the blocks it is DiT.
@@ -80,7 +92,7 @@ def dig_cost(spec: DiGSpec, tokens: Sequence[int]) -> Cost:
     )
     dit = dit_cost(outside, [spec.num_tokens])
     dit_block = 12 * width * width + 6 * width * width + 15 * width
-    of_blocks = sum(spec.family.params(size) + mlp + convolution + width for size in sizes)
+    of_blocks = sum(mixer.params(size) + mlp + convolution + width for mixer, size in mixers_in)
     of_blocks += spec.depth * (6 * width * width + 6 * width)
     return replace(
         dit,

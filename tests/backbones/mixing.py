@@ -140,4 +140,24 @@ def mamba(w, x_TD, heads=None, steps=None):
     return restated.mixed({f"mixer.{name}": value for name, value in w.items()}, "mixer", x_TD)
 
 
-MIXERS = {"gla": gla, "mamba": mamba, "gated_delta": gated_delta, "mamba2": mamba2, "rwkv7": rwkv7}
+def attention(w, x_TD, heads, steps=None):
+    q, k, v = linear(w, "qkv", x_TD).unflatten(1, (3, heads, -1)).unbind(1)
+    outputs = [
+        torch.softmax(q[:, head] @ k[:, head].T / math.sqrt(q.shape[2]), 1) @ v[:, head] for head in range(heads)
+    ]
+    return linear(w, "proj", torch.cat(outputs, 1))
+
+
+def identity(w, x_TD, heads, steps=None):
+    return x_TD
+
+
+MIXERS = {
+    "attention": attention,
+    "identity": identity,
+    "gla": gla,
+    "mamba": mamba,
+    "gated_delta": gated_delta,
+    "mamba2": mamba2,
+    "rwkv7": rwkv7,
+}

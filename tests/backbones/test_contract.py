@@ -41,6 +41,8 @@ VARIANTS = [
     ("DRWKV", {"q_shift": "self"}, {}),
     ("DRWKV", {"q_shift": "grid"}, {}),
     *[("DiG", {"mixer": mixer}, {}) for mixer in mixers()],
+    ("DiG", {"mixer": "attention"}, {"attention": "math"}),
+    ("DiG", {"mixer": "rwkv7", "attention_every": 4}, {}),
     *[("DiG", {"mixer": mixer, "decay_skipped": True}, {}) for mixer, one in mixers().items() if one.gates_by_token],
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,8 +14,9 @@ from tests.backbones.networks import drawn, inputs, present
 from tests.backbones.restated import image, layer_norm, linear, patches, time_mlp
 from tread_bench import create_backbone
 from tread_bench.backbones.dig import network
+from tread_bench.backbones.mixers.identity.family import IDENTITY
 from tread_bench.core.describe.families import families, make_spec
-from tread_bench.core.describe.mixers import mixers
+from tread_bench.core.describe.mixers import MIXERS, mixers
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.ops.patching import sincos_positions
 
@@ -50,9 +52,10 @@ def by_hand(model, x, t, y, routes, ids):
             steps = [at - before for at, before in zip(path, [-1, *path], strict=False)] if spec.decay_skipped else None
             part = stream[order]
             shift, scale, gate, *of_mlp = linear(block, "adaLN_modulation.1", F.silu(c)).chunk(6)
-            mix = partial(mixing.MIXERS[spec.mixer], of(block, "attn."), heads=spec.heads, steps=steps)
+            mixer = spec.mixer_at(number)
+            mix = partial(mixing.MIXERS[mixer.name], of(block, "attn."), heads=spec.heads, steps=steps)
             asked = layer_norm(part, 1e-6) * (1 + scale) + shift
-            if mixers()[spec.mixer].shares_values:
+            if mixer.shares_values:
                 values = mixing.values(of(block, "attn."), asked)
                 first = torch.stack([firsts.setdefault(cell, v) for cell, v in zip(order, values, strict=True)])
                 mix = partial(mix, first=first)
@@ -86,6 +89,28 @@ def difference(model, routes):
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
     assert difference(small(mixer=mixer), routes) < 1e-9
+
+
+@pytest.mark.parametrize("sizes", [{"mixer": "rwkv7"}, {"decay_skipped": True}], ids=str)
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_a_hybrid_has_attention_in_every_fourth_block(routes, sizes):
+    model = small(depth=9, attention_every=4, **sizes)
+    assert [number for number, block in enumerate(model.blocks) if hasattr(block.attn, "qkv")] == [3, 7]
+    assert difference(model, routes) < 1e-9
+
+
+@pytest.mark.parametrize("mixer", mixing.MIXERS)
+def test_without_a_mixer_a_block_joins_neighbours_alone(mixer):
+    """The last token along the path of the first block, and the first one, three cells away."""
+    model, (x, t, y) = small(mixer=mixer, depth=1).double(), inputs(dtype=torch.float64)
+    changed = x.clone()
+    changed[:, :, :2, :2] += 1
+    with torch.no_grad():
+        difference = (model(changed, t, y) - model(x, t, y)).abs().amax((0, 1))
+    reached = difference.unfold(0, 2, 2).unfold(1, 2, 2).amax((2, 3)) > 1e-12
+    near = torch.zeros(4, 4, dtype=torch.bool)
+    near[:2, :2] = True
+    assert torch.equal(reached, near if mixer == "identity" else torch.ones_like(near))
 
 
 @pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if one.gates_by_token])
@@ -165,6 +190,18 @@ def test_parameter_names_are_those_of_the_release():
     attention = {"q_proj", "k_proj", "v_proj", "g_proj", "o_proj", "gk_proj.0", "gk_proj.1", "g_norm_swish_gate"}
     mlp = {"mlp.gate_proj.weight", "mlp.down_proj.weight"}
     assert block == both | mlp | {f"attn.{name}.weight" for name in attention} | {"attn.gk_proj.1.bias"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"state": lambda size: -1}, "its state, params and macs must not be negative"),
+        ({"params": lambda size: 1 // 0}, "its sizes cannot be computed for a width of 64 and 2 heads"),
+    ],
+)
+def test_counts_of_a_description_are_tried(changes, message):
+    assert MIXERS.wrong_with(IDENTITY) == ""
+    assert message in MIXERS.wrong_with(replace(IDENTITY, **changes))
 
 
 def test_a_mixer_is_told_what_it_lacks():

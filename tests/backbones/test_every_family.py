@@ -45,6 +45,7 @@ VARIANTS = [
     ("DiS", {"mixer": "mamba2"}),
     ("DiT", {"attention": "linear"}),
     *[("DiG", {"mixer": mixer, "learn_sigma": False}) for mixer in mixers()],
+    ("DiG", {"attention_every": 2}),
 ]
 LARGEST = ["DiG-XL/2", "DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
 
@@ -187,7 +188,10 @@ def test_drop_path_grows_with_depth_as_released(family, depth, rates):
         ("DRWKV", {"q_shift": "zeros"}, "q_shift"),
         ("DiG", {"hidden": 30}, "multiple of 4"),
         ("DiG", {"hidden": 36, "heads": 4}, "hidden 36 must be a multiple of 2 x heads, 8"),
-        ("DiG", {"mixer": "attention"}, "mixer"),
+        ("DiG", {"mixer": "mixture"}, "mixer"),
+        ("DiG", {"attention_every": 1}, "attention_every"),
+        ("DiG", {"attention_every": 6}, "attention_every 6 must be at most depth 5"),
+        ("DiG", {"mixer": "mamba2", "heads": 5, "attention_every": 4}, "hidden 32 must be a multiple of heads 5"),
         ("DiS", {"mixer": "gla"}, "mixer"),
         ("LightningDiT", {"attention": "linear"}, "attention"),
         ("MMDiT", {"attention": "linear"}, "attention"),

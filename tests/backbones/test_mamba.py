@@ -1,6 +1,8 @@
-"""The mixer of DiS and ZigMa: an explicit float64 formula, symmetries, and mamba-ssm itself on shared weights."""
+"""The mixer of DiS and ZigMa: explicit float64 formulas, symmetries, and mamba-ssm itself on shared weights."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
@@ -156,6 +158,32 @@ def assert_same_output_and_gradients(model, peer, peer_parameters, hidden):
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_mamba_2_is_its_formula_in_one_direction_and_in_both(length, directions):
+    assert_mamba_2_is_by_hand(length, directions)
+
+
+@pytest.mark.parametrize("directions", [1, 2])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_mamba_2_is_mamba_ssm_s_minimal_ssd_on_shared_weights(length, directions, minimal_ssd, monkeypatch):
+    calls = []
+
+    def scan(w, xBC, dt, steps, suffix):
+        calls.append(suffix)
+        heads, states = len(w["A_log"]), (xBC.shape[1] - len(w["norm.weight"])) // 2
+        x, B, C = mixing.convolved(w, f"conv1d{suffix}", xBC).split([len(w["norm.weight"]), states, states], dim=1)
+        x = x.unflatten(1, (heads, -1))
+        dt = F.softplus(dt + w[f"dt_bias{suffix}"])
+        keys = (key[None, :, None].expand(-1, -1, heads, -1) for key in (B, C))
+        A = -w[f"A_log{suffix}"].exp() * dt
+        y, _ = minimal_ssd((dt[:, :, None] * x)[None], A[None], *keys, block_len=math.gcd(length, 9))
+        return (y[0] + w[f"D{suffix}"][:, None] * x).flatten(1)
+
+    monkeypatch.setattr(mixing, "mamba2_scan", scan)
+    assert_mamba_2_is_by_hand(length, directions)
+    assert calls == ["", "_b"][:directions] * 2  # for each sequence
+
+
+def assert_mamba_2_is_by_hand(length, directions):
+    """Output and every gradient in float64."""
     size = MixerSize(WIDTH, heads=1, directions=directions)
     model = Mamba2(size, {})
     with torch.random.fork_rng(), torch.no_grad():

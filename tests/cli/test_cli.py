@@ -458,10 +458,11 @@ def test_profile_of_families_is_what_a_token_costs_at_each_number_of_tokens():
         assert row["attention_macs_per_token"] == 12 * 2 * 384 * per_token
         assert 0.5 < row["macs_ratio"] < 0.63 and row["scan_macs_per_token"] == 0
     scans = json.loads(tread_bench("profile", "--family", "DiG", "--tokens", "64", "--json").stdout)
-    assert {row["backbone"] for row in scans} >= {
-        f"DiG-S/2 {mixer}" for mixer in ("gla", "gated_delta", "mamba2", "rwkv7")
-    }
-    assert all(row["scan_macs_per_token"] > 0 and row["attention_macs_per_token"] == 0 for row in scans)
+    scanning = {f"DiG-S/2 {mixer}" for mixer in ("gla", "gated_delta", "mamba", "mamba2", "rwkv7")}
+    assert {row["backbone"] for row in scans} == scanning | {"DiG-S/2 attention", "DiG-S/2 identity"}
+    for row in scans:
+        assert (row["scan_macs_per_token"] > 0) == (row["backbone"] in scanning)
+        assert (row["attention_macs_per_token"] > 0) == (row["backbone"] == "DiG-S/2 attention")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Lookup of mixers by name, through entry points of the group `tread_bench.mixers`.
 
-A mixer is what a block has in place of attention: it mixes the tokens of a sequence, in time linear in their number.
-Its `MixerFamily` states what the rest of the package needs to know about it; nobody compares its name.
+A mixer fills the slot of a block where a Transformer has attention: it mixes the tokens of a sequence, most mixers in
+time linear in their number. Its `MixerFamily` states what the rest of the package needs to know about it; nobody
+compares its name.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class MixerFamily:
         name: its name in a suite.
         about: one line that `tread-bench list mixers` shows.
         builder: "module:attribute" of a callable (MixerSize, kernels) -> `tread_bench.backbones.mixers.base.Mixer`.
-        state: MixerSize -> number of values that pass from token to token.
+        state: MixerSize -> number of values that pass from token to token; 0: it has no recurrence.
         params: MixerSize -> number of parameters.
         macs: (MixerSize, tokens) -> multiply-adds; those of the recurrence, by its formula and not by its chunks, in
             `scan`.
@@ -73,7 +74,7 @@ def _broken_rule(mixer: MixerFamily) -> str:
         counts = (mixer.state(_TRIED), mixer.params(_TRIED), mixer.macs(_TRIED, 5).total)
     except Exception as error:
         return f"its sizes cannot be computed for a width of 64 and 2 heads ({error_text(error)})"
-    return "" if all(count > 0 for count in counts) else "its state, params and macs must be positive"
+    return "" if all(count >= 0 for count in counts) else "its state, params and macs must not be negative"
 
 
 MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily, rule=_broken_rule)
