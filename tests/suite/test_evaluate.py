@@ -165,8 +165,11 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
 @pytest.mark.parametrize(
     ("evaluate", "message"),
     [
-        ("{row: tread, options: {detach: true}}", "of the options of method tread, none changes its evaluation alone"),
-        ("{row: elit, options: {groups: 1}}", "of the options of method elit, its evaluation alone is changed by bud"),
+        (
+            "{row: tread, options: {detach: true}}",
+            "of method tread, no option changes the evaluation alone",
+        ),
+        ("{row: elit, options: {groups: 1}}", "of method elit, only budget changes the evaluation alone"),
         ("{row: elit, options: {budget: 1.5}}", "less than or equal to 1"),
     ],
 )

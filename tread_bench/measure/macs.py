@@ -23,7 +23,7 @@ from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
-from tread_bench.model.methods.base import BatchRange, build_method, first_state
+from tread_bench.model.methods.base import BatchRange, build_method
 from tread_bench.model.network import Network
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
@@ -122,13 +122,6 @@ class _BlocksAsStated:
         unrouted = (state.streams[name] for name in state.unrouted)
         read = [part.sum() for part in (state.c, state.context, *unrouted) if part is not None]
         return state.with_streams(**{name: sum(read, stream) for name, stream in state.streams.items()})
-
-
-def count_widths(family: Family, spec: BackboneSpec) -> tuple[int, int]:
-    """Return the widths of a backbone's tokens and of its conditioning c, which is 0 without any."""
-    with torch.device("meta"):
-        state = first_state(build_backbone(family, spec, {"attention": "math"}))
-    return state.stream().shape[2], 0 if state.c is None else state.c.shape[1]
 
 
 def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:

@@ -181,8 +181,8 @@ def _wrong_options(method: MethodOptions, options: Mapping[str, Any]) -> Iterato
     at, able = ("evaluate", "options"), method.family.evaluation_options
     of_training = [name for name in options if name not in able]
     for name in of_training:
-        rule = f"its evaluation alone is changed by {', '.join(able)}" if able else "none changes its evaluation alone"
-        message = f"evaluate.options.{name}: of the options of method {method.name}, {rule}; leave it out"
+        which = f"only {', '.join(able)} changes" if able else "no option changes"
+        message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
         yield Problem(message, (*at, name))
     if not of_training:
         yield from all_problems({**method.model_dump(), **options}, type(method), at)

@@ -16,7 +16,7 @@ def elit_cost(cell: Cell, dense: Cost, tokens_behind: Sequence[int]) -> Extra:
     """Return the parameters of reading, writing and the latents, and the mean MACs over the budgets of training.
 
     Args:
-        dense: cost of the backbone; where it does not state its last layer, its widths are counted.
+        dense: cost of the backbone; where it does not state its last layer, its widths are those of its network.
         tokens_behind: image tokens after each block; all of them in a step without routing, which keeps all latents.
     """
     options = cell.method
@@ -26,7 +26,7 @@ def elit_cost(cell: Cell, dense: Cost, tokens_behind: Sequence[int]) -> Extra:
     if dense.last_layer is not None:
         width, condition = dense.last_layer.width, dense.last_layer.condition
     else:
-        width, condition = named("tread_bench.measure.macs:count_widths")(family, spec)
+        width, condition = named("tread_bench.model.methods.base:widths_of")(family, spec)
 
     # Parameters: two layers of attention and MLP, and a latent for each token.
     modulation = 6 * width * (condition + 1) if condition else 0
