@@ -135,7 +135,7 @@ def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for
 
 
 BUDGETS = f"""{BASE}
-  elit: {{method: {{name: elit, groups: 2, heads: 2}}, routes: "1:2@0.75"}}
+  elit: {{method: {{name: elit, groups: 2, heads: 2}}, routes: "1:2@0.75", metrics: {{ema: false}}}}
   full: {{evaluate: elit}}
   budget: {{matrix: {{evaluate.options.budget: [0.25, 0.5]}}, evaluate: {{row: elit}}}}
   guided: {{evaluate: {{row: elit, options: {{budget: 0.5}}}}, sampling: {{guidance: cfg, guidance_scale: 2}}}}
@@ -160,6 +160,13 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
     assert len({record.last.validation_loss for record in (full, quarter, middle)}) == 3
     assert quarter.sampling_macs < middle.sampling_macs < full.sampling_macs == trained.sampling_macs
     assert {record.cost.train_step_macs for record in (full, quarter, middle)} == {trained.cost.train_step_macs}
+
+    images = {}
+    for cell in (rows["full"], less):
+        sampled = SampledCell.open(SampleRequest(root=folder.root, cell=cell.id, num=2))
+        assert sampled.macs == outcome(plan, folder, cell.row).sampling_macs
+        images[cell.row] = torch.cat(list(sampled.batches()))
+    assert not torch.equal(*images.values())
 
 
 @pytest.mark.parametrize(

@@ -115,10 +115,9 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
         raise SuiteError(problems)
     averaged = {key: getattr(source.cell.metrics, key) for key in ("ema", "average_width")}
     averaged |= {"other_widths": (), "other_scales": ()}
-    method = source.cell.method
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
-        "method": method.model_validate({**method.model_dump(), **requested.options}),
+        "method": source.cell.method.evaluated_with(requested.options),
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
         "metrics": cell.metrics.model_copy(update={"at": (iteration,), **averaged}),
     }

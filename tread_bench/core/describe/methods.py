@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind
@@ -49,6 +49,10 @@ class MethodOptions(Model):
     def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         """Return the routes between which samples or steps differ, all equally probable; here the cell's alone."""
         return (routes,)
+
+    def evaluated_with(self, options: Mapping[str, Any]) -> Self:
+        """Return the same method with other options of its evaluation. Raises ValueError if one is not valid."""
+        return self.model_validate({**self.model_dump(), **options})
 
 
 @dataclass(frozen=True, kw_only=True)

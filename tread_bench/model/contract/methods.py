@@ -231,10 +231,9 @@ def check_selector(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_evaluation_options(subject: MethodSubject) -> Iterator[str]:
     """Options that are said to change the evaluation alone do so, and change nothing of what is trained."""
-    options = subject.cell.method
     for name, value in subject.method.evaluation_options.items():
         what = f"option {name}, at {value!r},"
-        network = subject.fresh(method=options.model_validate({**options.model_dump(), name: value}))
+        network = subject.fresh(method=subject.cell.method.evaluated_with({name: value}))
         initial, expected = network.state_dict(), subject.fresh().state_dict()
         shapes, expected_shapes = ({key: one.shape for key, one in state.items()} for state in (initial, expected))
         if shapes != expected_shapes or any(not torch.equal(initial[key], expected[key]) for key in expected):
