@@ -134,6 +134,58 @@ def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for
     assert grids[0] == grids[1]
 
 
+BUDGETS = f"""{BASE}
+  elit: {{method: {{name: elit, groups: 2, heads: 2}}, routes: "1:2@0.75", metrics: {{ema: false}}}}
+  full: {{evaluate: elit}}
+  budget: {{matrix: {{evaluate.options.budget: [0.25, 0.5]}}, evaluate: {{row: elit}}}}
+  guided: {{evaluate: {{row: elit, options: {{budget: 0.5}}}}, sampling: {{guidance: cfg, guidance_scale: 2}}}}
+"""
+
+
+def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
+    plan = planned(tmp_path, BUDGETS)
+    rows = {name: cells[0] for name, cells in plan.rows.items()}
+    less, half, guided = (rows[name] for name in ("budget budget=0.25", "budget budget=0.5", "guided"))
+    assert [cell.cell.method.budget for cell in (rows["full"], less, half, guided)] == [1, 0.25, 0.5, 0.5]
+    assert {cell.reference for cell in (rows["full"], less, half, guided)} == {rows["full"].id}
+    assert all(cell.cell.training == rows["elit"].cell.training and not cell.trains for cell in (less, half, guided))
+
+    folder = begun(tmp_path / "run", plan, BUDGETS)
+    for cell in (rows["elit"], rows["full"], less, half):
+        run_cell(folder.root, cell.id, 1, quiet)
+    trained, full, quarter, middle = (
+        outcome(plan, folder, row) for row in ("elit", "full", "budget budget=0.25", "budget budget=0.5")
+    )
+    assert figures(full) == figures(trained)
+    assert len({record.last.validation_loss for record in (full, quarter, middle)}) == 3
+    assert quarter.sampling_macs < middle.sampling_macs < full.sampling_macs == trained.sampling_macs
+    assert {record.cost.train_step_macs for record in (full, quarter, middle)} == {trained.cost.train_step_macs}
+
+    images = {}
+    for cell in (rows["full"], less):
+        sampled = SampledCell.open(SampleRequest(root=folder.root, cell=cell.id, num=2))
+        assert sampled.macs == outcome(plan, folder, cell.row).sampling_macs
+        images[cell.row] = torch.cat(list(sampled.batches()))
+    assert not torch.equal(*images.values())
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        (
+            "{row: tread, options: {detach: true}}",
+            "of method tread, no option changes the evaluation alone",
+        ),
+        ("{row: elit, options: {groups: 1}}", "of method elit, only budget changes the evaluation alone"),
+        ("{row: elit, options: {budget: 1.5}}", "less than or equal to 1"),
+    ],
+)
+def test_an_option_that_would_change_what_was_trained_is_refused(tmp_path, evaluate, message):
+    with pytest.raises(SuiteError) as caught:
+        planned(tmp_path, f"{BUDGETS}  new: {{evaluate: {evaluate}}}\n")
+    assert message in str(caught.value)
+
+
 def test_scale_one_is_no_guidance_at_all(plan, folder):
     unguided, guided = (outcome(plan, folder, row) for row in ("tread", "cfg evaluate=tread guidance_scale=1"))
     assert figures(guided) == figures(unguided)

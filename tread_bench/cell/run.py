@@ -354,7 +354,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
     files = job.files  # recorded before anything is read
     for source in sources.values():
         files.expect(job.trained_on(source), f"cell {source.cell}, whose weights this one reads, was trained")
-    _, network = job.trained(sources["network"])
+    _, network = job.evaluated(sources["network"])
     guide = Guide(*job.trained(sources["weak"])) if "weak" in sources else None
 
     # Evaluate them.

@@ -149,7 +149,7 @@ class SampledCell:
         folder = RunFolder(request.root)
         job = Job(folder, _find(folder, request), folder.existing_plan())
         source = _source(job, request.iteration)
-        trained, network = job.trained(source)
+        trained, network = job.evaluated(source)
         cell = _requested_cell(trained, job.cell, request)
         weak = _weak(job, source, cell)
         classes = _classes(request.classes, cell) or range(network.spec.num_classes)

@@ -293,12 +293,19 @@ class _Row:
         return cell_id(self.name, self.seed(seed), self.key)
 
     @property
+    def is_plainly_evaluated(self) -> bool:
+        """Whether it is evaluated without guidance, and as its method is by itself."""
+        cell = self.resolved.cell
+        return cell.sampling.guidance.branches[1] is None and not (cell.evaluate and cell.evaluate.options)
+
+    @property
     def unguided_key(self) -> str:
-        """Key of the weights and of their evaluation, without guidance."""
+        """Key of the weights and of their evaluation, without guidance and as their method is evaluated by itself."""
         cell = self.resolved.cell
         evaluated = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
-        return f"{evaluated.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+        weights = evaluated.model_dump_json(exclude={"options"})
+        return f"{weights} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
 
     @property
     def read_here(self) -> set[str]:
@@ -369,7 +376,7 @@ class _Related:
     def of(cls, rows: Sequence[_Row]) -> _Related:
         trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
         judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
-        plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.branches[1] is None]
+        plain = [row for row in (*trained, *judging) if row.is_plainly_evaluated]
         dense: dict[tuple[str, str], dict[int, _Row]] = {}
         for row in trained:
             if row.resolved.cell.is_plainly_dense:

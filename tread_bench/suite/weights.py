@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.describe.methods import MethodOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, SuiteError
+from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft, DraftRow
@@ -104,7 +106,7 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
         source = sources.find(requested.row, row, requested.run)
     except ValueError as error:
         raise SuiteError([Problem(str(error), ("evaluate", "row"))]) from None
-    problems = list(_contradictions(cell, row.draft, source))
+    problems = [*_contradictions(cell, row.draft, source), *_wrong_options(source.cell.method, requested.options)]
     try:
         iteration = source.iteration(requested.iteration, "evaluate.iteration")
     except ValueError as error:
@@ -115,6 +117,7 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     averaged |= {"other_widths": (), "other_scales": ()}
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
+        "method": source.cell.method.evaluated_with(requested.options),
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
         "metrics": cell.metrics.model_copy(update={"at": (iteration,), **averaged}),
     }
@@ -170,6 +173,18 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
         if any(path[0] == key and spot[0] == "rows" for path, spot in draft.origins.items()):
             message = f"{key} has no effect: this row takes over what row {source.row!r} was trained with; remove it"
             yield Problem(message, (key,), at_key=True)
+
+
+def _wrong_options(method: MethodOptions, options: Mapping[str, Any]) -> Iterator[Problem]:
+    """Options that would change more than the evaluation of what was trained, or have a value that does not fit."""
+    at, able = ("evaluate", "options"), method.family.evaluation_options
+    of_training = [name for name in options if name not in able]
+    for name in of_training:
+        which = f"only {', '.join(able)} changes" if able else "no option changes"
+        message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
+        yield Problem(message, (*at, name))
+    if not of_training:
+        yield from all_problems({**method.model_dump(), **options}, type(method), at)
 
 
 def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, by: DraftRow) -> Weights | None:

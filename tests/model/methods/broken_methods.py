@@ -78,6 +78,21 @@ class HasAPathUnsaid(Tread):
         return backbone.finish(start)
 
 
+class TrainsByAnOptionOfEvaluation(Tread):
+    """It says that `detach` changes the evaluation alone."""
+
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.scale = 0.5 if cell.method.detach else 1.0
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        prediction = super().train_forward(backbone, start, batch_range, on_block)
+        return Prediction(prediction.output * self.scale, prediction.kept)
+
+    def eval_forward(self, backbone, start, on_block=None):
+        return super().eval_forward(backbone, start, on_block) * self.scale
+
+
 class MovesThoseThatBypass(Tread):
     def train_forward(self, backbone, start, batch_range, on_block=None):
         kept = self.draw(backbone, batch_range, start.device)

@@ -25,6 +25,7 @@ OPTIONS = {
     "deferred_masking": {"mixer_width": 24, "mixer_depth": 2, "mixer_heads": 2},
     "mdt": {"interpolater_heads": 2},
     "tread_drawn_place": {"others": "2:4"},
+    "elit": {"groups": 2, "heads": 2},
 }
 METHODS = (
     "dense",
@@ -36,6 +37,7 @@ METHODS = (
     "mdt",
     "drop",
     "sprint",
+    "elit",
     "mod",
     "layer_skip",
 )

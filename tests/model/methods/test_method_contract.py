@@ -46,6 +46,7 @@ BROKEN = {
     "FillsWithAnotherKept": ({"tokens": Tokens.DROP}, {"places"}),
     "IgnoresTheSelector": ({}, {"selector"}),
     "Tread": ({"chooses_tokens": True}, {"selector"}),
+    "TrainsByAnOptionOfEvaluation": ({"evaluation_options": {"detach": True}}, {"evaluation_options"}),
     "ReturnsATensor": ({}, {"step"}),
     "ForgetsToStep": ({}, {"step"}),
     "DrawsNoWeights": ({"has_modules": True}, {"step"}),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import Field
 
-from tread_bench.core.config.base import Model
+from tread_bench.core.config.base import Model, is_unused
 from tread_bench.core.describe.guidance import Moment
 
 
-class Evaluate(Model):
-    """Whose weights are evaluated: those of another row's cell with the same seed."""
+class KeptWeights(Model):
+    """Weights of another row's cell with the same seed."""
 
     row: str = Field(description="row that trained the weights")
     iteration: Moment | None = Field(
@@ -18,5 +20,15 @@ class Evaluate(Model):
     run: str | None = Field(None, description="run folder that holds the row; empty: this run")
 
 
-class Start(Evaluate):
+class Evaluate(KeptWeights):
+    """Whose weights are evaluated: those of another row's cell with the same seed."""
+
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        exclude_if=is_unused,
+        description="options of the row's method that change its evaluation alone, such as ELIT's budget",
+    )
+
+
+class Start(KeptWeights):
     """Whose weights a training starts from: those of another row's cell with the same seed."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind
@@ -25,6 +25,7 @@ class Tokens(StrEnum):
     DROP = "drop"  # they are absent inside the route and are replaced after it
     BYPASS_VARYING = "bypass varying"  # as bypass; samples differ in the rate, or steps in the place
     LEAVE_OUT = "leave out"  # they are absent to the end of the network, and nothing is predicted of them
+    LATENTS = "latents"  # fewer latents take their places, how many differs between steps; after it all are changed
     SKIP = "skip"  # some skip each block but stay in the sequence
     SKIP_AS_A_WHOLE = "skip as a whole"  # either all tokens of a sample pass the route or none
 
@@ -45,9 +46,13 @@ class MethodOptions(Model):
     def family(self) -> MethodFamily:
         return find_method(self.name)
 
-    def alternatives(self, routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], ...]:
+    def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         """Return the routes between which samples or steps differ, all equally probable; here the cell's alone."""
         return (routes,)
+
+    def evaluated_with(self, options: Mapping[str, Any]) -> Self:
+        """Return the same method with other options of its evaluation. Raises ValueError if one is not valid."""
+        return self.model_validate({**self.model_dump(), **options})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +70,8 @@ class MethodFamily:
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
         check: finds further problems of a `Setting` with this method; their keys are those of the cell.
         own_losses: auxiliary losses that the method includes -> the option with their weight.
+        evaluation_options: options that change the evaluation alone, and nothing of what is trained -> a value other
+            than the default, which the contract tries. A row with `evaluate` may set them.
         extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens after each block)
             -> `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
     """
@@ -79,6 +86,7 @@ class MethodFamily:
     has_shallow_path: bool
     check: Callable[[Any], Iterable[Problem]] = lambda setting: ()
     own_losses: Mapping[str, str] = field(default_factory=dict)
+    evaluation_options: Mapping[str, Any] = field(default_factory=dict)
     extra_cost: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
 
@@ -89,7 +97,7 @@ class MethodFamily:
     @property
     def varies(self) -> bool:
         """Whether samples or steps differ in which blocks their tokens pass, so that costs are means over them."""
-        return self.tokens in (Tokens.BYPASS_VARYING, Tokens.SKIP_AS_A_WHOLE)
+        return self.tokens in (Tokens.BYPASS_VARYING, Tokens.LATENTS, Tokens.SKIP_AS_A_WHOLE)
 
     @property
     def predicts_absent_tokens(self) -> bool:

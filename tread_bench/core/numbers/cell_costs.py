@@ -90,7 +90,7 @@ def cell_cost(cell: Cell) -> CostFigures:
     figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
     extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
-    tokens = zip(*(_tokens_inside(family, spec, routes) for routes in _alternatives(cell, 1.0)), strict=True)
+    tokens = zip(*(_tokens_inside(family, spec, routes) for routes in _alternatives(cell, spec, 1.0)), strict=True)
     forward = routed.forward + extra.forward
     step = routed.train_step + extra.train_step + losses.train_step
     return figures.model_copy(
@@ -160,7 +160,7 @@ def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> C
     """The backbone's cost at a share of the rates; the mean where samples or steps differ in what they pass."""
     if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
         lora = cell.training.lora
-        costs = [cost_of(family, spec, routes, cell.selector, lora) for routes in _alternatives(cell, share)]
+        costs = [cost_of(family, spec, routes, cell.selector, lora) for routes in _alternatives(cell, spec, share)]
         blocks = zip(*(cost.blocks for cost in costs), strict=True)
         return replace(costs[0], blocks=tuple(_times(sum(block, Macs()), 1 / len(costs)) for block in blocks))
     dense = cost_of(family, spec)
@@ -171,9 +171,10 @@ def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> C
     return replace(dense, blocks=tuple(_times(block, p) for block, p in zip(dense.blocks, passing, strict=True)))
 
 
-def _alternatives(cell: Cell, share: float) -> list[list[Route]]:
+def _alternatives(cell: Cell, spec: BackboneSpec, share: float) -> list[list[Route]]:
     """The routes between which samples or steps differ, at a share of their rates."""
-    return [[route.at_share(share) for route in routes] for routes in cell.method.alternatives(cell.routes)]
+    alternatives = cell.method.alternatives(cell.routes, spec.num_tokens)
+    return [[route.at_share(share) for route in routes] for routes in alternatives]
 
 
 def _times(macs: Macs, share: float) -> Macs:
@@ -191,14 +192,15 @@ def _evaluated_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
     method, dense = cell.method.family, cost_of(family, spec, lora=cell.training.lora)
     if method.is_plain_backbone:
         return dense.forward.total
-    stated = _stated(cell, family, spec, 0.0) if method.evaluated is Evaluated.DENSE else None
+    is_stated = method.evaluated is Evaluated.DENSE and not method.evaluation_options
+    stated = _stated(cell, family, spec, 0.0) if is_stated else None
     return (dense.forward + stated.forward).total if stated is not None else _count_evaluated(_network(cell))
 
 
 def _stated(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra | None:
     """The cost of the method's modules in closed form, at a share of the rates; None: it has none."""
     extra_cost = cell.method.family.extra_cost
-    if extra_cost is None or family.cost is None:
+    if extra_cost is None:
         return None
     tokens = _tokens_behind(cell, family, spec, share)
     extra: Extra | None = named(extra_cost)(cell, cost_of(family, spec), tokens)
@@ -276,7 +278,7 @@ def _train_steps(cell: Cell) -> Callable[[int, int], float]:
     dense = _method(cell, family, spec, 0.0).train_step
 
     def bypassed(share: float) -> tuple[int, ...]:
-        routes = [route for routes in _alternatives(cell, share) for route in routes]
+        routes = [route for routes in _alternatives(cell, spec, share) for route in routes]
         return tuple(spec.num_tokens - route.kept(spec.num_tokens) for route in routes)
 
     def at(share: float) -> float:

@@ -38,6 +38,8 @@ from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
 from tread_bench.model.prediction import Prediction
 
+STEPS = 8  # training steps that are tried where they may differ
+
 
 class MethodSubject(CellSubject):
     """A method on a small backbone for digits, with a batch to try it on.
@@ -55,14 +57,25 @@ class MethodSubject(CellSubject):
         self.network = self.fresh()
         move_weights(self.network, self.generator)
 
-    def fresh(self, selector: str | None = None) -> Network:
-        """Return the network with its initial weights, in eval mode, since dropout would hide mistakes."""
-        cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
-        return Network(*self.build(cell)).eval()
+    def fresh(self, **changes: Any) -> Network:
+        """Return the network of the changed cell with its initial weights, in eval mode, since dropout would hide
+        mistakes.
+        """
+        return Network(*self.build(self.cell.model_copy(update=changes))).eval()
 
     def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
         """Return a training step's prediction for some samples of the batch."""
         return self.train_forward(network, self.x, first, count, routing)
+
+    @property
+    def routed_steps(self) -> list[tuple[float, int]]:
+        """Share of the rates and first sample of some steps, since a method may draw what it does for each."""
+        return [(1.0, step * self.cell.training.batch) for step in range(STEPS)]
+
+    def at(self, network: Network, routing: float, first: int) -> Tensor:
+        """Return what the training step that begins with sample `first` predicts for the batch."""
+        batch_range = BatchRange(seed=0, first=first, count=BATCH, routing=routing, path_drop=False)
+        return network.train_forward(self.x, self.t, self.y, batch_range).output
 
     def evaluated(self) -> Tensor:
         return self.network(self.x, self.t, self.y)
@@ -114,7 +127,8 @@ def check_evaluated(subject: MethodSubject) -> Iterator[str]:
     if not close(step, output):
         when = "without routing" if is_dense else "at full rates"
         yield f"evaluated {subject.method.evaluated}: expected a step {when} to predict what the evaluation predicts"
-    if is_dense and subject.method.takes_routes and torch.equal(subject.step(subject.network).output, output):
+    routed = (subject.at(subject.network, *step) for step in subject.routed_steps)
+    if is_dense and subject.method.takes_routes and all(torch.equal(step, output) for step in routed):
         yield "a routed step predicts what a dense one does: its routes have no effect"
 
 
@@ -206,12 +220,33 @@ def check_selector(subject: MethodSubject) -> Iterator[str]:
     others = [name for name in accepted if name != subject.cell.selector]
     if not routes or not others:
         return
-    network = subject.fresh(others[0])
+    network = subject.fresh(selector=others[0])
     network.load_state_dict(subject.network.state_dict())
     follows = not torch.equal(subject.step(network).output, subject.step(subject.network).output)
     if follows == subject.method.chooses_tokens:
         effect = "changes" if follows else "does not change"
         yield f"chooses_tokens is {subject.method.chooses_tokens}, and another selector {effect} what it predicts"
+
+
+@torch.no_grad()
+def check_evaluation_options(subject: MethodSubject) -> Iterator[str]:
+    """Options that are said to change the evaluation alone do so, and change nothing of what is trained."""
+    for name, value in subject.method.evaluation_options.items():
+        what = f"option {name}, at {value!r},"
+        network = subject.fresh(method=subject.cell.method.evaluated_with({name: value}))
+        initial, expected = network.state_dict(), subject.fresh().state_dict()
+        shapes, expected_shapes = ({key: one.shape for key, one in state.items()} for state in (initial, expected))
+        if shapes != expected_shapes or any(not torch.equal(initial[key], expected[key]) for key in expected):
+            yield f"{what} changes the weights: it is said to change the evaluation alone"
+            continue
+        network.load_state_dict(subject.network.state_dict())
+        for routing, first in [(0.0, 0), *subject.routed_steps]:
+            trained, expected_step = (subject.at(one, routing, first) for one in (network, subject.network))
+            if not torch.equal(trained, expected_step):
+                yield f"{what} changes what a training step predicts: it is said to change the evaluation alone"
+                break
+        if torch.equal(network(subject.x, subject.t, subject.y), subject.evaluated()):
+            yield f"{what} does not change the evaluation"
 
 
 @torch.no_grad()
@@ -288,6 +323,7 @@ METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
     check_tokens,
     check_places,
     check_selector,
+    check_evaluation_options,
     check_draws,
     check_state,
     check_cost,

@@ -42,6 +42,43 @@ class AdaLNBlock(nn.Module):
         return x_BTD + gate2 * self.mlp(self.norm2(x_BTD) * (1 + scale2) + shift2)
 
 
+class AdaLNCross(nn.Module):
+    """Attention from tokens to others, with normed queries and keys, and an MLP of ratio 1 (adaLN-Zero).
+
+    Both sequences consist of as many groups of equal length, and a token attends to the group of the same number.
+
+    Raises:
+        ValueError: `heads` does not divide the width.
+    """
+
+    def __init__(self, width: int, heads: int, condition: int | None) -> None:
+        super().__init__()
+        if width % heads:
+            raise ValueError(f"{heads} heads: they must divide the width of the tokens, {width}; choose another number")
+        self.heads = heads
+        self.norm1, self.norm2 = (nn.LayerNorm(width, elementwise_affine=False, eps=1e-6) for _ in range(2))
+        self.query, self.key, self.value, self.proj = (nn.Linear(width, width) for _ in range(4))
+        self.query_norm, self.key_norm = (nn.RMSNorm(width // heads, eps=1e-6) for _ in range(2))
+        self.mlp = Mlp(width, width, act_layer=lambda: nn.GELU(approximate="tanh"))
+        self.modulation = Modulation(width, condition, 2 * SHIFT_SCALE_GATE)
+
+    def forward(self, x_BTD: Tensor, others_BMD: Tensor, c_BD: Tensor | None, groups: int) -> Tensor:
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.modulation(c_BD)
+        x_BTD = x_BTD + gate1 * self._attend(self.norm1(x_BTD) * (1 + scale1) + shift1, others_BMD, groups)
+        return x_BTD + gate2 * self.mlp(self.norm2(x_BTD) * (1 + scale2) + shift2)
+
+    def _attend(self, x_BTD: Tensor, others_BMD: Tensor, groups: int) -> Tensor:
+        """Attention within groups, each of which is a sample of its own to it."""
+
+        def by_head(tokens: Tensor) -> Tensor:
+            """(B * groups, heads, tokens of a group, width of a head)"""
+            return tokens.unflatten(1, (groups, -1)).flatten(0, 1).unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+        q, k, v = by_head(self.query(x_BTD)), by_head(self.key(others_BMD)), by_head(self.value(others_BMD))
+        mixed = F.scaled_dot_product_attention(self.query_norm(q).to(v.dtype), self.key_norm(k).to(v.dtype), v)
+        return self.proj(mixed.transpose(1, 2).reshape(x_BTD.shape))
+
+
 class ModulatedLinear(nn.Module):
     """A modulated norm and a linear layer, from one width to another."""
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.numbers import draws
-from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, build_backbone, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
 from tread_bench.model.prediction import Prediction
@@ -177,6 +177,13 @@ def first_state(backbone: Backbone) -> TokenState:
     text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
     with torch.no_grad():
         return backbone.start(x, torch.zeros(1, device=device), text)
+
+
+def widths_of(family: Family, spec: BackboneSpec) -> tuple[int, int]:
+    """Return the widths of a backbone's tokens and of its conditioning c, which is 0 without any."""
+    with torch.device("meta"):
+        state = first_state(build_backbone(family, spec, {"attention": "math"}))
+    return state.stream().shape[2], 0 if state.c is None else state.c.shape[1]
 
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:

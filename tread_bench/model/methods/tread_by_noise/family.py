@@ -28,7 +28,7 @@ class TreadByNoiseOptions(MethodOptions):
         description="shares of each route's rate for equal parts of the training times, the one of least noise first",
     )
 
-    def alternatives(self, routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], ...]:
+    def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         return tuple(tuple(route.at_share(share) for route in routes) for share in self.shares)
 
 

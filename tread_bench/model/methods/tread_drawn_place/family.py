@@ -24,7 +24,7 @@ class TreadDrawnPlaceOptions(MethodOptions):
         min_length=1, description="START:END of the other places; they and the route's own are equally probable"
     )
 
-    def alternatives(self, routes: tuple[Route, ...]) -> tuple[tuple[Route, ...], ...]:
+    def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         (route,) = routes
         return ((route,), *((Route(place.start, place.end, route.rate),) for place in self.others))
 
@@ -37,7 +37,7 @@ def _check(setting: Setting) -> Iterator[Problem]:
         yield Problem(f"method tread_drawn_place draws the place of one route, here {written}: keep one", ("routes",))
         return
     at = ("method", "others")
-    places = cell.method.alternatives(cell.routes)
+    places = cell.method.alternatives(cell.routes, setting.spec.num_tokens)
     try:
         drawn = [setting.family.resolve(setting.spec, place, cell.selector) for place in places]
     except ValueError as error:

@@ -18,7 +18,7 @@ class TreadDrawnPlace(Method):
         family, spec = backbone.family, backbone.spec
         self.places = [
             route
-            for routes in cell.method.alternatives(cell.routes)
+            for routes in cell.method.alternatives(cell.routes, spec.num_tokens)
             for route in family.resolve(spec, routes, cell.selector)
         ]
 

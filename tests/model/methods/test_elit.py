@@ -1,0 +1,314 @@
+"""ELIT against a restatement from its paper, its limits, its budgets, its cost, and what it refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.backbones.restated import attend, layer_norm, linear
+from tests.model.methods.restated_dit import (
+    block,
+    condition,
+    embedded,
+    head,
+    modulation,
+    same_gradients,
+    weights_of,
+)
+from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of
+from tread_bench.contract import check_method
+from tread_bench.core.describe import methods as registry
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cost_of
+from tread_bench.core.problems import SuiteError
+from tread_bench.measure.macs import count_evaluated, count_method
+from tread_bench.model.backbone import come_back, leave
+from tread_bench.model.methods.base import run_range, walk
+from tread_bench.model.methods.elit.cost import elit_cost
+from tread_bench.model.methods.elit.network import Elit, places_of_groups
+
+ELIT = find_method("elit")
+WIDTH, TOKENS, HEADS = 16, 16, 2
+GROUPS = [[0, 4, 1, 5], [2, 6, 3, 7], [8, 12, 9, 13], [10, 14, 11, 15]]  # of 2 x 2 tokens; latents in this order
+
+
+def elit(backbone="DiT", routes="1:3@0.75", **keys):
+    return cell_of("elit", backbone, routes=routes, **keys)
+
+
+def crossed(w, name, x_TD, others_MD, c):
+    """x + CA(LN(x); others), then x + MLP(LN(x)), both modulated."""
+
+    def normed_heads(part, tokens):
+        heads = tokens.unflatten(1, (HEADS, -1))
+        heads = heads / (heads.square().mean(2, keepdim=True) + 1e-6).sqrt() * w[f"{name}.{part}_norm.weight"]
+        return heads.flatten(1)
+
+    shift1, scale1, gate1, shift2, scale2, gate2 = modulation(w, f"{name}.modulation.linear", c, 6)
+    queries = normed_heads("query", linear(w, f"{name}.query", layer_norm(x_TD, 1e-6) * (1 + scale1) + shift1))
+    keys = normed_heads("key", linear(w, f"{name}.key", others_MD))
+    mixed = attend(queries, keys, linear(w, f"{name}.value", others_MD), HEADS)
+    x_TD = x_TD + gate1 * linear(w, f"{name}.proj", mixed)
+    hidden = linear(w, f"{name}.mlp.fc1", layer_norm(x_TD, 1e-6) * (1 + scale2) + shift2)
+    return x_TD + gate2 * linear(w, f"{name}.mlp.fc2", F.gelu(hidden, approximate="tanh"))
+
+
+def restated(w, spec, x, t, y, kept):
+    """The prediction (C, H, W) of one sample with the first `kept` latents of every group."""
+    c = condition(w, t, y)
+    tokens = block(w, "backbone.blocks.0", embedded(w, spec, x), c, spec.heads)
+    latents = torch.cat(
+        [crossed(w, "method.read", w["method.latents"][group[:kept]], tokens[group], c) for group in GROUPS]
+    )
+    for number in (1, 2, 3):
+        latents = block(w, f"backbone.blocks.{number}", latents, c, spec.heads)
+    written = torch.empty_like(tokens)
+    for group, own in zip(GROUPS, latents.split(kept), strict=True):
+        written[group] = crossed(w, "method.write", tokens[group], own, c)
+    return head(w, spec, block(w, "backbone.blocks.4", written, c, spec.heads), c)
+
+
+def steps_by_number(network, steps=40):
+    """A training step of each number of latents that is drawn."""
+    ranges = [batch_range(6, 6 * step) for step in range(steps)]
+    return {network.method.drawn_number(one): one for one in ranges}
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, 4])
+def test_a_step_and_its_gradients_are_those_of_the_restatement(kept):
+    network = network_of(elit(), perturbed=True).double()
+    x, t, y = inputs()
+    step = steps_by_number(network)[kept]
+    output = network.train_forward(x.double(), t.double(), y, step).output
+    w = weights_of(network)
+    expected = torch.stack([restated(w, network.spec, x[n].double(), t[n].double(), y[n], kept) for n in range(6)])
+    torch.testing.assert_close(output, expected, rtol=1e-9, atol=1e-9)
+    target = torch.linspace(-1, 1, expected.numel(), dtype=torch.float64).view_as(expected)
+    for one in (output, expected):
+        (one - target).square().mean().backward()
+    same_gradients(network, w)
+
+
+@pytest.mark.parametrize("budget", [0.25, 0.5, 1.0])
+def test_it_is_evaluated_with_the_latents_of_its_budget_and_trained_with_all_of_them_without_routing(budget):
+    network = network_of(elit(options={"budget": budget}), perturbed=True).double()
+    x, t, y = (part.double() if part.is_floating_point() else part for part in inputs())
+    with torch.no_grad():
+        w = weights_of(network)
+        judged, dense = (
+            torch.stack([restated(w, network.spec, x[n], t[n], y[n], kept) for n in range(6)])
+            for kept in (int(4 * budget), 4)
+        )
+        torch.testing.assert_close(network(x, t, y), judged, rtol=1e-9, atol=1e-9)
+        trained = network.train_forward(x, t, y, batch_range(routing=0.0)).output
+    torch.testing.assert_close(trained, dense, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kept", [1, 3, 4])
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_latents_that_hold_what_their_tokens_hold_are_a_route(backbone, kept):
+    """Their places, order and positions are those of tokens that pass, and the others bypass."""
+    network = network_of(elit(backbone), perturbed=True).double()
+    method, model = network.method, network.backbone
+
+    def read(latents, tokens, c, groups):
+        return tokens.unflatten(1, (groups, -1))[:, :, :kept].flatten(1, 2)
+
+    def write(tokens, latents, c, groups):
+        parts = [part.unflatten(1, (groups, -1)) for part in (latents, tokens)]
+        return torch.cat([parts[0], parts[1][:, :, kept:]], dim=2).flatten(1, 2)
+
+    method.read.forward, method.write.forward = read, write
+    x, t, y = (part.double() if part.is_floating_point() else part for part in inputs())
+    ids = torch.tensor([group[:kept] for group in GROUPS]).flatten().sort().values.expand(6, -1)
+
+    def inside(number, state):
+        state = run_range(model, leave(state.with_stream(state.stream()), ids), method.routes[0].blocks)
+        return come_back(state).with_stream(come_back(state).stream())
+
+    with torch.no_grad():
+        found = network.train_forward(x, t, y, steps_by_number(network)[kept]).output
+        routed = walk(model, model.start(x, t, y), {0: method.routes[0]}, inside)
+        torch.testing.assert_close(found, model.finish(routed), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT", "ZigMa"])
+def test_as_drawn_tokens_pass_as_they_were_and_the_network_is_that_without_its_core(backbone):
+    network = network_of(elit(backbone), perturbed=True).double()
+    method, model = network.method, network.backbone
+    method.load_state_dict(network_of(elit(backbone)).method.state_dict())
+    x, t, y = (part.double() if part.is_floating_point() else part for part in inputs())
+    with torch.no_grad():
+        before = model.run_block(0, model.start(x, t, y))
+        after = method._through_latents(model, before, 2, None)
+        images = [state.stream()[:, state.num_prefix :] for state in (before, after)]
+        torch.testing.assert_close(*images, rtol=0, atol=1e-12)
+        if not before.num_prefix:  # which passes the core by itself
+            torch.testing.assert_close(network(x, t, y), model.finish(model.run_block(4, before)), rtol=0, atol=1e-12)
+    network.train_forward(x, t, y, batch_range()).output.square().mean().backward()
+    assert any(p.grad is not None and p.grad.any() for p in method.write.parameters()), "and it learns"
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_latent_reads_from_its_own_group_and_the_only_one_is_a_bottleneck_of_all_tokens(groups):
+    network = network_of(elit(options={"groups": groups}), perturbed=True)
+    method, model = network.method, network.backbone
+    state = model.start(*inputs(1))
+    tokens = state.stream().detach().requires_grad_()
+    seen = []
+    model.run_block = lambda number, inside: seen.append(inside) or inside
+    method._through_latents(model, state.with_stream(tokens), 2, None)
+    latents, ids = seen[0].stream()[0], seen[0].ids[0]
+    assert ids.tolist() == sorted(ids.tolist()) and len(ids) == 2 * groups**2
+    group_of = {token: number for number, group in enumerate(method.places.tolist()) for token in group}
+    for place, latent in zip(ids.tolist(), latents, strict=True):
+        (gradient,) = torch.autograd.grad(latent.square().sum(), tokens, retain_graph=True)
+        reached = gradient[0].any(1).nonzero().flatten().tolist()
+        assert reached == [token for token in range(TOKENS) if group_of[token] == group_of[place]]
+
+
+def test_groups_cover_the_grid_and_their_first_places_are_spread_evenly():
+    assert places_of_groups((4, 4), 2).tolist() == GROUPS
+    places = places_of_groups((16, 16), 4)
+    assert places.flatten().sort().values.tolist() == list(range(256))
+    assert places[0, :4].sort().values.tolist() == [0, 2, 32, 34]  # a quarter: every second row and column
+    assert places_of_groups((4, 6), 2)[3].sort().values.tolist() == [15, 16, 17, 21, 22, 23]
+
+
+# Budgets of training
+
+
+def test_every_number_from_the_fewest_on_is_equally_frequent_and_shared_by_the_parts_of_a_batch():
+    method = network_of(elit(routes="1:3@0.5")).method
+    counts = Counter(method.drawn_number(batch_range(6, 6 * step)) for step in range(900))
+    assert set(counts) == {2, 3, 4} and all(abs(count - 300) < 4 * 900**0.5 / 2 for count in counts.values())
+    for step in range(5):
+        parts = [batch_range(2, 6 * step + first) for first in (0, 2, 4)]
+        assert {method.drawn_number(part) for part in parts} == {method.drawn_number(batch_range(6, 6 * step))}
+
+
+class TrainsAtItsBudget(Elit):
+    def drawn_number(self, batch_range):
+        return min(super().drawn_number(batch_range), self.evaluated_with)
+
+
+class IsSizedByItsBudget(Elit):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.latents = torch.nn.Parameter(self.latents[: self.evaluated_with * len(self.places)])
+
+    def init_module(self, name, module):
+        if module is not self:
+            super().init_module(name, module)
+        else:
+            self.latents.normal_()
+
+    def _through_latents(self, backbone, state, kept, on_block):
+        return super()._through_latents(backbone, state, min(kept, len(self.latents) // len(self.places)), on_block)
+
+
+class IsDrawnByItsBudget(Elit):
+    def init_module(self, name, module):
+        super().init_module(name, module)
+        if module is self:
+            self.latents.mul_(self.evaluated_with)
+
+
+class EvaluatesWithAll(Elit):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.evaluated_with = self.places.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (TrainsAtItsBudget, "option budget, at 0.5, changes what a training step predicts"),
+        (IsSizedByItsBudget, "option budget, at 0.5, changes the weights"),
+        (IsDrawnByItsBudget, "option budget, at 0.5, changes the weights"),
+        (EvaluatesWithAll, "option budget, at 0.5, does not change the evaluation"),
+    ],
+)
+def test_the_contract_finds_a_budget_that_changes_what_is_trained(broken, message, monkeypatch):
+    family = replace(ELIT, builder=f"{__name__}:{broken.__name__}", extra_cost=None)
+    monkeypatch.setattr("tread_bench.model.contract.cells.named", lambda builder: broken)
+    monkeypatch.setitem(registry.methods(), "elit", family)
+    (violation,) = check_method(family, routes="1:3@0.75", options={"groups": 2, "heads": 2})
+    assert violation.check == "evaluation_options" and message in violation.message
+
+
+# Costs
+
+
+@pytest.mark.parametrize("routes", ["1:3@0.75", "1:3@0.5", "1:3@0"])
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT", "JiT", "DRWKV"])
+def test_the_closed_form_is_the_mean_of_what_is_counted_with_each_number_of_latents(backbone, routes, monkeypatch):
+    cell = elit(backbone, routes)
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    fewest = cell.routes[0].kept(4)
+    alternatives = cell.method.alternatives(cell.routes, TOKENS)
+    counted = []
+    for number, route in zip(range(fewest, 5), alternatives, strict=True):
+        assert route[0].kept(TOKENS) == 4 * number
+        monkeypatch.setattr(Elit, "drawn_number", lambda method, batch_range, number=number: number)
+        counted.append((cost_of(family, spec, route), count_method(cell, family, spec, cost_of(family, spec, route))))
+    behind = [TOKENS, *[4 * fewest] * 3, TOKENS]
+    stated, dense = elit_cost(cell, cost_of(family, spec), behind), cost_of(family, spec)
+    assert {one.params for _, one in counted} == {stated.params}
+    for kind in ("linear", "attention", "scan"):
+        assert getattr(stated.forward, kind) == fmean(getattr(one.forward, kind) for _, one in counted)
+    assert stated.train_step == fmean(one.train_step for _, one in counted)
+
+    cost = cell_cost(cell)
+    expected = fmean((routed.forward + one.forward).total for routed, one in counted)
+    assert abs(cost.forward_macs - expected) <= 2 * spec.depth, "rounded by block"
+    assert cost.evaluated_forward_macs == (dense.forward + counted[-1][1].forward).total
+    assert elit_cost(cell, dense, [TOKENS] * 5) == counted[-1][1]
+
+
+@pytest.mark.parametrize("budget", [0.25, 0.5])
+def test_an_evaluation_costs_the_latents_of_its_budget_and_training_costs_the_same(budget):
+    cell = elit(options={"budget": budget})
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    kept = int(TOKENS * budget)
+    both = 6 * WIDTH**2 * (kept + TOKENS) + 12 * WIDTH**2 + 4 * kept * 4 * WIDTH
+    expected = cost_of(family, spec, f"1:3@{1 - budget}").forward.total + both
+    cost, full = cell_cost(cell), cell_cost(elit())
+    assert cost.evaluated_forward_macs == expected == count_evaluated(cell, family, spec).total
+    assert cost.evaluated_forward_macs < full.evaluated_forward_macs
+    assert cost.model_copy(update={"evaluated_forward_macs": full.evaluated_forward_macs}) == full
+
+
+def test_a_dense_end_of_training_keeps_all_latents():
+    routed, dense = (cell_cost(elit(routes=routes)).train_step_macs for routes in ("1:3@0.75", "1:3@0"))
+    cost = cell_cost(elit(schedule={"until": 0.75}))
+    assert cost.train_step_macs == routed < dense
+    assert cost.mean_train_step_macs == pytest.approx(0.75 * routed + 0.25 * dense, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"options": {"groups": 3}}, "method.groups 3: must divide both sides of the grid of tokens, 4 x 4"),
+        ({"options": {"groups": 4}}, "never drops a latent: a group has 1, and so small a share of them is none"),
+        ({"routes": "0:1@0.5,3:3@0.5"}, "method elit takes one route, here 0:1@0.5,3:3@0.5"),
+        ({"schedule": {"warmup": 0.5}}, "from the first step on; leave it out"),
+        ({"backbone": "U-ViT", "routes": "0:3@0.5"}, "of which only one is inside"),
+        ({"selector": "rows"}, "method elit chooses itself"),
+        ({"auxiliary": ["mae"]}, "needs tokens that bypass a route"),
+    ],
+)
+def test_what_it_refuses(keys, message):
+    with pytest.raises(SuiteError, match=message):
+        elit(**keys)
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match="3 heads: they must divide the width of the tokens, 16"):
+        network_of(elit(options={"heads": 3}))
