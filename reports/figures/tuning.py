@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ class _Tried(NamedTuple):
 
 
 def _curves(
-    kind: str, tried: Sequence[_Tried], name: str, numbers: list[dict[str, str]], suffix: str, **said: object
+    kind: str, tried: Sequence[_Tried], name: str, numbers: list[dict[str, str]], suffix: str, **said: Any
 ) -> Picture:
     """The picture of values that were tried of the same trainings."""
     return picture_of(
