@@ -94,8 +94,8 @@ class Block(nn.Module):
     def convolve(self, x_BKD: Tensor, state: TokenState) -> Tensor:
         """Convolve on the grid, with zeros in place of neighbours that are absent.
 
-        Tokens that are kept are written onto the whole grid. To look their neighbours up instead, as Q-shift does, takes
-        4 times as long, forward and backward, on a CPU with half of 256 tokens.
+        Tokens that are kept are written onto the whole grid. Looking their neighbours up instead, as Q-shift does,
+        takes 4 times as long, forward and backward, on a CPU with half of 256 tokens.
         """
         weight = self.dw_conv.weight.mT if self.is_transposed else self.dw_conv.weight
         weight = weight.flip(2, 3) if self.is_reversed else weight
