@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -168,17 +167,15 @@ class Job:
             StoreError: its training was not finished, its weights are not what was written, or plug-ins of its
                 network have changed since, unless the run accepts that.
         """
-        return self._opened(source, {})
+        return self._opened(source, self._source(source).cell)
 
     def evaluated(self, source: WeightsRef) -> tuple[Cell, Network]:
-        """Return the same, with the options of the method that this cell's own evaluation has. Raises StoreError."""
-        return self._opened(source, self.cell.evaluate.options if self.cell.evaluate else {})
+        """Return the same, with this cell's method, which may have other options of evaluation. Raises StoreError."""
+        return self._opened(source, self._source(source).cell.model_copy(update={"method": self.cell.method}))
 
-    def _opened(self, source: WeightsRef, options: Mapping[str, Any]) -> tuple[Cell, Network]:
+    def _opened(self, source: WeightsRef, cell: Cell) -> tuple[Cell, Network]:
         self.refuse_other_code(source)
-        found = self._source(source)
-        network = found._kept(source.iteration, self.plan.numerics.kernels, options)
-        cell = found.cell.model_copy(update={"method": found.cell.method.evaluated_with(options)})
+        network = self._source(source)._kept(cell, source.iteration, self.plan.numerics.kernels)
         return cell, network.to(self.device).eval().requires_grad_(False)
 
     def refuse_other_code(self, source: WeightsRef) -> None:
@@ -194,12 +191,11 @@ class Job:
                 f"weights: install that code again, or train the row again by {again}"
             )
 
-    def _kept(self, iteration: int, kernels: Mapping[str, str], options: Mapping[str, Any]) -> Network:
-        """The network whose weights this cell kept of an iteration, without auxiliary losses, evaluated with these
-        options of its method.
+    def _kept(self, cell: Cell, iteration: int, kernels: Mapping[str, str]) -> Network:
+        """The evaluated network of `cell`, with the weights that this cell kept of an iteration, without auxiliary
+        losses.
         """
-        method = self.cell.method.evaluated_with(options)
-        cell = self.cell.model_copy(update={"auxiliary": (), "method": method})
+        cell = cell.model_copy(update={"auxiliary": ()})
         network = build_network(cell, self._begun(kernels) if cell.training.lora else self.build(kernels), self.seed)
         self.load(iteration, network)
         return network
@@ -208,7 +204,8 @@ class Job:
         """The backbone with the weights that its training starts from."""
         backbone = self.build(kernels)
         if start := self.request.sources.get("start"):
-            trained = self._source(start)._kept(start.iteration, kernels or self.plan.numerics.kernels, {})
+            source = self._source(start)
+            trained = source._kept(source.cell, start.iteration, kernels or self.plan.numerics.kernels)
             backbone.load_state_dict(trained.backbone.state_dict())
         return backbone
 
