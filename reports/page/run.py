@@ -275,7 +275,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "cost": cost,
         "families": families,
         "power": power,
-        "scope": decision_view.scope(rows),
+        "scope": decision_view.scope(rows) if decided else "",
         "rates": tuning.summary(rows),
     }
 

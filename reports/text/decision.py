@@ -94,7 +94,8 @@ def scope(rows: Sequence[Row]) -> str:
     first = rows[0]
     sizes = [*filter(None, (members[0].cost("params") for members in by_architecture(rows)))]
     batch = requested.training(first.first, "batch")
-    return say("decision", "scope", row=first, sizes=sizes, data=requested.data(first.first), batch=batch)
+    span = (min(sizes, default=None), max(sizes, default=None))
+    return say("decision", "scope", row=first, span=span, data=requested.data(first.first), batch=batch)
 
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:

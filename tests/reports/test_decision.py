@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
-from synthetic_records import render
+from synthetic_records import architectures, record, render
 from synthetic_studies import guidance
 from test_equal_cost import EIGHT, ROUTE, ROUTED_END, SMALL_END, budget_row, cost, dense, law, of_seeds, timing
 
@@ -21,7 +21,7 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.text.decision import documents, sentence, strip
+from tread_bench.reports.text.decision import documents, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
 NOISE = (0.3, -0.5, 0.1, 0.2, -0.1)
@@ -278,6 +278,14 @@ def test_a_reference_of_another_name_is_named():
     tests = [replace(test, other="base") for test in decided(Choice.ROUTE).tests]
     said = sentence(replace(decided(Choice.ROUTE), tests=tuple(tests)))
     assert "better than base" in said and "dense" not in said
+
+
+def test_the_scope_has_the_size_of_the_network_or_the_range_of_several():
+    one, several = comparison(dense()), comparison(architectures())
+    sizes = [row.cost("params") / 1e6 for row in several]
+    assert f", {one[0].cost('params') / 1e6:.3g}M parameters, " in scope(one)
+    assert min(sizes) < max(sizes) and f", {min(sizes):.3g}M to {max(sizes):.3g}M parameters, " in scope(several)
+    assert ", – parameters, " in scope(comparison([record("dense", "", 0, 20.0, cost=None)]))
 
 
 def test_the_strip_has_one_scale_around_zero():
