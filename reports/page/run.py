@@ -17,10 +17,12 @@ from tread_bench.reports.claims import branches, break_even, cautions, contrasts
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.predictors import Placements, placements
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
 from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.figures.predictors import predictors
 from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
@@ -34,6 +36,7 @@ from tread_bench.reports.tables.tables import Table, flat, results_frame, write_
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, millions, names
+from tread_bench.reports.text.sentences import say
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
@@ -43,6 +46,7 @@ _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_c
 _SECTIONS = {
     "speedup": "Speed",
     "step_parts": "Speed",
+    "predictors": "Choosing a place",
     "similarity": "Inside the network",
     "across_times": "Inside the network",
     "gradients": "Inside the network",
@@ -81,13 +85,18 @@ def render(
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
-    all_drawn = list(chain.from_iterable(drawn))
     decided = [_decided(members) for members in sets]
-    with theme(export is not None):
-        context = _context(_Report(records, candidates, rows, sets, drawn, decided, plan, unreadable or {}), run_dir)
 
-    stated = context["stated"] or {}
-    all_drawn += [stated["map"]] if stated.get("map") else []
+    # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
+    onsets = [] if is_smoke else onset.panels(records, plan)
+    placed = [] if is_smoke else placements(rows)
+    with theme(export is not None):
+        of_run = [onset_map(onsets), predictors(placed)]
+    report = _Report(
+        records, candidates, rows, sets, drawn, decided, onsets, placed, of_run, plan, unreadable or {}
+    )
+    context = _context(report, run_dir)
+    all_drawn = [*chain.from_iterable(drawn), *filter(None, of_run)]
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
@@ -95,8 +104,8 @@ def render(
     if export:
         made = [decision for one in decided for _, decision in one]
         tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
-        onsets = [stated["table"]] if stated.get("table") else []
-        write_export(export, [*_tables(context["parts"]), *tests, *onsets], all_drawn, is_smoke)
+        tables = [onset_table(onsets)] if onsets else []
+        write_export(export, [*_tables(context["parts"]), *tests, *tables], all_drawn, is_smoke)
 
 
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
@@ -112,6 +121,9 @@ class _Report:
     sets: Sequence[list[Row]]  # of rows that stand side by side
     drawn: Sequence[Sequence[Picture]]  # of each set
     decided: Sequence[list[_Decided]]  # of each set
+    onsets: Sequence[onset.Panel]
+    placed: Sequence[Placements]
+    of_run: Sequence[Picture | None]  # the map of onsets, and what predicts good places
     plan: RunPlan
     unreadable: Mapping[str, str]
 
@@ -125,7 +137,8 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
     parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)]
-    sections = _sections(chain.from_iterable(drawn))
+    *_, of_places = report.of_run
+    sections = _sections([*([of_places] if of_places else []), *chain.from_iterable(drawn)])
     return {
         # The head: what ran, and what it says.
         "plan": plan,
@@ -172,12 +185,12 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
 
 def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
     """What the suite stated before the run, what came of it, and the ratios behind that."""
-    found = onset.panels(report.records, report.plan)
+    onsets, (map_of_onsets, _) = report.onsets, report.of_run
     return {
         "registered": report.plan.registered,
-        "answers": onset.statements(found, report.records, report.plan, is_over),
-        "table": onset_table(found) if found else None,
-        "map": onset_map(found),
+        "answers": onset.statements(onsets, report.records, report.plan, is_over),
+        "table": onset_table(onsets) if onsets else None,
+        "map": map_of_onsets,
     }
 
 
@@ -228,7 +241,10 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     """The answer of each set of rows."""
     several = len(report.sets) > 1
     of_sets = zip(report.sets, report.decided, strict=True)
-    return [_verdict(members, decided, several, is_over) for members, decided in of_sets]
+    found = [_verdict(members, decided, several, is_over) for members, decided in of_sets]
+    for study in report.placed:
+        found[0]["further"].append(say("predictors", "answer", study=study))
+    return found
 
 
 def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_over: bool) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""The tests; torch-fidelity installs a package of this name, before which this one comes."""
