@@ -37,7 +37,7 @@ def panels(records: Sequence[Record], plan: RunPlan) -> list[Panel]:
     if plan.registered is None:
         return []
     margin = plan.registered.hypothesis.margin
-    arms = _arms(records)
+    arms = arms_of(records)
     routes = sorted({(tokens, route) for tokens, _, _, route in arms if route})
     found = []
     for tokens, route in routes:
@@ -76,12 +76,12 @@ def _unsettled(records: Sequence[Record], plan: RunPlan, is_over: bool) -> Itera
         yield say("onset", "edge", rows=edge)
 
 
-_Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without
+Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without
 
 
-def _arms(records: Sequence[Record]) -> dict[_Arm, list[Record]]:
-    """The finished cells of plain routing and of dense training, by arm."""
-    arms: dict[_Arm, list[Record]] = {}
+def arms_of(records: Sequence[Record]) -> dict[Arm, list[Record]]:
+    """Return the finished cells of plain routing and of dense training, by arm."""
+    arms: dict[Arm, list[Record]] = {}
     for record in records:
         if record.status != "done" or record.last is None or record.cost is None:
             continue
@@ -95,13 +95,13 @@ def _arms(records: Sequence[Record]) -> dict[_Arm, list[Record]]:
 
 
 def _of_width(
-    arms: Mapping[_Arm, Sequence[Record]], tokens: int, width: str, route: str, figure: str, margin: float
+    arms: Mapping[Arm, Sequence[Record]], tokens: int, width: str, route: str, figure: str, margin: float
 ) -> tuple[tuple[float, ...], tuple[str, ...], list[list[Ratio]]] | None:
     """The MACs of each length, the names of the references, and the ratios by length and reference."""
     depth = max(d for t, w, d, r in arms if (t, w, r) == (tokens, width, route))
-    routed = _ends(arms[tokens, width, depth, route], figure)
+    routed = ends_of(arms[tokens, width, depth, route], figure)
     dense = sorted((d for t, w, d, r in arms if (t, w, r) == (tokens, width, "")), key=lambda d: (d != depth, d))
-    ends = {f"{d} blocks" if d != depth else "dense": _ends(arms[tokens, width, d, ""], figure) for d in dense}
+    ends = {f"{d} blocks" if d != depth else "dense": ends_of(arms[tokens, width, d, ""], figure) for d in dense}
     lengths = max((len(one) for one in routed.values()), default=0)
     if lengths < 2 or depth not in dense:
         return None
@@ -122,8 +122,8 @@ def _ratios(reference: Ends, routed: Ends, lengths: int, margin: float) -> list[
     return [Ratio({seed: one[place] if one else None for seed, one in by_seed.items()}) for place in range(lengths)]
 
 
-def _ends(records: Sequence[Record], figure: str) -> Ends:
-    """The end of each training, by paired seed and in the order of their costs."""
+def ends_of(records: Sequence[Record], figure: str) -> Ends:
+    """Return the end of each training, by paired seed and in the order of their costs."""
     found: dict[int, list[tuple[float, float]]] = {}
     for record in records:
         last = record.last

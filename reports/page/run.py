@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
@@ -17,8 +17,10 @@ from tread_bench.reports.claims import branches, break_even, cautions, contrasts
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
+from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.predictors import Placements, placements
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
+from tread_bench.reports.figures.isoflops import isoflop_curves
 from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
@@ -91,7 +93,8 @@ def render(
     onsets = [] if is_smoke else onset.panels(records, plan)
     placed = [] if is_smoke else placements(rows)
     with theme(export is not None):
-        of_run = [onset_map(onsets), predictors(placed)]
+        curves = isoflop_curves([] if is_smoke else isoflops(records, plan))
+        of_run = _OfRun(onset_map(onsets), curves, predictors(placed))
     report = _Report(
         records, candidates, rows, sets, drawn, decided, onsets, placed, of_run, plan, unreadable or {}
     )
@@ -111,6 +114,14 @@ def render(
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
 
 
+class _OfRun(NamedTuple):
+    """Pictures over all sets of rows."""
+
+    onset_map: Picture | None
+    isoflops: Picture | None
+    predictors: Picture | None
+
+
 @dataclass(frozen=True)
 class _Report:
     """What a page is made of."""
@@ -123,7 +134,7 @@ class _Report:
     decided: Sequence[list[_Decided]]  # of each set
     onsets: Sequence[onset.Panel]
     placed: Sequence[Placements]
-    of_run: Sequence[Picture | None]  # the map of onsets, and what predicts good places
+    of_run: _OfRun
     plan: RunPlan
     unreadable: Mapping[str, str]
 
@@ -137,8 +148,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
     parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)]
-    *_, of_places = report.of_run
-    sections = _sections([*([of_places] if of_places else []), *chain.from_iterable(drawn)])
+    sections = _sections([*filter(None, [report.of_run.predictors]), *chain.from_iterable(drawn)])
     return {
         # The head: what ran, and what it says.
         "plan": plan,
@@ -185,12 +195,12 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
 
 def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
     """What the suite stated before the run, what came of it, and the ratios behind that."""
-    onsets, (map_of_onsets, _) = report.onsets, report.of_run
+    answers = onset.statements(report.onsets, report.records, report.plan, is_over)
     return {
         "registered": report.plan.registered,
-        "answers": onset.statements(onsets, report.records, report.plan, is_over),
-        "table": onset_table(onsets) if onsets else None,
-        "map": map_of_onsets,
+        "answers": answers,
+        "table": onset_table(report.onsets) if report.onsets else None,
+        "pictures": [*filter(None, (report.of_run.onset_map, report.of_run.isoflops))],
     }
 
 
