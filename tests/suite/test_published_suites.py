@@ -45,7 +45,8 @@ from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell
 
-PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet"))
+JIT = "imagenet256/jit_tokens"
+PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet") and name != JIT)
 CAPTIONED = "coco256/tread"
 UVIT = "coco256/uvit"
 MMDIT = "coco256/mmdit"
@@ -89,7 +90,7 @@ def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str],
         assert cell.cell.metrics.num_samples >= 5000 and cell.cell.metrics.generate
 
 
-@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED, UVIT, MMDIT])
+@pytest.mark.parametrize("name", [*PUBLISHED, CAPTIONED, UVIT, MMDIT, JIT])
 def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
@@ -102,7 +103,9 @@ ASK_WHAT_A_ROUTE_IS_WORTH = [
     CAPTIONED,
     UVIT,
     MMDIT,
+    JIT,
 ]
+CONTROLS = ("fewer-blocks", "larger-patches")
 
 
 @pytest.mark.parametrize("name", ASK_WHAT_A_ROUTE_IS_WORTH)
@@ -118,7 +121,7 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     cells = {row: cells[0].cell for row, cells in planned.plan.rows.items() if cells[0].cell.trains}
     assert any(row.endswith("fewer-blocks") for row in cells)
     for row, cell in cells.items():
-        if cell.routes or row.endswith("fewer-blocks"):
+        if cell.routes or row.endswith(CONTROLS):
             assert cell.training.budget is not None
             assert "dense" in cell.training.budget.macs_of and not cells[cell.training.budget.macs_of].routes
         else:
