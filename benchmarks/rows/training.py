@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
@@ -30,6 +30,18 @@ from tread_bench.suite.load import find_suite, load_plan
 
 ROUTE = "2:8@0.5"
 COMPARED_STEPS = 2  # of training, before anything is timed; the loss of the second depends on the gradients
+# Networks at the sizes of S/2, by the name of their row.
+OF_SIZE_S2: Mapping[str, str | Mapping[str, str]] = {
+    "dit-linear": {"name": "DiT-S/2", "attention": "linear"},
+    "u-vit": "U-ViT-S/2",
+    "dis": "DiS-S/2",
+    "dis-mamba2": {"name": "DiS-S/2", "mixer": "mamba2"},
+    "drwkv": "DRWKV-S/2",
+    "dig-gla": "DiG-S/2",
+    "dig-gated-delta": {"name": "DiG-S/2", "mixer": "gated_delta"},
+    "dig-mamba2": {"name": "DiG-S/2", "mixer": "mamba2"},
+    "dig-rwkv7": {"name": "DiG-S/2", "mixer": "rwkv7"},
+}
 ROUNDING = 2e-5  # of a loss in float32, relative
 BFLOAT16 = 2e-2
 
@@ -69,8 +81,13 @@ def embedded() -> Training:
 @cache
 def dit_s2() -> Training:
     """DiT-S/2 on 4 x 32 x 32 latents, batch 8."""
+    return on_latents("DiT-S/2")
+
+
+def on_latents(backbone: str | Mapping[str, str]) -> Training:
+    """A network on 4 x 32 x 32 latents, batch 8."""
     common = {
-        "backbone": "DiT-S/2",
+        "backbone": backbone,
         "data": {"name": "random_latents", "count": 640},
         "training": {"iterations": 10**6, "batch": 8},
         "metrics": {"generate": False},
@@ -273,3 +290,23 @@ def s2_routed_bf16(bench: Bench) -> Figure:
     MAC ratio.
     """
     return routed_gain(bench, dit_s2().autocast())
+
+
+def against_dit(bench: Bench, backbone: str | Mapping[str, str]) -> Figure:
+    """Training steps of another network against DiT-S/2's. They compute different functions of the same batches."""
+    ours, theirs = (training.on(bench.threads) for training in (on_latents(backbone), dit_s2()))
+    macs_ratio = cell_cost(theirs.dense).train_step_macs / cell_cost(ours.dense).train_step_macs
+    sides = [steps_of(trainer_of(one.dense, one.compute), one.compute) for one in (theirs, ours)]
+    for ready in sides:
+        ready()()
+    return bench.faster(sides[0], sides[1], facts={"macs_ratio": macs_ratio})
+
+
+for name, network in OF_SIZE_S2.items():
+    title = (
+        network if isinstance(network, str) else f"{network['name']} with {[*network.values()][-1].replace('_', ' ')}"
+    )
+    row(
+        f"s2-step/{name}",
+        claim=f"A training step of {title} (batch 8, 256 tokens) in float32 against one of DiT-S/2.",
+    )(partial(against_dit, backbone=network))
