@@ -1,7 +1,7 @@
-"""Which size of network is best for a given compute: isoFLOP curves of each arm of an onset study, from three widths up.
+"""Which size of network is best for a given compute: isoFLOP curves of an onset study, from three widths up.
 
-As Hoffmann et al. (2022), approach 2: networks of several sizes trained to the same MACs, and a parabola of the loss over
-the logarithm of their parameters.
+As Hoffmann et al. (2022), approach 2: networks of several sizes trained to the same MACs, and a parabola of the loss
+over the logarithm of their parameters.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class IsoFlop(NamedTuple):
 
 
 def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
-    """Return the curves of a run that stated a hypothesis, by tokens, budget and arm; none with fewer than three sizes."""
+    """Return the curves of a run that stated a hypothesis, by tokens, budget and arm; none without three sizes."""
     if plan.registered is None:
         return []
 

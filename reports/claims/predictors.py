@@ -5,6 +5,7 @@ docs/methods/choosing-a-place.md has the definitions, and how often the answer i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -133,8 +134,7 @@ def _study(rows: Sequence[Row]) -> _Study | None:
     """The places of one architecture; None with too few of them, too few seeds, or without a dense training."""
     # Rows that differ in their place alone.
     placed = [row for row in rows if len(row.spans) == 1 and _is_plain(row) and requested.is_routing_alone(row.first)]
-    alike = by_key(placed, lambda row: (row.first.method, row.first.rate, row.first.selector)).values()
-    routed = max(alike, key=len, default=[])
+    routed = max(by_key(placed, _but_for_its_place).values(), key=len, default=[])
     dense = sorted((row for row in rows if row.is_dense and _is_plain(row)), key=_length)
     if not dense or not routed:
         return None
@@ -146,6 +146,14 @@ def _study(rows: Sequence[Row]) -> _Study | None:
     if not is_enough or not all(_seeds(row).issuperset(seeds) for row in (dense[0], dense[-1])):
         return None
     return _Study(rows[0].architecture or rows[0].first.backbone, routed, seeds, dense[-1], dense[0])
+
+
+def _but_for_its_place(row: Row) -> str:
+    """What is requested of a row beside the blocks of its route, the length of its training and a tuned rate."""
+    config = {key: value for key, value in row.first.config.items() if key != "routes"}
+    left_out = {"iterations", *(["learning_rate"] if row.tuning else [])}
+    config["training"] = {key: value for key, value in config.get("training", {}).items() if key not in left_out}
+    return json.dumps([row.first.method, row.first.rate, row.first.selector, config], sort_keys=True)
 
 
 def _is_plain(row: Row) -> bool:

@@ -172,6 +172,17 @@ def test_without_enough_that_differs_in_the_place_alone_nothing_is_said(records)
     assert placements(comparison(records)) == []
 
 
+def test_rows_that_differ_in_more_than_their_place_are_not_taken_together():
+    records = network(arbitrary)
+    half = {f"{first}:{last}@0.5" for first, last in PLACES[:7]}
+    others = [
+        one.model_copy(update={"config": {**one.config, "objective": {"name": "edm"}}}) if one.routes in half else one
+        for one in records
+    ]
+    (study,) = placements(comparison(others))
+    assert study.places == 9
+
+
 def test_a_place_that_failed_is_left_out():
     records = network(arbitrary)
     records[-1] = records[-1].model_copy(update={"status": "failed", "reason": "DivergedError: the loss is NaN"})
