@@ -95,9 +95,7 @@ def render(
     with theme(export is not None):
         curves = isoflop_curves([] if is_smoke else isoflops(records, plan))
         of_run = _OfRun(onset_map(onsets), curves, predictors(placed))
-    report = _Report(
-        records, candidates, rows, sets, drawn, decided, onsets, placed, of_run, plan, unreadable or {}
-    )
+    report = _Report(records, candidates, rows, sets, drawn, decided, onsets, placed, of_run, plan, unreadable or {})
     context = _context(report, run_dir)
     all_drawn = [*chain.from_iterable(drawn), *filter(None, of_run)]
 
