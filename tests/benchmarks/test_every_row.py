@@ -60,6 +60,7 @@ MINUTES = (
     "harness/status",
     "harness/placing-local",
     "harness/placing-ray",
+    *(f"s2-step/{name}" for name in training.OF_SIZE_S2 if name not in ("dis", "dig-rwkv7")),  # variants of these
 )
 
 

@@ -56,7 +56,7 @@ def test_too_few_items_are_an_error(shapes):
         rank_correlation([tuple(np.zeros(shape) for shape in shapes)])
 
 
-STUDIES = 600
+STUDIES = 300
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
