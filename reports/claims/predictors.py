@@ -166,7 +166,8 @@ def _length(row: Row) -> int:
 
 
 def _seeds(row: Row) -> set[int]:
-    return {paired_seed(record) for record in row.done if record.last}
+    """Paired seeds of the trainings that were evaluated at their end."""
+    return {paired_seed(r) for r in row.done if r.last and r.last.iteration == requested.iterations(r)}
 
 
 def _cell(row: Row, seed: int) -> Record:

@@ -190,6 +190,14 @@ def test_a_place_that_failed_is_left_out():
     assert study.places == 15
 
 
+def test_a_dense_training_that_was_not_evaluated_at_its_end_is_no_reference():
+    records = [
+        one.model_copy(update={"evaluations": one.evaluations[:1]}) if one.row.startswith("dense") else one
+        for one in network(arbitrary)
+    ]
+    assert placements(comparison(records)) == []
+
+
 def test_more_predictors_have_wider_intervals():
     """They hold together: the level is divided by all that the page tries."""
     one = placements(comparison(network(arbitrary)))
