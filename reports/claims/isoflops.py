@@ -43,6 +43,7 @@ class IsoFlop(NamedTuple):
     arm: str
     sizes: list[Size]
     best: MeanInterval | None  # parameters; geometric mean over seeds, with its 95 % interval
+    is_dense: bool  # as deep as what is routed
 
 
 def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
@@ -51,18 +52,18 @@ def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
         return []
 
     # The ends of each arm's trainings, by number of tokens and size.
-    ends: dict[tuple[int, str], list[tuple[int, Ends]]] = {}
+    ends: dict[tuple[int, str, bool], list[tuple[int, Ends]]] = {}
     arms = arms_of(records)
     routed_depth = {(tokens, width): depth for tokens, width, depth, route in arms if route}
     for (tokens, width, depth, route), members in arms.items():
-        own = routed_depth.get((tokens, width))
-        name = route or ("dense" if depth == own else f"{depth} blocks")
+        is_dense = not route and depth == routed_depth.get((tokens, width))
+        name = route or ("dense" if is_dense else f"{depth} blocks")
         parameters = members[0].cost.params if members[0].cost else 0
-        ends.setdefault((tokens, name), []).append((parameters, ends_of(members, "loss")))
+        ends.setdefault((tokens, name, is_dense), []).append((parameters, ends_of(members, "loss")))
 
     # A curve for each budget that all sizes of an arm were trained to.
     found = []
-    for (tokens, name), of_sizes in ends.items():
+    for (tokens, name, is_dense), of_sizes in ends.items():
         sizes = sorted(of_sizes, key=lambda size: size[0])
         lengths = {len(points) for _, by_seed in sizes for points in by_seed.values()}
         if len(sizes) < FEWEST_SIZES or len(lengths) != 1:
@@ -71,7 +72,7 @@ def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
             macs = [points[place][0] for _, by_seed in sizes for points in by_seed.values()]
             if max(macs) <= _SAME * min(macs):
                 curve = [Size(n, {seed: points[place][1] for seed, points in by_seed.items()}) for n, by_seed in sizes]
-                found.append(IsoFlop(tokens, float(np.mean(macs)), name, curve, _best(curve)))
+                found.append(IsoFlop(tokens, float(np.mean(macs)), name, curve, _best(curve), is_dense))
     return sorted(found, key=lambda one: (one.tokens, one.macs))
 
 

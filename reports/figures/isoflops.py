@@ -35,8 +35,8 @@ def isoflop_curves(found: Sequence[IsoFlop]) -> Picture | None:
 
 def _figure(found: Sequence[IsoFlop]) -> Figure:
     panels = by_key(found, lambda one: (one.tokens, f"{one.macs:.2g}"))
-    arms = list(dict.fromkeys(one.arm for one in found))
-    look_of = dict(zip(arms, looks([arm == "dense" for arm in arms]), strict=True))
+    is_dense = {one.arm: one.is_dense for one in found}
+    look_of = dict(zip(is_dense, looks(is_dense.values()), strict=True))
     figure, made = grid(len(panels), 2.9, sharex=True)
     for axes, ((tokens, macs), curves) in zip(made, panels.items(), strict=True):
         for one in curves:
