@@ -149,10 +149,13 @@ def _study(rows: Sequence[Row]) -> _Study | None:
 
 
 def _but_for_its_place(row: Row) -> str:
-    """What is requested of a row beside the blocks of its route, the length of its training and a tuned rate."""
+    """What is requested of a row, but the blocks of its route and what follows from them: lengths and a tuned rate."""
+    left_out = {"training": {"iterations"}, "metrics": {"at"}}
+    if row.tuning:
+        left_out["training"].add("learning_rate")
     config = {key: value for key, value in row.first.config.items() if key != "routes"}
-    left_out = {"iterations", *(["learning_rate"] if row.tuning else [])}
-    config["training"] = {key: value for key, value in config.get("training", {}).items() if key not in left_out}
+    for part, keys in left_out.items():
+        config[part] = {key: value for key, value in config.get(part, {}).items() if key not in keys}
     return json.dumps([row.first.method, row.first.rate, row.first.selector, config], sort_keys=True)
 
 

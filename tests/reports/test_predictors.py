@@ -34,10 +34,12 @@ def network(worth, *, depth=12, seeds=2, places=PLACES, noise=0.0, measured=None
         def made(row, routes, loss, length, seed=seed):
             one = record(f"{row} depth={depth}", routes, seed, 20.0, **named)
             first, last = one.evaluations
-            ends = [first, last.model_copy(update={"validation_loss": loss, "fid": 50 * loss})]
-            config = {**one.config, "training": {"iterations": length, "batch": 64}} | (
-                schedule if routes and schedule else {}
-            )
+            ends = [first, last.model_copy(update={"iteration": length, "validation_loss": loss, "fid": 50 * loss})]
+            config = {
+                **one.config,
+                "training": {"iterations": length, "batch": 64},
+                "metrics": {"at": [400, length]},
+            } | (schedule if routes and schedule else {})
             return one.model_copy(
                 update={
                     "cell": f"{depth}-{row}-{seed}", "reference": f"{depth}-dense-{seed}", "config": config,
@@ -56,7 +58,8 @@ def network(worth, *, depth=12, seeds=2, places=PLACES, noise=0.0, measured=None
         found.append(short.model_copy(update={"similarity": alike, "evaluations": [last]}))
         for first, last in places:
             loss = 0.5 + worth((first, last)) + noise * drawn.gauss(0, 1)
-            found.append(made(f"at {first}:{last}", f"{first}:{last}@0.5", loss, 1200))
+            length = 1200 + 10 * (last - first)  # to equal training MACs
+            found.append(made(f"at {first}:{last}", f"{first}:{last}@0.5", loss, length))
     return found
 
 
