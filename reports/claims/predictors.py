@@ -50,10 +50,14 @@ class Placements(NamedTuple):
     """
 
     architecture: str
-    places: int
+    rows: Sequence[Row]
     seeds: int
     ceiling: Predictor
     predictors: list[Predictor]
+
+    @property
+    def places(self) -> int:
+        return len(self.rows)
 
 
 def placements(rows: Sequence[Row]) -> list[Placements]:
@@ -72,7 +76,7 @@ def placements(rows: Sequence[Row]) -> list[Placements]:
             predictors.append(Predictor(name, costs, agreed))
         ceiling = {figure: _correlation(outcomes[figure], outcomes[figure]) for figure in FIGURES}
         full = Predictor("full trainings", study.macs(study.rows, _last) / study.dense_macs, ceiling)
-        found.append(Placements(study.name, len(study.rows), len(study.seeds), full, predictors))
+        found.append(Placements(study.name, study.rows, len(study.seeds), full, predictors))
     return found
 
 

@@ -251,7 +251,8 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     of_sets = zip(report.sets, report.decided, strict=True)
     found = [_verdict(members, decided, several, is_over) for members, decided in of_sets]
     for study in report.placed:
-        found[0]["further"].append(say("predictors", "answer", study=study))
+        place = next(k for k, members in enumerate(report.sets) if any(row is study.rows[0] for row in members))
+        found[place]["further"].append(say("predictors", "answer", study=study))
     return found
 
 
