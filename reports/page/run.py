@@ -252,7 +252,7 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     found = [_verdict(members, decided, several, is_over) for members, decided in of_sets]
     for study in report.placed:
         place = next(k for k, members in enumerate(report.sets) if any(row is study.rows[0] for row in members))
-        found[place]["further"].append(say("predictors", "answer", study=study))
+        found[place]["places"].append(say("predictors", "answer", study=study))
     return found
 
 
@@ -299,6 +299,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "decisions": decided,
         "cost": cost,
         "families": families,
+        "places": [],
         "power": power,
         "scope": decision_view.scope(rows) if decided else "",
         "rates": tuning.summary(rows),

@@ -33,7 +33,7 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept,
-    but that rows with nothing beside them come last.
+    but that rows with no other of their architecture beside them come last.
 
     A group without a finished cell has neither protocol nor iteration and stands with the first of its data. Rows that
     were only timed stand side by side, by number of tokens: each was timed in turn with its own dense twin.
@@ -48,7 +48,7 @@ def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
         alike = (other for other in sets if other[0] == key[0])
         sets.setdefault(key if row.group.iteration else next(alike, key), []).append(row)
     found = [sorted(members, key=_natural) for members in sets.values()]
-    return sorted(found, key=lambda members: len(members) == 1)
+    return sorted(found, key=lambda members: len({_unit(row) for row in members}) == len(members))
 
 
 def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:

@@ -27,6 +27,7 @@ def network(worth, *, depth=12, seeds=2, places=PLACES, noise=0.0, measured=None
         measured: of (first, last), 1 - the similarity of their outputs in the short dense training.
     """
     named = {"backbone": f"DiT (depth {depth}, hidden 64, heads 4, patch 2)", "num_blocks": depth}
+    budget = {"budget": {"macs_of": f"dense depth={depth}"}}
     found = []
     for seed in range(seeds):
         drawn = random.Random(f"{depth} {seed}")
@@ -37,7 +38,7 @@ def network(worth, *, depth=12, seeds=2, places=PLACES, noise=0.0, measured=None
             ends = [first, last.model_copy(update={"iteration": length, "validation_loss": loss, "fid": 50 * loss})]
             config = {
                 **one.config,
-                "training": {"iterations": length, "batch": 64},
+                "training": {"iterations": length, "batch": 64, **(budget if routes else {})},
                 "metrics": {"at": [400, length]},
             } | (schedule if routes and schedule else {})
             return one.model_copy(
@@ -219,6 +220,13 @@ def test_the_page_says_what_predicts_the_order_and_draws_it(tmp_path):
     assert "It is predicted by layer similarity (+1.00 [" in text
     assert (tmp_path / "figures" / "predictors.svg").exists()
     assert "Choosing a place" in text
+
+
+def test_dense_trainings_alone_come_after_what_is_compared(tmp_path):
+    """The short ones of two networks are evaluated at an iteration of their own."""
+    text = html.unescape(render([*network(arbitrary), *network(arbitrary, depth=24)], {}, tmp_path))
+    titles = [title for title in ("iteration 120", "iteration 1,200") if title in text]
+    assert sorted(titles, key=text.index) == ["iteration 1,200", "iteration 120"]
 
 
 def test_the_page_says_that_nothing_predicts_it(tmp_path):
