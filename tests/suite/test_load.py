@@ -278,6 +278,7 @@ def test_shipped_suites_are_valid_without_their_files_and_name_the_schema(name, 
     files = [problem.message.partition(": ")[2] for problem in plan.missing if "no such file" in problem.message]
     assert plan.cells and all(file.startswith("/nowhere/") for file in files)
     assert bool(files) is ("$data_root" in text)
+    assert {planned.cell for planned in plan.cells}  # what a cell costs is remembered by cell
     first = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / first).resolve() == SUITES / "suite.schema.json"
     jsonschema.Draft202012Validator(json_schema()).validate(read_yaml(text, name)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import Field
@@ -28,6 +29,9 @@ class Evaluate(KeptWeights):
         exclude_if=is_unused,
         description="options of the row's method that change its evaluation alone, such as ELIT's budget",
     )
+
+    def __hash__(self) -> int:
+        return hash((self.row, self.iteration, self.run, json.dumps(self.options, sort_keys=True)))
 
 
 class Start(KeptWeights):
