@@ -15,7 +15,7 @@ import numpy as np
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.claims.onset import Ends, arms_of, ends_of
+from tread_bench.reports.claims.onset import Ends, arms_of, ends_of, reference_name
 
 FEWEST_SIZES = 3  # that have a parabola
 _SAME = 1.05  # ratio up to which two budgets are one
@@ -39,7 +39,8 @@ class IsoFlop(NamedTuple):
     """
 
     tokens: int
-    macs: float
+    length: int  # place of the budget among those of the arm, the smallest 0
+    macs: float  # mean over sizes and seeds
     arm: str
     sizes: list[Size]
     best: MeanInterval | None  # parameters; geometric mean over seeds, with its 95 % interval
@@ -56,8 +57,9 @@ def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
     arms = arms_of(records)
     routed_depth = {(tokens, width): depth for tokens, width, depth, route in arms if route}
     for (tokens, width, depth, route), members in arms.items():
-        is_dense = not route and depth == routed_depth.get((tokens, width))
-        name = route or ("dense" if is_dense else f"{depth} blocks")
+        own = routed_depth.get((tokens, width))
+        is_dense = not route and depth == own
+        name = route or reference_name(depth, own)
         parameters = members[0].cost.params if members[0].cost else 0
         ends.setdefault((tokens, name, is_dense), []).append((parameters, ends_of(members, "loss")))
 
@@ -72,8 +74,8 @@ def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
             macs = [points[place][0] for _, by_seed in sizes for points in by_seed.values()]
             if max(macs) <= _SAME * min(macs):
                 curve = [Size(n, {seed: points[place][1] for seed, points in by_seed.items()}) for n, by_seed in sizes]
-                found.append(IsoFlop(tokens, float(np.mean(macs)), name, curve, _best(curve), is_dense))
-    return sorted(found, key=lambda one: (one.tokens, one.macs))
+                found.append(IsoFlop(tokens, place, float(np.mean(macs)), name, curve, _best(curve), is_dense))
+    return sorted(found, key=lambda one: (one.tokens, one.length))
 
 
 def _best(sizes: Sequence[Size]) -> MeanInterval | None:

@@ -101,7 +101,7 @@ def _of_width(
     depth = max(d for t, w, d, r in arms if (t, w, r) == (tokens, width, route))
     routed = ends_of(arms[tokens, width, depth, route], figure)
     dense = sorted((d for t, w, d, r in arms if (t, w, r) == (tokens, width, "")), key=lambda d: (d != depth, d))
-    ends = {f"{d} blocks" if d != depth else "dense": ends_of(arms[tokens, width, d, ""], figure) for d in dense}
+    ends = {reference_name(d, depth): ends_of(arms[tokens, width, d, ""], figure) for d in dense}
     lengths = max((len(one) for one in routed.values()), default=0)
     if lengths < 2 or depth not in dense:
         return None
@@ -109,6 +109,11 @@ def _of_width(
     whole = [one for one in routed.values() if len(one) == lengths]
     macs = tuple(mean(one[place][0] for one in whole) for place in range(lengths))
     return macs, tuple(ends), [[column[place] for column in columns] for place in range(lengths)]
+
+
+def reference_name(depth: int, routed_depth: int | None) -> str:
+    """Return what a dense arm is called: by its number of blocks, where that is not the one of what is routed."""
+    return "dense" if depth == routed_depth else f"{depth} blocks"
 
 
 def _ratios(reference: Ends, routed: Ends, lengths: int, margin: float) -> list[Ratio]:

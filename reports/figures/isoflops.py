@@ -34,11 +34,11 @@ def isoflop_curves(found: Sequence[IsoFlop]) -> Picture | None:
 
 
 def _figure(found: Sequence[IsoFlop]) -> Figure:
-    panels = by_key(found, lambda one: (one.tokens, f"{one.macs:.2g}"))
+    panels = by_key(found, lambda one: (one.tokens, one.length))
     is_dense = {one.arm: one.is_dense for one in found}
     look_of = dict(zip(is_dense, looks(is_dense.values()), strict=True))
     figure, made = grid(len(panels), 2.9, sharex=True)
-    for axes, ((tokens, macs), curves) in zip(made, panels.items(), strict=True):
+    for axes, ((tokens, _), curves) in zip(made, panels.items(), strict=True):
         for one in curves:
             colour, marker = look_of[one.arm]
             x = [size.parameters for size in one.sizes]
@@ -47,7 +47,7 @@ def _figure(found: Sequence[IsoFlop]) -> Figure:
             for size in one.sizes:
                 if size.loss.bounds:
                     axes.plot([size.parameters] * 2, size.loss.bounds, color=colour, linewidth=1.6)
-        axes.set_title(f"{tokens} tokens, {macs} training MACs")
+        axes.set_title(f"{tokens} tokens, {curves[0].macs:.2g} training MACs")
         axes.set_xscale("log")
         axes.set_xlabel("parameters", color=MUTED)
     made[0].set_ylabel("validation loss (lower is better)", color=MUTED)

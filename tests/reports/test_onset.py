@@ -13,6 +13,7 @@ from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.onset import panels, statements
+from tread_bench.reports.figures.isoflops import _figure as figure_of
 from tread_bench.reports.tables.onset import onset_table
 
 MACS = (1e10, 4e10, 16e10)
@@ -138,6 +139,23 @@ def test_the_best_size_is_where_the_parabola_of_each_arm_is_lowest():
     for one in found:
         assert [size.parameters for size in one.sizes] == list(SIZES)
         assert one.best.mean == pytest.approx(5e5, rel=1e-3)
+
+
+def test_arms_of_nearly_one_budget_share_a_panel():
+    """1.049e10 and 1.051e10 are not the same to two digits."""
+    records = []
+    for one in sized(5e5):
+        share = {"dense": 1.049, "fewer": 1.051}.get(one.row.split()[0], 1.05)
+        last = one.last.model_copy(update={"training_macs": share * one.last.training_macs})
+        records.append(one.model_copy(update={"evaluations": [last]}))
+    found = isoflops(records, PLAN)
+    assert [(one.length, one.arm) for one in found] == [
+        (length, arm) for length in range(3) for arm in ("dense", "8 blocks", "2:8@0.5")
+    ]
+    panels_drawn = [axes for axes in figure_of(found).axes if axes.lines]
+    assert [axes.get_title() for axes in panels_drawn] == [
+        f"16 tokens, {m:.2g} training MACs" for m in (1.049e10, 4.196e10, 1.6784e11)
+    ]
 
 
 def test_the_interval_of_the_best_size_is_over_seeds():
