@@ -116,6 +116,11 @@ class _Study:
         return _by_group([[figure(_cell(self.short, seed), *span) for span in spans] for seed in self.seeds])
 
     @property
+    def kind(self) -> tuple[str, str, str]:
+        """What a smaller network shares with a larger one."""
+        return self.dense.first.family, self.dense.group.data, self.dense.group.objective
+
+    @property
     def dense_macs_of_an_image(self) -> float:
         return self.dense.cost("dense_forward_macs") or np.inf
 
@@ -231,7 +236,7 @@ def _share_of_gradient(record: Record, first: int, last: int) -> float | None:
 def _in_smaller_networks(study: _Study, studies: Sequence[_Study]) -> Iterator[_Candidate]:
     """The same places, as shares of the depth, in networks that cost less."""
     for smaller in studies:
-        is_smaller = smaller.dense_macs_of_an_image < study.dense_macs_of_an_image
+        is_smaller = smaller.kind == study.kind and smaller.dense_macs_of_an_image < study.dense_macs_of_an_image
         if is_smaller and set(smaller.places) == set(study.places) and smaller.seeds == study.seeds:
             order = [smaller.places.index(place) for place in study.places]
             costs = smaller.macs(smaller.rows, _last) / study.dense_macs

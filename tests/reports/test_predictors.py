@@ -162,6 +162,23 @@ def test_other_places_of_a_smaller_network_predict_nothing():
     )
 
 
+@pytest.mark.parametrize("other", ["family", "data"])
+def test_a_network_of_another_family_or_on_other_data_is_no_smaller_one(other):
+    def twice(place):
+        return 2 * place[0], 2 * place[1] + 1
+
+    deep = network(lambda place: arbitrary((place[0] // 2, place[1] // 2)), depth=24, places=[*map(twice, PLACES)])
+    small = [
+        one.model_copy(
+            update={"family": "SiT"} if other == "family" else {"config": one.config | {"data": {"name": "glyphs"}}}
+        )
+        for one in network(arbitrary)
+    ]
+    found = placements(comparison([*small, *deep]))
+    assert len(found) == 2
+    assert not any("the same" in one.name for study in found for one in study.predictors)
+
+
 @pytest.mark.parametrize(
     "records",
     [
