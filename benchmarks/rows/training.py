@@ -303,10 +303,7 @@ def against_dit(bench: Bench, backbone: str | Mapping[str, str]) -> Figure:
 
 
 for name, network in OF_SIZE_S2.items():
-    title = (
-        network if isinstance(network, str) else f"{network['name']} with {[*network.values()][-1].replace('_', ' ')}"
-    )
     row(
         f"s2-step/{name}",
-        claim=f"A training step of {title} (batch 8, 256 tokens) in float32 against one of DiT-S/2.",
+        claim=f"A training step of {name} at S/2 (batch 8, 256 tokens) in float32 against one of DiT-S/2.",
     )(partial(against_dit, backbone=network))

@@ -249,11 +249,16 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     """The answer of each set of rows."""
     several = len(report.sets) > 1
     of_sets = zip(report.sets, report.decided, strict=True)
-    found = [_verdict(members, decided, several, is_over) for members, decided in of_sets]
-    for study in report.placed:
-        place = next(k for k, members in enumerate(report.sets) if any(row is study.rows[0] for row in members))
-        found[place]["places"].append(say("predictors", "answer", study=study))
-    return found
+    return [
+        _verdict(members, decided, several, is_over) | {"predicted": _predicted(members, report.placed)}
+        for members, decided in of_sets
+    ]
+
+
+def _predicted(rows: Sequence[Row], placed: Sequence[Placements]) -> list[str]:
+    """What predicts the order of places, for those of these rows."""
+    own = (study for study in placed if any(row is study.rows[0] for row in rows))
+    return [say("predictors", "answer", study=study) for study in own]
 
 
 def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_over: bool) -> dict[str, Any]:
@@ -299,7 +304,6 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "decisions": decided,
         "cost": cost,
         "families": families,
-        "places": [],
         "power": power,
         "scope": decision_view.scope(rows) if decided else "",
         "rates": tuning.summary(rows),

@@ -33,7 +33,7 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept,
-    but that rows with no other of their architecture beside them come last.
+    except that rows with no other of their architecture beside them come last.
 
     A group without a finished cell has neither protocol nor iteration and stands with the first of its data. Rows that
     were only timed stand side by side, by number of tokens: each was timed in turn with its own dense twin.
