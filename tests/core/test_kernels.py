@@ -17,23 +17,55 @@ def installed(monkeypatch, *modules):
 
 def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
     installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
+    assert resolve_kernels({}, "cpu") == {
+        "attention": "math",
+        "adaln": "numba",
+        "scan": "numba",
+        "wkv": "numba",
+        "recurrence": "torch",
+    }
     installed(monkeypatch)
-    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "torch", "scan": "torch", "wkv": "torch"}
+    assert resolve_kernels({}, "cpu") == {
+        "attention": "math",
+        "adaln": "torch",
+        "scan": "torch",
+        "wkv": "torch",
+        "recurrence": "torch",
+    }
 
 
 def test_on_a_gpu_the_fused_kernels_are_taken_where_they_are_installed(monkeypatch):
     installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "adaln": "torch", "scan": "mamba_ssm", "wkv": "triton"}
+    assert resolve_kernels({}, "cuda") == {
+        "attention": "sdpa",
+        "adaln": "torch",
+        "scan": "mamba_ssm",
+        "wkv": "triton",
+        "recurrence": "torch",
+    }
     installed(monkeypatch, "numba")
-    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "adaln": "torch", "scan": "torch", "wkv": "torch"}
+    assert resolve_kernels({}, "cuda") == {
+        "attention": "sdpa",
+        "adaln": "torch",
+        "scan": "torch",
+        "wkv": "torch",
+        "recurrence": "torch",
+    }
+
+
+def test_kernels_that_no_gpu_has_run_are_taken_on_request_alone(monkeypatch):
+    installed(monkeypatch, "fla")
+    assert resolve_kernels({}, "cuda")["recurrence"] == "torch"
+    assert resolve_kernels({"recurrence": "fla"}, "cuda")["recurrence"] == "fla"
+    with pytest.raises(ValueError, match=r"kernels\.recurrence: fla cannot be used here: needs a CUDA device"):
+        resolve_kernels({"recurrence": "fla"}, "cpu")
 
 
 def test_why_a_kernel_is_missing(monkeypatch):
     installed(monkeypatch)
     assert missing("numba", "cuda") == "needs a CPU"
     assert missing("numba", "cpu") == "module numba is not installed"
-    assert missing("mamba_ssm", "cpu") == missing("triton", "cpu") == "needs a CUDA device"
+    assert missing("mamba_ssm", "cpu") == missing("triton", "cpu") == missing("fla", "cpu") == "needs a CUDA device"
     assert missing("mamba_ssm", "cuda") == "module selective_scan_cuda is not installed"
     assert all(missing("torch", device) is None for device in ("cpu", "cuda"))
 
@@ -61,7 +93,7 @@ import sys
 import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
 from tread_bench.core.describe.families import families
 from tread_bench.model.backbone import build_backbone
-kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
+kernels = {"attention": "math", "scan": "numba", "wkv": "numba", "recurrence": "torch"}
 small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
 build_backbone(families()["DiT"], families()["DiT"].spec(**small, heads=2), kernels)
 assert "numba" not in sys.modules

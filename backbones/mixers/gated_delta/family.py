@@ -43,4 +43,5 @@ GATED_DELTA = MixerFamily(
     macs=delta_macs,
     rule=heads_divide_width,
     gates_by_token=True,
+    kernels=("recurrence",),
 )

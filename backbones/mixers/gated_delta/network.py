@@ -25,7 +25,7 @@ from tread_bench.backbones.mixers.base import (
 )
 from tread_bench.backbones.mixers.gated_delta.family import EXPAND_V
 from tread_bench.core.describe.mixers import MixerSize
-from tread_bench.model.ops.recurrence import delta_recurrence
+from tread_bench.model.ops.recurrence import gated_delta_rule
 
 
 class GatedDeltaNet(Mixer):
@@ -34,6 +34,7 @@ class GatedDeltaNet(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         width, inner = size.width, EXPAND_V * size.width
+        self.kernel = kernels.get("recurrence", "torch")
         self.heads = size.heads
         self.q_proj, self.k_proj = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.v_proj, self.g_proj = (nn.Linear(width, inner, bias=False) for _ in range(2))
@@ -51,10 +52,10 @@ class GatedDeltaNet(Mixer):
         v = split_heads(self.v_conv1d(self.v_proj(x_BLD)), self.heads)
         _, decays = softplus_decays(self.a_proj(x_BLD), self.A_log, self.dt_bias)
         g = raised(split_heads(decays, self.heads), steps_BL)  # (B, H, L, 1)
-        written = k * split_heads(self.b_proj(x_BLD).sigmoid(), self.heads)
+        beta = split_heads(self.b_proj(x_BLD).sigmoid(), self.heads)
 
         # What the state holds for a key is read after the decay, and replaced in part.
-        y = delta_recurrence(q * q.shape[-1] ** -0.5, written, v, g, -k * g.exp(), written).transpose(1, 2)
+        y = gated_delta_rule(q * q.shape[-1] ** -0.5, k, v, g, beta, self.kernel).transpose(1, 2)
         gated = self.o_norm(y, self.g_proj(x_BLD).unflatten(2, (self.heads, -1)))
         return self.o_proj(gated.flatten(2))
 

@@ -43,4 +43,5 @@ GLA = MixerFamily(
     macs=gla_macs,
     rule=gla_rule,
     gates_by_token=True,
+    kernels=("recurrence",),
 )

@@ -24,6 +24,7 @@ class GatedLinearAttention(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         width = size.width
+        self.kernel = kernels.get("recurrence", "torch")
         self.heads = size.heads
         self.q_proj, self.k_proj = (nn.Linear(width, width // 2, bias=False) for _ in range(2))
         self.v_proj, self.g_proj = (nn.Linear(width, width, bias=False) for _ in range(2))
@@ -35,6 +36,6 @@ class GatedLinearAttention(Mixer):
         projections = (self.q_proj, self.k_proj, self.v_proj, self.gk_proj)
         q, k, v, decays = (split_heads(projection(x_BLD), self.heads) for projection in projections)
         g = raised(F.logsigmoid(wide(decays)) / GATE_DIVISOR, steps_BL)
-        y = linear_recurrence(q * q.shape[-1] ** -0.5, k, v, g).transpose(1, 2)
+        y = linear_recurrence(q * q.shape[-1] ** -0.5, k, v, g, self.kernel).transpose(1, 2)
         gated = self.g_norm_swish_gate(y, self.g_proj(x_BLD).unflatten(2, (self.heads, -1)))
         return self.o_proj(gated.flatten(2))

@@ -51,4 +51,5 @@ MAMBA2 = MixerFamily(
     macs=mamba2_macs,
     goes_both_ways=True,
     gates_by_token=True,
+    kernels=("recurrence",),
 )

@@ -28,6 +28,7 @@ class Mamba2(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         inner = EXPAND * size.width
+        self.kernel = kernels.get("recurrence", "torch")
         self.heads = num_heads(size.width)
         self.suffixes = ("", "_b")[: size.directions]
         self.in_proj = nn.Linear(size.width, 2 * inner + 2 * STATE + self.heads, bias=False)
@@ -53,7 +54,7 @@ class Mamba2(Mixer):
         x, B, C = getattr(self, f"conv1d{suffix}")(convolved_BLC).split([inner, STATE, STATE], dim=2)
         dt, decays = softplus_decays(dt_BLH, A_log, dt_bias)
         x, dt, decays = (split_heads(part, self.heads) for part in (x, dt, decays))
-        y = linear_recurrence(C.unsqueeze(1), B.unsqueeze(1), dt * x, raised(decays, steps_BL))
+        y = linear_recurrence(C.unsqueeze(1), B.unsqueeze(1), dt * x, raised(decays, steps_BL), self.kernel)
         y_BLC = (y + D.view(-1, 1, 1) * x).transpose(1, 2).flatten(2)
         return y_BLC.flip(1) if suffix else y_BLC
 

@@ -47,4 +47,5 @@ RWKV7 = MixerFamily(
     rule=heads_divide_width,
     shares_values=True,
     gates_by_token=True,
+    kernels=("recurrence",),
 )

@@ -46,6 +46,7 @@ class RWKV7(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         self.size = size
+        self.kernel = kernels.get("recurrence", "torch")
         width = size.width
         for name in MIXED:
             setattr(self, f"x_{name}", nn.Parameter(torch.empty(1, 1, width)))
@@ -77,7 +78,7 @@ class RWKV7(Mixer):
         k = k * (1 + (strength - 1) * self.k_a)
         decays = -math.exp(-0.5) * wide(self.w_lora(xw)).sigmoid()
         r, k, v, strength, decays = (split_heads(part, heads) for part in (r, k, v, strength, decays))
-        y = delta_recurrence(r, k, v, raised(decays, steps_BL), -removed, removed * strength)
+        y = delta_recurrence(r, k, v, raised(decays, steps_BL), -removed, removed * strength, self.kernel)
 
         # Norm each head, add the bonus, gate and project.
         y = self.g_norm(y.transpose(1, 2).flatten(2).flatten(0, 1)).view_as(x_BLD)

@@ -14,6 +14,7 @@ class Kernels(Model):
 
     scan: str = "auto"
     wkv: str = "auto"
+    recurrence: str = "auto"
     attention: str = "auto"
     adaln: str = "auto"
 

@@ -26,6 +26,10 @@ KERNELS: dict[str, dict[str, str]] = {
         "numba": "Bi-WKV in float64 compiled by Numba, CPU",
         "triton": "Bi-WKV in Triton, CUDA",
     },
+    "recurrence": {
+        "torch": "gated linear recurrences and delta rules in chunks, in PyTorch, any device",
+        "fla": "flash-linear-attention's Triton kernels, CUDA",
+    },
 }
 _AUTO = {  # device -> preference; the first available one is used
     "cpu": {
@@ -33,11 +37,28 @@ _AUTO = {  # device -> preference; the first available one is used
         "adaln": ("numba", "torch"),
         "scan": ("numba", "torch"),
         "wkv": ("numba", "torch"),
+        "recurrence": ("torch",),
     },
-    "cuda": {"attention": ("sdpa",), "adaln": ("torch",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
+    "cuda": {
+        "attention": ("sdpa",),
+        "adaln": ("torch",),
+        "scan": ("mamba_ssm", "torch"),
+        "wkv": ("triton", "torch"),
+        "recurrence": ("torch",),  # fla was checked in Triton's interpreter alone, so it is not chosen unasked
+    },
 }
-_MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> its import
-_DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on only one device type
+_MODULES = {  # kernel -> its import
+    "mamba_ssm": "selective_scan_cuda",
+    "numba": "numba",
+    "triton": "triton",
+    "fla": "fla",
+}
+_DEVICE = {  # kernels that run on only one device type
+    "mamba_ssm": "cuda",
+    "numba": "cpu",
+    "triton": "cuda",
+    "fla": "cuda",
+}
 
 
 def missing(name: str, device_type: str) -> str | None:

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tread_bench.core.names import unknown
 from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.precision import full_precision
 
@@ -28,28 +29,66 @@ LEAF = 4  # tokens among which the decay of each pair and channel is computed on
 MILD = 40.0  # e^-MILD squared is far inside float32's range
 
 
-def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = "torch") -> Tensor:
     """Compute the recurrence above without a and b.
 
     Args:
         q, k: (B, H, L, K), or (B, 1, L, K) where all heads share them and g has one channel.
         v: (B, H, L, V).
         g: (B, H, L, K), logarithms of decays, not positive; (B, H, L, 1): the same for all channels.
+        kernel: "torch" computes in float32 or wider, also under autocast; "fla" is flash-linear-attention's, on CUDA,
+            whose products are in the dtype of autocast, or else of v.
 
     Returns:
-        (B, H, L, V) in the dtype of v; computed in float32 or wider, also under autocast. Gradients of gradients raise
-        RuntimeError.
+        (B, H, L, V) in the dtype of v. Gradients of gradients raise RuntimeError.
+
+    Raises:
+        ValueError: an unknown kernel. ImportError: flash-linear-attention is not installed.
     """
+    if is_fla(kernel):
+        from tread_bench.model.ops.recurrence_fla import linear_fla
+
+        return linear_fla(q, k, v, g)
     wide = torch.promote_types(v.dtype, torch.float32)
     y: Tensor = _linear_scan(*(x.to(wide).contiguous() for x in (q, k, v, g)))
     return y.to(v.dtype)
 
 
-def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor, kernel: str = "torch") -> Tensor:
     """Compute the recurrence above; a and b are (B, H, L, K), everything else as in `linear_recurrence`."""
+    if is_fla(kernel):
+        from tread_bench.model.ops.recurrence_fla import delta_fla
+
+        return delta_fla(q, k, v, g, a, b)
     wide = torch.promote_types(v.dtype, torch.float32)
     y: Tensor = _delta_scan(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b)))
     return y.to(v.dtype)
+
+
+def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, kernel: str = "torch") -> Tensor:
+    """Replace what the state holds for a key, after its decay and in part: S_t = S' + beta k_t (v_t - S'^T k_t)^T.
+
+    Args:
+        k: (B, H, L, K), of length 1 in its last dimension.
+        g, beta: (B, H, L, 1), the latter in [0, 1]; everything else as in `linear_recurrence`.
+    """
+    if is_fla(kernel):
+        from tread_bench.model.ops.recurrence_fla import gated_delta_fla
+
+        return gated_delta_fla(q, k, v, g, beta)
+    written = k * beta
+    return delta_recurrence(q, written, v, g, -k * g.exp(), written)
+
+
+def is_fla(kernel: str) -> bool:
+    """Whether flash-linear-attention computes.
+
+    Raises:
+        ValueError: the kernel is unknown.
+    """
+    if kernel not in ("torch", "fla"):
+        raise ValueError(unknown("recurrence kernel", kernel, ("torch", "fla")))
+    return kernel == "fla"
 
 
 def in_chunks(
