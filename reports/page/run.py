@@ -95,7 +95,19 @@ def render(
     with theme(export is not None):
         curves = isoflop_curves([] if is_smoke else isoflops(records, plan))
         of_run = _OfRun(onset_map(onsets), curves, predictors(placed))
-    report = _Report(records, candidates, rows, sets, drawn, decided, onsets, placed, of_run, plan, unreadable or {})
+    report = _Report(
+        records=records,
+        tuning=candidates,
+        rows=rows,
+        sets=sets,
+        drawn=drawn,
+        decided=decided,
+        onsets=onsets,
+        placed=placed,
+        of_run=of_run,
+        plan=plan,
+        unreadable=unreadable or {},
+    )
     context = _context(report, run_dir)
     all_drawn = [*chain.from_iterable(drawn), *filter(None, of_run)]
 
@@ -120,7 +132,7 @@ class _OfRun(NamedTuple):
     predictors: Picture | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Report:
     """What a page is made of."""
 
