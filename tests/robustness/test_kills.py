@@ -236,7 +236,8 @@ ADAPTERS = toy_suite(
 ).replace(
     "  dense: {}\n  routed: {method: tread, routes: 1:2@0.5}\n",
     "  trained: {}\n"
-    "  adapted: {method: tread, routes: 1:2@0.5, training: {start: trained, lora: {rank: 2}, averages: {snapshots: 4}}}\n",
+    "  adapted:\n"
+    "    {method: tread, routes: 1:2@0.5, training: {start: trained, lora: {rank: 2}, averages: {snapshots: 4}}}\n",
 )
 
 
