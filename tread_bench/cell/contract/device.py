@@ -7,8 +7,8 @@
 
 No GPU is needed: a training step's forward pass and loss, the cosine similarity of layers, and sampling run on a CUDA
 device that is not there. The backward pass and the optimiser need a real one. Kernels are those that run on every GPU.
-An operator of `torch.library` is what its fake says: what it does inside is not seen. Bi-WKV in PyTorch reads a value
-there, once a call; its Triton kernel, which a GPU takes, reads none.
+An operator of `torch.library` is what its fake says: what it does inside is not seen. Bi-WKV and the recurrences of
+mixers in PyTorch read a value there, once a call; Bi-WKV's Triton kernel, which a GPU takes, reads none.
 """
 
 from __future__ import annotations
