@@ -49,19 +49,25 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """Lines of two or more rates, each starting with the dense row of its group where that has an FID."""
-    found: dict[tuple[str, ...], list[tuple[float, Row]]] = {}
+    """Lines of two or more rates, each starting with the dense row that its rows are compared with, if that has an FID.
+
+    Where rows are compared with several, a line is named by its own.
+    """
+    found: dict[tuple[str, str, tuple[str, ...]], list[tuple[float, Row]]] = {}
     for row in rows:
         used = {route.rate for route in parse_routes(row.first.routes)}
         if len(used) == 1 and row.fid and not requested.is_guided(row.first):
-            found.setdefault((row.group.backbone, *_shared(row)), []).append((used.pop(), row))
-    dense = {row.group: row for row in rows if row.is_dense and row.fid}
+            key = (row.group.backbone, row.reference_label, _shared(row))
+            found.setdefault(key, []).append((used.pop(), row))
+    dense = {(row.group, row.short_label): row for row in rows if row.is_dense and row.fid}
     lines = []
-    for (_, *shared), members in found.items():
+    for (backbone, reference, shared), members in found.items():
         if len({rate for rate, _ in members}) > 1:
-            first = [(0.0, dense[members[0][1].group])] if members[0][1].group in dense else []
+            beside = {other for of, other, _ in found if of == backbone}
+            name = " ".join(filter(None, [*shared, f"beside {reference}" if len(beside) > 1 else ""]))
             ordered = sorted(members, key=lambda pair: pair[0])
-            lines.append(Line(" ".join(filter(None, shared)), ordered[0][1].architecture, first + ordered))
+            first = dense.get((ordered[0][1].group, reference))
+            lines.append(Line(name, ordered[0][1].architecture, [*([(0.0, first)] if first else []), *ordered]))
     return lines
 
 

@@ -23,6 +23,7 @@ from tread_bench.reports.figures.gap import points_of as gap_points
 from tread_bench.reports.figures.guidance import guidance as draw_guidance
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.rates import lines_of
 from tread_bench.reports.figures.rates import rates as draw_rates
 from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.style import row_key
@@ -137,6 +138,25 @@ def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones():
 
 def test_one_rate_is_no_line():
     assert drawn_alone(draw_rates, comparison(made.rates(2, (0.5,)))) is None
+
+
+def test_routes_that_are_compared_with_several_dense_rows_have_a_line_beside_each():
+    """As where all weights are trained, or adapters."""
+
+    def beside(reference, fid):
+        rows = {reference: "", f"{reference}-routed-0.25": "2:8@0.25", f"{reference}-routed-0.5": "2:8@0.5"}
+        return [
+            made.record(name, routes, seed, fid + number, cell=f"{name}-{seed}", reference=f"{reference}-{seed}")
+            for number, (name, routes) in enumerate(rows.items())
+            for seed in range(3)
+        ]
+
+    lines = lines_of(comparison([*beside("full", 20.0), *beside("adapters", 30.0)]))
+    assert [line.name for line in lines] == ["tread 2:8 beside adapters", "tread 2:8 beside full"]
+    for line in lines:
+        reference = line.name.split()[-1]
+        expected = [(0.0, reference), (0.25, f"{reference}-routed-0.25"), (0.5, f"{reference}-routed-0.5")]
+        assert [(rate, row.name) for rate, row in line.rows] == expected
 
 
 def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
