@@ -258,9 +258,14 @@ def _cautions(report: _Report, missing: int) -> list[str]:
 
 
 def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
-    """The answer of each set of rows."""
-    several = len(report.sets) > 1
-    of_sets = zip(report.sets, report.decided, strict=True)
+    """The answer of each set of rows, apart from rows that others only start from."""
+    sources = {requested.source(record) for record in report.records}
+    of_sets = [
+        (members, decided)
+        for members, decided in zip(report.sets, report.decided, strict=True)
+        if not all(row.is_dense and row.name in sources for row in members)
+    ]
+    several = len(of_sets) > 1
     return [
         _verdict(members, decided, several, is_over) | {"predicted": _predicted(members, report.placed)}
         for members, decided in of_sets

@@ -51,6 +51,12 @@ def lora_rank(record: Record) -> int | None:
     return found["rank"] if found else None
 
 
+def source(record: Record) -> str:
+    """Return the row of this run whose weights its training starts from; "" where its weights are drawn."""
+    found = training(record, "start")
+    return found["row"] if found and found.get("run") is None else ""
+
+
 def start(record: Record) -> str:
     """Return whose weights its training starts from, such as "dense at 400"; "" where its weights are drawn."""
     found = training(record, "start")

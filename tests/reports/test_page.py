@@ -352,6 +352,23 @@ def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
     assert "<strong>Caution:</strong> 64 samples: biased" in page
 
 
+def test_rows_that_others_start_from_have_figures_and_no_verdict(tmp_path, plan):
+    """They stand alone, since they were trained on other data."""
+
+    def started(name, routes, seed):
+        made = record(name, routes, seed, 17.0)
+        start = {"training": {"start": {"row": "pretrained", "iteration": 1200, "run": None}}}
+        return made.model_copy(update={"config": made.config | start})
+
+    source = [record("pretrained", "", seed, 1.0, evaluations=[evaluation(1200, 18.0, "other")]) for seed in range(2)]
+    rows = {"dense": "", "2:8": "2:8@0.5"}
+    others = [started(name, routes, seed) for name, routes in rows.items() for seed in range(2)]
+    page = render([*source, *others], plan, tmp_path)
+    assert len(re.findall(r'<p class="quality">', page)) == 1
+    assert "No row other than dense" not in page and "pretrained" in page
+    assert len(re.findall(r'<p class="quality">', render([*source, *others[:2]], plan, tmp_path))) == 1
+
+
 def test_spatial_fid_has_a_column_where_some_cell_has_it_and_else_its_reason_beside_the_protocol(tmp_path, plan):
     reason = {"not_measured": {"sFID": "spatial features, and feature network digits-classifier has none"}}
     without = evaluation(1200, 18.0)
