@@ -14,7 +14,7 @@ class Kernels(Model):
 
     scan: str = "auto"
     wkv: str = "auto"
-    recurrence: str = "auto"
+    recurrence: str = Field("auto", exclude_if=lambda name: name == "auto")
     attention: str = "auto"
     adaln: str = "auto"
 
