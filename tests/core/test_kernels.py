@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import ValidationError
 
+from tread_bench.core.config.compute import Kernels
 from tread_bench.core.describe import kernels
 from tread_bench.core.describe.kernels import KERNELS, missing, resolve_kernels
 
@@ -79,11 +81,14 @@ def test_nothing_falls_back_once_a_name_was_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KERNELS)
-def test_an_unknown_name_is_named_with_those_that_exist(kind):
-    with pytest.raises(
-        ValueError, match=rf"kernels.{kind}: 'fast' is unknown; choose auto, .*{list(KERNELS[kind])[-1]}"
-    ):
-        resolve_kernels({kind: "fast"}, "cpu")
+def test_an_unknown_name_is_refused_with_those_that_exist(kind):
+    with pytest.raises(ValidationError, match=rf"'auto', .*'{list(KERNELS[kind])[-1]}'"):
+        Kernels.model_validate({kind: "fast"})
+    assert all(Kernels.model_validate({kind: name}) for name in ("auto", *KERNELS[kind]))
+
+
+def test_every_kind_is_a_setting():
+    assert set(Kernels.model_fields) == set(KERNELS)
 
 
 @pytest.mark.slow
