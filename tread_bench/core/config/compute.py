@@ -10,7 +10,11 @@ from tread_bench.core.config.base import Float, Int, Model
 from tread_bench.core.describe.kernels import KERNELS
 
 if TYPE_CHECKING:
-    ScanKernel = WkvKernel = RecurrenceKernel = AttentionKernel = AdalnKernel = str
+    ScanKernel = str
+    WkvKernel = str
+    RecurrenceKernel = str
+    AttentionKernel = str
+    AdalnKernel = str
 else:
     ScanKernel, WkvKernel, RecurrenceKernel, AttentionKernel, AdalnKernel = (
         Literal[("auto", *KERNELS[kind])] for kind in ("scan", "wkv", "recurrence", "attention", "adaln")
