@@ -45,7 +45,7 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
     Raises:
         ValueError: an unknown kernel. ImportError: flash-linear-attention is not installed.
     """
-    if is_fla(kernel):
+    if _is_fla(kernel):
         from tread_bench.model.ops.recurrence_fla import linear_fla
 
         return linear_fla(q, k, v, g)
@@ -56,7 +56,7 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
 
 def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor, kernel: str = "torch") -> Tensor:
     """Compute the recurrence above; a and b are (B, H, L, K), everything else as in `linear_recurrence`."""
-    if is_fla(kernel):
+    if _is_fla(kernel):
         from tread_bench.model.ops.recurrence_fla import delta_fla
 
         return delta_fla(q, k, v, g, a, b)
@@ -69,10 +69,10 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
     """Replace what the state holds for a key, after its decay and in part: S_t = S' + beta k_t (v_t - S'^T k_t)^T.
 
     Args:
-        k: (B, H, L, K), of length 1 in its last dimension.
+        k: (B, H, L, K), unit vectors.
         g, beta: (B, H, L, 1), the latter in [0, 1]; everything else as in `linear_recurrence`.
     """
-    if is_fla(kernel):
+    if _is_fla(kernel):
         from tread_bench.model.ops.recurrence_fla import gated_delta_fla
 
         return gated_delta_fla(q, k, v, g, beta)
@@ -80,7 +80,7 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
     return delta_recurrence(q, written, v, g, -k * g.exp(), written)
 
 
-def is_fla(kernel: str) -> bool:
+def _is_fla(kernel: str) -> bool:
     """Whether flash-linear-attention computes.
 
     Raises:
