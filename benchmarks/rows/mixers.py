@@ -334,19 +334,19 @@ def gla_fused(bench: Bench) -> Figure:
 
 @row("gpu/gated_delta")
 def gated_delta_fused(bench: Bench) -> Figure:
-    """The same of gated DeltaNet's recurrence."""
+    """On a GPU: gated DeltaNet's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
     q, k, v, g, _, _, grad = recurrence_inputs(WIDTH // 6, WIDTH // 3, 6, 1, False, True)
     return against_fla(bench, gated_delta_rule, [q, F.normalize(k, dim=-1), v, g, g.exp(), grad], 3)
 
 
 @row("gpu/mamba2")
 def mamba2_fused(bench: Bench) -> Figure:
-    """The same of Mamba-2's recurrence."""
+    """On a GPU: Mamba-2's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
     return against_fla(bench, linear_recurrence, recurrence_inputs(WIDTH // 6, WIDTH // 6, 12, 1, True, False), 3)
 
 
 @row("gpu/rwkv7")
 def rwkv7_fused(bench: Bench) -> Figure:
-    """The same of RWKV-7's recurrence."""
+    """On a GPU: RWKV-7's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
     inputs = recurrence_inputs(WIDTH // 6, WIDTH // 6, 6, WIDTH // 6, False, True)
     return against_fla(bench, delta_recurrence, inputs, 3)

@@ -139,7 +139,7 @@ def test_the_readme_s_suite_compares_at_equal_macs_and_has_a_control(tmp_path: P
 
 def test_the_readme_s_figures_of_a_gpu_are_those_of_the_plan(tmp_path: Path) -> None:
     for suite, _, cells, hours, states, disk in table_under("On a GPU", README):
-        step_time = re.search(r"(\d+) at (\d+) ms", hours)
+        step_time = re.search(r"(\d+) at (\d+) ms", hours.replace(",", ""))
         plan = planned(tmp_path, suite.strip("`"), *(["--step-time", step_time[2]] if step_time else []))
         assert int(cells.split(",")[0]) == len(plan["cells"])
         assert float(states.removesuffix(" GB")) == pytest.approx(20 * plan["rows"][0]["params"] / 1e9, abs=0.05)
