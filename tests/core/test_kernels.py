@@ -98,7 +98,7 @@ import sys
 import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
 from tread_bench.core.describe.families import families
 from tread_bench.model.backbone import build_backbone
-kernels = {"attention": "math", "scan": "numba", "wkv": "numba", "recurrence": "torch"}
+kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
 small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
 build_backbone(families()["DiT"], families()["DiT"].spec(**small, heads=2), kernels)
 assert "numba" not in sys.modules

@@ -36,11 +36,11 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
         q, k: (B, H, L, K), or (B, 1, L, K) where all heads share them and g has one channel.
         v: (B, H, L, V).
         g: (B, H, L, K), logarithms of decays, not positive; (B, H, L, 1): the same for all channels.
-        kernel: "torch" computes in float32 or wider, also under autocast; "fla" is flash-linear-attention's, on CUDA,
-            whose products are in the dtype of autocast, or else of v.
+        kernel: "torch" computes in float32 or wider, also under autocast, and gradients of its gradients raise
+            RuntimeError; "fla" is flash-linear-attention's, on CUDA, with products in the dtype of autocast, or of v.
 
     Returns:
-        (B, H, L, V) in the dtype of v. Gradients of gradients raise RuntimeError.
+        (B, H, L, V) in the dtype of v.
 
     Raises:
         ValueError: an unknown kernel. ImportError: flash-linear-attention is not installed.
