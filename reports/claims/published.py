@@ -19,7 +19,7 @@ from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import number
 from tread_bench.reports.text.sentences import say
 
-FID_TABLES = ("TREAD Table", "DiG summary")
+FID_TABLES = ("TREAD Table", "DiG in DiCo")
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
 
@@ -33,7 +33,7 @@ class PublishedFid(NamedTuple):
     """What the tables print for a row, and in which respect that was another experiment."""
 
     fid: float
-    caveat: str  # "other objective", "other sampler", "from a summary" or ""
+    caveat: str  # "other objective", "other sampler", "other objective; reprinted" or ""
 
 
 class PublishedGain(NamedTuple):
@@ -53,7 +53,8 @@ class PublishedGain(NamedTuple):
 def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608), ELIT (arXiv 2603.12245),
     MaskAlign (arXiv 2606.08788) and DC-DiT (arXiv 2603.06351, second version), the README of SPRINT, the reports on
-    PRX, the abstract of DAR (arXiv 2605.20708) and a summary of DiG (arXiv 2405.18428).
+    PRX, the abstract of DAR (arXiv 2605.20708), DiCo (arXiv 2505.11196), which reprints DiG, and a summary of DiG (arXiv
+    2405.18428).
     """
     text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))

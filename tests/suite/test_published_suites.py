@@ -243,7 +243,7 @@ def test_dig_s_figures_stand_beside_its_own_dense_rows_alone(planned: Callable[[
     for record, backbone in ((dense, "DiG-S/2"), (dense, "DiG-S/2 (mixer mamba2)"), (routed, "DiG-S/2")):
         (row,) = comparison([record.model_copy(update={"family": "DiG", "backbone": backbone})])
         found.append(published_fid(row))
-    assert found == [(62.06, "from a summary"), None, None]
+    assert found == [(62.06, "other objective; reprinted"), None, None]
 
 
 @pytest.mark.parametrize(
