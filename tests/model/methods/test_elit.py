@@ -43,14 +43,16 @@ def elit(backbone="DiT", routes="1:3@0.75", **keys):
 
 
 def crossed(w, name, x_TD, others_MD, c):
-    """x + CA(LN(x); others), then x + MLP(LN(x)), both modulated."""
+    """x + CA(LN(x); others), then x + MLP(LN(x)); reading is modulated, writing is not."""
 
     def normed_heads(part, tokens):
         heads = tokens.unflatten(1, (HEADS, -1))
         heads = heads / (heads.square().mean(2, keepdim=True) + 1e-6).sqrt() * w[f"{name}.{part}_norm.weight"]
         return heads.flatten(1)
 
-    shift1, scale1, gate1, shift2, scale2, gate2 = modulation(w, f"{name}.modulation.linear", c, 6)
+    shift1, scale1, gate1, shift2, scale2, gate2 = (0, 0, 1) * 2
+    if name == "method.read":
+        shift1, scale1, gate1, shift2, scale2, gate2 = modulation(w, "method.read.modulation.linear", c, 6)
     queries = normed_heads("query", linear(w, f"{name}.query", layer_norm(x_TD, 1e-6) * (1 + scale1) + shift1))
     keys = normed_heads("key", linear(w, f"{name}.key", others_MD))
     mixed = attend(queries, keys, linear(w, f"{name}.value", others_MD), HEADS)
@@ -63,9 +65,7 @@ def restated(w, spec, x, t, y, kept):
     """The prediction (C, H, W) of one sample with the first `kept` latents of every group."""
     c = condition(w, t, y)
     tokens = block(w, "backbone.blocks.0", embedded(w, spec, x), c, spec.heads)
-    latents = torch.cat(
-        [crossed(w, "method.read", w["method.latents"][group[:kept]], tokens[group], c) for group in GROUPS]
-    )
+    latents = torch.cat([crossed(w, "method.read", w["method.latents"][:kept], tokens[group], c) for group in GROUPS])
     for number in (1, 2, 3):
         latents = block(w, f"backbone.blocks.{number}", latents, c, spec.heads)
     written = torch.empty_like(tokens)
@@ -201,7 +201,7 @@ class TrainsAtItsBudget(Elit):
 class IsSizedByItsBudget(Elit):
     def __init__(self, cell, backbone):
         super().__init__(cell, backbone)
-        self.latents = torch.nn.Parameter(self.latents[: self.evaluated_with * len(self.places)])
+        self.latents = torch.nn.Parameter(self.latents[: self.evaluated_with])
 
     def init_module(self, name, module):
         if module is not self:
@@ -210,7 +210,7 @@ class IsSizedByItsBudget(Elit):
             self.latents.normal_()
 
     def _through_latents(self, backbone, state, kept, on_block):
-        return super()._through_latents(backbone, state, min(kept, len(self.latents) // len(self.places)), on_block)
+        return super()._through_latents(backbone, state, min(kept, len(self.latents)), on_block)
 
 
 class IsDrawnByItsBudget(Elit):
@@ -277,7 +277,7 @@ def test_an_evaluation_costs_the_latents_of_its_budget_and_training_costs_the_sa
     cell = elit(options={"budget": budget})
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     kept = int(TOKENS * budget)
-    both = 6 * WIDTH**2 * (kept + TOKENS) + 12 * WIDTH**2 + 4 * kept * 4 * WIDTH
+    both = 6 * WIDTH**2 * (kept + TOKENS) + 6 * WIDTH**2 + 4 * kept * 4 * WIDTH
     expected = cost_of(family, spec, f"1:3@{1 - budget}").forward.total + both
     cost, full = cell_cost(cell), cell_cost(elit())
     assert cost.evaluated_forward_macs == expected == count_evaluated(cell, family, spec).total

@@ -28,15 +28,16 @@ def elit_cost(cell: Cell, dense: Cost, tokens_behind: Sequence[int]) -> Extra:
     else:
         width, condition = named("tread_bench.model.methods.base:widths_of")(family, spec)
 
-    # Parameters: two layers of attention and MLP, and a latent for each token.
+    # Parameters: two layers of attention and MLP, the modulation of reading, and the latents, which all groups share.
     modulation = 6 * width * (condition + 1) if condition else 0
-    params = 2 * (6 * width * width + 6 * width + 2 * (width // options.heads) + modulation) + tokens * width
+    in_group = tokens // options.groups**2
+    params = 2 * (6 * width * width + 6 * width + 2 * (width // options.heads)) + modulation + in_group * width
 
     # MACs. Queries, output and MLP are over the tokens that change, keys and values over those that are read.
     latents = float(tokens)
     if min(tokens_behind) < tokens:
         latents = fmean(route.kept(tokens) for (route,) in options.alternatives(cell.routes, tokens))
-    linear = 6 * width * width * (latents + tokens) + 2 * 6 * width * condition
-    attention = 2 * 2 * latents * (tokens / options.groups**2) * width
+    linear = 6 * width * width * (latents + tokens) + 6 * width * condition
+    attention = 2 * 2 * latents * in_group * width
     forward = Macs(linear=round(linear), attention=round(attention))
     return Extra(params, 0, forward, 3 * forward.total)

@@ -1,10 +1,11 @@
 """ELIT (Haji-Ali et al., "One Model, Many Budgets: Elastic Latent Interfaces for Diffusion Transformers", CVPR 2026,
 arXiv 2603.12245): the blocks of a route run on latents.
 
-Tokens s are divided into groups on the grid, and each group has as many latents l as tokens. Before the route the
-latents of a group read from its tokens, l <- l + CA(LN(l); s) and l <- l + MLP(LN(l)), both modulated (adaLN-Zero);
-after it, the latents are written to the tokens of their group: the same, with the two exchanged. A training step keeps
-the first latents of every group, as many as are drawn for it, so the network can be evaluated with any number of them.
+Tokens s are divided into groups on the grid, and each group has as many latents l as tokens; all groups begin with the
+same ones, which are learned. Before the route the latents of a group read from its tokens, l <- l + CA(LN(l); s) and
+l <- l + MLP(LN(l)), both modulated (adaLN-Zero); after it, the latents are written to the tokens of their group: the
+same with the two exchanged, and without modulation. A training step keeps the first latents of every group, as many as
+are drawn for it, so the network can be evaluated with any number of them.
 
 A latent has the place of one token of its group, which is all that the blocks of a backbone know of order or position.
 """
@@ -43,16 +44,18 @@ class Elit(Method):
         in_group = self.places.shape[1]
         self.fewest = self.routes[0].kept(in_group)
         self.evaluated_with = max(1, round(cell.method.budget * in_group))
-        self.latents = nn.Parameter(torch.empty(state.num_tokens, width))  # by place
-        self.read, self.write = (AdaLNCross(width, cell.method.heads, condition) for _ in range(2))
+        self.latents = nn.Parameter(torch.empty(in_group, width))  # of every group, in the order that they are kept
+        self.read = AdaLNCross(width, cell.method.heads, condition)
+        self.write = AdaLNCross(width, cell.method.heads, condition=None)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Xavier linears; latents start as positions; what is read and written starts at zero."""
+        """Xavier linears; latents start as positions in their group; what is read and written starts at zero."""
         if module is self:
-            self.latents.copy_(sincos_positions(self.latents.shape[1], self.grid))
+            first_group = self.places[0]
+            self.latents.copy_(sincos_positions(self.latents.shape[1], self.grid)[first_group])
             return
         init_linear(module)
-        is_gated = self.read.modulation.linear is not None
+        is_gated = name.startswith("read") and self.read.modulation.linear is not None
         starts_at_zero = ("modulation",) if is_gated else ("proj", "mlp.fc2")
         if isinstance(module, nn.Linear) and any(part in name for part in starts_at_zero):
             nn.init.zeros_(module.weight)
@@ -87,7 +90,7 @@ class Elit(Method):
         places, everywhere = self.places[:, :kept].flatten(), self.places.flatten()
         prefix, image = state.stream().tensor_split([state.num_prefix], dim=1)
         tokens = image[:, everywhere]
-        latents = self.latents[places].to(tokens.dtype).expand(state.batch, -1, -1)
+        latents = self.latents[:kept].repeat(groups, 1).to(tokens.dtype).expand(state.batch, -1, -1)
         latents = checkpointed(backbone, self.read, latents, tokens, state.c, groups)
 
         # The route's blocks, on latents in the order of their places.
@@ -100,7 +103,7 @@ class Elit(Method):
 
         # Write: the tokens, from their latents.
         whole = state if state.ids is None else come_back(state)
-        written = checkpointed(backbone, self.write, tokens, latents, whole.c, groups)
+        written = checkpointed(backbone, self.write, tokens, latents, None, groups)
         prefix = whole.stream()[:, : whole.num_prefix]
         return whole.with_stream(torch.cat([prefix, written[:, everywhere.argsort()]], dim=1))
 
