@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,6 +87,7 @@ def render(
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
+    drawn = _titled_apart(drawn, sets)
     decided = [_decided(members) for members in sets]
 
     # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
@@ -119,6 +120,19 @@ def render(
         tests = [decision_view.as_table("The tests behind the decision", made)] if made else []
         tables = [onset_table(onsets)] if onsets else []
         write_export(export, [*_tables(context["parts"]), *tests, *tables], all_drawn, is_smoke)
+
+
+def _titled_apart(drawn: Sequence[Sequence[Picture]], sets: Sequence[Sequence[Row]]) -> list[list[Picture]]:
+    """The pictures of each set; those that several sets have are told apart by their titles."""
+    iterations = [f"iteration {members[0].group.iteration:,}" for members in sets]
+    data = [str(members[0].first.config["data"]["name"]) for members in sets]
+    numbers = [f"comparison {place + 1}" for place in range(len(sets))]
+    told = next(labels for labels in (iterations, data, numbers) if len({*labels}) == len(sets))
+    in_sets = Counter(chain.from_iterable({picture.title for picture in some} for some in drawn))
+    return [
+        [replace(one, title=f"{one.title}, {label}") if in_sets[one.title] > 1 else one for one in some]
+        for some, label in zip(drawn, told, strict=True)
+    ]
 
 
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide

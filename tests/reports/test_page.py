@@ -352,6 +352,18 @@ def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
     assert "<strong>Caution:</strong> 64 samples: biased" in page
 
 
+@pytest.mark.parametrize(("iteration", "told"), [(600, "iteration 600"), (1200, "comparison 2")])
+def test_pictures_that_several_comparisons_have_are_told_apart(iteration, told, tmp_path, plan):
+    made = []
+    for depth, at, protocol in ((12, 1200, "one"), (8, iteration, "other")):
+        for seed in range(2):
+            row = record(f"dense {depth}", "", seed, 1.0, evaluations=[evaluation(at, 18.0 + seed, protocol)])
+            made.append(row.model_copy(update={"backbone": f"DiT (depth {depth})"}))
+    page = render(made, plan, tmp_path, pictures=pictures)
+    titles = re.findall(r'<a href="#[^"]*">([^<]*)', page.partition("<nav")[2].partition("</nav>")[0])
+    assert len({*titles}) == len(titles) and [title for title in titles if title.endswith(f", {told}")]
+
+
 def test_rows_that_others_start_from_have_figures_and_no_verdict(tmp_path, plan):
     """They stand alone, since they were trained on other data."""
 
