@@ -69,6 +69,22 @@ def test_blocks_keep_whole_windows():
     assert len(sides(kept_tokens("blocks", (8, 8), 15 / 16))[0].unique()) == 1
 
 
+@pytest.mark.parametrize("kept_of_each", [1, 2, 3])
+def test_stratified_keeps_as_many_of_every_window_each_drawn_by_itself(kept_of_each):
+    kept = kept_tokens("stratified", (4, 6), 1 - kept_of_each / 4, draws=4000)
+    counts = sum(kept.roll((-i, -j), (1, 2)).long() for i in (0, 1) for j in (0, 1))
+    tilings = torch.stack([counts[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1)  # one of the four fits
+    assert (tilings == kept_of_each).all((2, 3)).any(1).all()
+    assert len(kept.flatten(1).unique(dim=0)) > 3000, "six windows of four or six choices, under four tilings"
+
+
+def test_between_whole_numbers_stratified_keeps_one_more_of_some_windows():
+    kept = kept_tokens("stratified", (4, 4), 0.6)
+    counts = sum(kept.roll((-i, -j), (1, 2)).long() for i in (0, 1) for j in (0, 1))
+    tilings = torch.stack([counts[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1)
+    assert (((tilings == 1) | (tilings == 2)).all((2, 3)).any(1)).all() and (kept.sum((1, 2)) == 7).all()
+
+
 @pytest.mark.parametrize(
     ("rate", "down", "across"), [(0.5, 1, 2), (0.75, 2, 2), (0.875, 2, 4), (15 / 16, 4, 4)], ids=str
 )

@@ -3,8 +3,9 @@
 A selector turns uniform scores (B, N) into an order of the tokens of each sample; the first K in that order are kept
 and returned with ascending ids.
 
-All except `random` are fixed patterns on a grid whose edges are joined, shifted by a row offset and a column offset
-that are drawn per sample. So every token is kept equally often, at any rate.
+All except `random` and `stratified` are fixed patterns. They and the windows of `stratified` lie on a grid whose edges
+are joined, shifted by a row offset and a column offset that are drawn per sample. So every token is kept equally often,
+at any rate.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tread_bench.core.describe.selectors import Grid, SelectorFamily, find_selec
 from tread_bench.model.ops.routing import lowest
 
 Ranking = Callable[[Tensor, Grid], Tensor]
-WINDOW = 2  # side length of the windows of `blocks`
+WINDOW = 2  # side length of the windows of `blocks` and `stratified`
 
 
 def rank_random(scores_BN: Tensor, grid: Grid) -> Tensor:
@@ -44,11 +45,25 @@ def rank_blocks(scores_BN: Tensor, grid: Grid) -> Tensor:
 
     If a side of the grid is odd, one row or column of windows is one token wide.
     """
-    down, across = (-(-side // WINDOW) for side in grid)
     rows, columns = _moved(scores_BN, grid)
-    window = rows // WINDOW * across + columns // WINDOW
+    window, sizes = _windows(rows, columns, grid)
     inside = rows % WINDOW * WINDOW + columns % WINDOW
-    return _order(scores_BN, down * across).gather(1, window) * WINDOW**2 + inside
+    return _order(scores_BN, len(sizes)).gather(1, window) * WINDOW**2 + inside
+
+
+def rank_stratified(scores_BN: Tensor, grid: Grid) -> Tensor:
+    """Rank one token of each 2 x 2 window first, drawn at random, then a second one of each, and so on (SPRINT).
+
+    If a side of the grid is odd, one row or column of windows is one token wide.
+    """
+    window, sizes = _windows(*_moved(scores_BN, grid), grid)
+
+    # Number each window's tokens in random order. The last score, which has drawn the offset, leaves its fraction.
+    scores = scores_BN.double()
+    scores[:, -1] = scores[:, -1] * scores.shape[1] % 1
+    place = (window + scores).argsort(dim=1).argsort(dim=1)
+    inside = place - (sizes.cumsum(0) - sizes)[window]
+    return inside + scores
 
 
 def rank_strided(scores_BN: Tensor, grid: Grid) -> Tensor:
@@ -87,6 +102,15 @@ def select_by(selector: SelectorFamily, scores_BN: Tensor, grid: Grid, kept: int
 def _order(scores_BN: Tensor, count: int) -> Tensor:
     """Place (B, count) of each of `count` things in an order drawn from the first scores."""
     return scores_BN[:, :count].argsort(dim=1, stable=True).argsort(dim=1)
+
+
+def _windows(rows_BN: Tensor, columns_BN: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
+    """The window (B, N) of each token, and how many tokens each window has."""
+    down, across = (
+        torch.tensor([min(WINDOW, side - first) for first in range(0, side, WINDOW)], device=rows_BN.device)
+        for side in grid
+    )
+    return rows_BN // WINDOW * len(across) + columns_BN // WINDOW, torch.outer(down, across).flatten()
 
 
 def _moved(scores_BN: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:

@@ -49,6 +49,13 @@ BLOCKS = SelectorFamily(
     token_orders=frozenset(TokenOrder),
     needs_grid=True,
 )
+STRATIFIED = SelectorFamily(
+    name="stratified",
+    about="As many tokens of every 2 x 2 window, drawn at random, as in SPRINT.",
+    ranking="tread_bench.model.ops.selecting:rank_stratified",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=True,
+)
 STRIDED = SelectorFamily(
     name="strided",
     about="A regular lattice, filled in evenly at lower rates.",
