@@ -54,7 +54,7 @@ def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608), ELIT (arXiv 2603.12245),
     MaskAlign (arXiv 2606.08788) and DC-DiT (arXiv 2603.06351, second version), the READMEs of SPRINT and MDT, the
     reports on PRX, the abstract of DAR (arXiv 2605.20708), DiCo (arXiv 2505.11196), which reprints DiG, and where
-    nothing better was at hand, as the caveat says, summaries of DiG, MDT and MicroDiT.
+    nothing better was at hand, as the caveat says, summaries of SPRINT, DiG, MDT and MicroDiT.
     """
     text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
