@@ -11,13 +11,15 @@ from tread_bench.reports.claims.decision import Candidate, Decision, Sides, deci
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.verdict import ranked_candidates
+from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 
 
 def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
     """Return a decision for each group of rows that are ranked together, if routes are among them.
 
-    Rows of a smoke run have none, nor do a study of guidance and one of speed alone, whose question is another.
+    Rows of a smoke run have none, nor do rows that only evaluate, a study of guidance and one of speed alone, whose
+    question is another.
     """
     if is_swept(rows) or is_about_speed(rows):
         return []
@@ -26,7 +28,8 @@ def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
     for group, members in groupby(rows, lambda row: row.group):
         of_group = list(members)
         routes = [row for row in ranked_candidates(of_group) if row.spans]
-        if routes and not any(row.is_smoke for row in of_group):
+        is_trained = any(not requested.is_evaluated_only(row.first) for row in of_group)
+        if routes and is_trained and not any(row.is_smoke for row in of_group):
             compared = [one for one in at_cost if one.row.group == group]
             found.append((of_group, _decision(compared, {id(row) for row in routes})))
     return found

@@ -267,5 +267,10 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
 
 
 def price_of(row: Row) -> str:
-    """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step."""
+    """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step.
+
+    For a row that only evaluates, it is what a sample costs.
+    """
+    if requested.is_evaluated_only(row.first):
+        return say("verdict", "price_of_sampling", row=row)
     return say("verdict", "price", row=row)

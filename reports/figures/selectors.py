@@ -14,7 +14,8 @@ from tread_bench.reports.figures.drawing import estimated, grid
 from tread_bench.reports.figures.forest import dot
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, clean, marks_of
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import decimals
 
 _COLUMNS = 4
@@ -26,9 +27,13 @@ class _Point(NamedTuple):
 
 
 def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw one panel per architecture with more than one selector, selectors from top to bottom, routes by colour."""
+    """Draw one panel per architecture, selectors from top to bottom, routes by colour.
+
+    Rows of a method and route that have one selector alone are left out: a method may choose its tokens itself.
+    """
     points = [_Point(row, difference) for row in rows if row.spans and (difference := row.difference("fid"))]
-    points = [point for point in points if len(_selectors(points, point.row.group.backbone)) > 1]
+    alike = by_key(points, lambda point: _but_for_the_selector(point.row))
+    points = [point for point in points if len(_selectors(alike[_but_for_the_selector(point.row)])) > 1]
     if not points:
         return None
     places = decimals(row.fid.mean for row in rows if row.fid)
@@ -45,8 +50,12 @@ def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | Non
     return picture_of("selectors", _figure(points), numbers, suffix, points=points, places=places)
 
 
-def _selectors(points: Sequence[_Point], backbone: str) -> set[str]:
-    return {point.row.first.selector for point in points if point.row.group.backbone == backbone}
+def _but_for_the_selector(row: Row) -> tuple[str, str, str]:
+    return row.group.backbone, requested.method(row.first), row.first.routes
+
+
+def _selectors(points: Sequence[_Point]) -> set[str]:
+    return {point.row.first.selector for point in points}
 
 
 def _figure(points: Sequence[_Point]) -> Figure:

@@ -23,7 +23,7 @@ ShortTable = tuple[list[str], list[tuple[str, list[Entry]]]]  # headers; a row's
 def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
     """Return a table for each group of rows that may be ranked together; figures of added metrics are columns, too.
 
-    FID itself is shown where no row is compared with another.
+    FID itself is shown where no row is compared with another, and the MACs of a sample where no row trains.
     """
     added = {figure.title: figure.title for figure in further_figures(chain.from_iterable(row.records for row in rows))}
     tables = []
@@ -31,7 +31,9 @@ def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
         view = comparison_view(list(members))
         titles = [title for title, _ in view.headers]
         fid = {} if "Δ FID" in titles else {"FID": "FID"}
-        shown = {titles.index(title): name for title, name in (fid | _COMPARED | added).items() if title in titles}
+        sampling = {} if "GMACs" in titles else {"Sampling GMACs": "Sampling\nGMACs"}
+        wanted = fid | _COMPARED | sampling | added
+        shown = {titles.index(title): name for title, name in wanted.items() if title in titles}
         lines = [(row.label, [entries[place] for place in shown]) for row, entries in view.rows]
         tables.append(([*shown.values()], lines))
     return tables

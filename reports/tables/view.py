@@ -132,6 +132,7 @@ def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
         ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
+        *([] if _guidance_columns(rows) else _sampling_columns(rows)),
         ("Extra parameters", "parameters that the method and its auxiliary losses add", _extra),
         (
             "Images/s",
@@ -242,7 +243,6 @@ def _guidance_columns(rows: Sequence[Row]) -> Columns:
     """Where rows differ in guidance."""
     if len({requested.guided(row.first) for row in rows}) < 2:
         return []
-    places = decimals((row.sampling_macs or 0) / 1e9 for row in rows)
     return [
         ("Guidance", "rule of guidance while sampling", _rule),
         (
@@ -250,8 +250,16 @@ def _guidance_columns(rows: Sequence[Row]) -> Columns:
             "scale of guidance",
             lambda row: _plain(requested.guidance_scale(row.first) if _rule(row).key else None, 2),
         ),
-        ("Sampling GMACs", "for one image, over all steps and branches", lambda row: _sampling(row, places)),
+        *_sampling_columns(rows),
     ]
+
+
+def _sampling_columns(rows: Sequence[Row]) -> Columns:
+    """Where a sample of one row costs more than one of another."""
+    if len({row.sampling_macs for row in rows}) < 2:
+        return []
+    places = decimals((row.sampling_macs or 0) / 1e9 for row in rows)
+    return [("Sampling GMACs", "for one image, over all steps and branches", lambda row: _sampling(row, places))]
 
 
 def _rule(row: Row) -> Entry:

@@ -252,6 +252,16 @@ def test_selectors_are_compared_within_each_architecture():
     assert shown == f"{row.difference('fid').mean:+.2f}".replace("-", "−")
 
 
+def test_a_method_that_has_one_selector_alone_says_nothing_of_selectors():
+    """Methods that choose their own tokens stand beside each other, and no selector is compared."""
+    own = record("sprint", "2:8@0.75", 0, 20.0, method="sprint", selector="stratified")
+    rows = [record("dense", "", 0, 24.0), record("tread", "2:8@0.5", 0, 21.0), own]
+    assert selector_differences(comparison(rows)) is None
+    beside = record("rows", "2:8@0.5", 0, 22.0, selector="rows")
+    picture = drawn_alone(selector_differences, comparison([*rows, beside]))
+    assert {line[0] for line in picture.table} == {"tread", "rows"}
+
+
 def test_neighbouring_times_are_neighbours_in_time_whatever_their_order():
     backwards = similarity("2:8@0.5").model_copy(update={"times": [0.9, 0.7, 0.5, 0.3, 0.1]})
     (row,) = comparison([record("2:8", "2:8@0.5", 0, 20.0, similarity=backwards)])

@@ -364,6 +364,27 @@ def test_pictures_that_several_comparisons_have_are_told_apart(iteration, told, 
     assert len({*titles}) == len(titles) and [title for title in titles if title.endswith(f", {told}")]
 
 
+def test_rows_that_only_evaluate_have_no_decision_and_say_what_a_sample_costs(tmp_path, plan, capsys):
+    def trained(name, routes, seed, at, **changes):
+        return record(name, routes, seed, 17.0, evaluations=[evaluation(at, 17.0 + seed, "one")], **changes)
+
+    def judged(budget, seed):
+        made = trained(f"elit-{budget}", "2:8@0.75", seed, 1507, reference=f"elit-{seed}", sampling_macs=budget * 10**9)
+        return made.model_copy(update={"config": made.config | {"evaluate": {"row": "elit"}}})
+
+    own = [
+        trained(name, routes, seed, 1200)
+        for name, routes in {"dense": "", "tread": "2:8@0.5"}.items()
+        for seed in (0, 1)
+    ]
+    records = [*own, *(judged(budget, seed) for budget in (2, 4) for seed in (0, 1))]
+    page = render(records, plan, tmp_path)
+    assert "elit-2 only evaluates: one image costs 2 GMACs to sample, over all steps." in page
+    print_comparison(records, len(records))
+    shown = capsys.readouterr().out
+    assert shown.count("No decision") == 1 and "Sampling" in shown.partition("elit-2")[0] and "4.000" in shown
+
+
 def test_rows_that_others_start_from_have_figures_and_no_verdict(tmp_path, plan):
     """They stand alone, since they were trained on other data."""
 
