@@ -145,6 +145,7 @@ class _Method(NamedTuple):
     row: Row
     difference: MeanInterval | None
     macs: float | None  # of a training step, mean over the schedule, dense = 1
+    is_paired: bool  # whether its step was timed in turn with the dense row's: not where it has another shape
 
     def on(self, basis: Basis) -> _Method:
         """Return the line with its difference on that basis."""
@@ -170,18 +171,21 @@ def _picture_of_methods(rows: Sequence[Row], lines: Sequence[_Method], basis: Ba
         suffix, basis=basis, is_open=_title(lines) == "Methods", kind=_title(lines),
         drawn=[(line, _extra(line.row)) for line in drawn], places=places, left_out=left_out,
         taught=[line.row.short_label for line in lines if line.row.is_evaluated_by_teacher],
+        unpaired=[line.row.short_label for line in drawn if not line.is_paired],
         note=methods_note() if _has_published_method(lines) else "",
     )  # fmt: skip
 
 
 def _methods(rows: Sequence[Row]) -> list[_Method]:
-    dense = {row.group: row.cost("train_step_macs") for row in rows if row.is_dense}
+    dense = {row.group: row for row in rows if row.is_dense}
     lines = []
     for row in rows:
         if not row.is_dense and row.done and not requested.is_evaluated_only(row.first):
-            whole = dense.get(row.group)
+            beside = dense.get(row.group)
+            whole = beside.cost("train_step_macs") if beside else None
             own = mean_train_step_macs(row)
-            lines.append(_Method(row, row.difference("fid"), own / whole if own and whole else None))
+            is_paired = beside is None or beside.dense_step_ms == row.dense_step_ms
+            lines.append(_Method(row, row.difference("fid"), own / whole if own and whole else None, is_paired))
     return lines
 
 
@@ -239,7 +243,7 @@ def _method_numbers(line: _Method, places: int) -> dict[str, str]:
         "parameters of auxiliary losses": number(row.cost("auxiliary_params"), 0),
         "training MACs, dense = 1": number(line.macs),
         "MACs when sampling, dense = 1": number(judged / dense if judged and dense else None),
-        **speed_ups(row),
+        **(speed_ups(row) if line.is_paired else {"speed-up [95 %]": DASH, "ideal": DASH}),
     }
 
 
@@ -258,7 +262,8 @@ def _draw_methods(lines: Sequence[_Method], places: int, basis: Basis) -> Figure
             write(difference, y, words(line.difference, places), INK if line.difference else MUTED)
             write(extra, y, _extra(line.row).replace(" parameters", ""))
             write(macs, y, f"{number(line.macs)} ×")
-            speed_up(speed, y, line.row)
+            if line.is_paired:
+                speed_up(speed, y, line.row)
     still(fids, 0)
     still(speed, 1)
     fids.set_xlabel(f"ΔFID at {basis.words}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.colors import to_rgb
-from synthetic_records import study
+from synthetic_records import study, timing
 from synthetic_studies import drawn, equal_cost, methods
 
 from tread_bench.core.numbers.statistics import LEVEL
 from tread_bench.reports.claims.equal_cost import equal_costs
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of
+from tread_bench.reports.figures.differences import methods as methods_picture
 from tread_bench.reports.figures.style import MUTED, theme
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.text.numbers import words
@@ -126,3 +127,13 @@ def test_where_little_was_compared_at_equal_cost_there_is_one_basis(records):
     rows = comparison(records())
     (only,) = bases(rows, equal_costs(rows))
     assert only.words == "equal iterations" and only.suffix == ""
+
+
+def test_a_control_of_another_shape_has_no_speed_up_beside_those_of_methods():
+    """Its step is timed in turn with a dense one of its own shape: as fast as itself."""
+    wanted = {"dense": {}, "2:8": {}, "layer-skip": {}, "fewer-blocks": {"timing": timing(1.0, 7)}}
+    rows = comparison(one.model_copy(update=wanted[one.row]) for one in equal_cost(2, 4) if one.row in wanted)
+    picture = methods_picture(rows, bases(rows, equal_costs(rows)))[0]
+    speeds = {line[0]: line[-2:] for line in picture.table}
+    assert speeds["fewer-blocks"] == ("–", "–") and speeds["layer-skip"][0] != "–"
+    assert "fewer-blocks has another shape" in picture.caption
