@@ -424,6 +424,25 @@ def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_pa
     assert len(page) < 600_000
 
 
+def test_in_a_terminal_each_of_several_decisions_names_its_architecture(capsys):
+    from synthetic_studies import equal_cost
+
+    def of(depth):
+        backbone = f"DiT (depth {depth}, hidden 64, heads 4, patch 2)"
+        chosen = [one for one in equal_cost(3, 4) if one.row in ("dense", "2:8")]
+        return [
+            one.model_copy(update={"backbone": backbone, "row": f"{one.row} {depth}", "cell": f"{one.cell} {depth}"})
+            for one in chosen
+        ]
+
+    print_comparison(made := of(12), len(made))
+    assert "\nDiT" not in capsys.readouterr().out
+    print_comparison(made := [*of(12), *of(6)], len(made))
+    assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("DiT")} == {
+        "DiT (depth 12)", "DiT (depth 6)"
+    }  # fmt: skip
+
+
 def test_the_comparison_fits_a_terminal_of_100_columns_and_ends_with_the_decision(records, capsys):
     print_comparison(records, len(records))
     printed = capsys.readouterr().out.splitlines()
