@@ -31,15 +31,17 @@ def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
         is_trained = any(not requested.is_evaluated_only(row.first) for row in of_group)
         if routes and is_trained and not any(row.is_smoke for row in of_group):
             compared = [one for one in at_cost if one.row.group == group]
-            found.append((of_group, _decision(compared, {id(row) for row in routes})))
-    return found
+            found.append((of_group, *_candidates(compared, {id(row) for row in routes})))
+    tested = sum(bool(candidates) for _, candidates, _ in found)
+    return [(of_group, decide(candidates, reference, tested)) for of_group, candidates, reference in found]
 
 
-def _decision(at_cost: Sequence[AtEqualCost], routes: set[int]) -> Decision:
+def _candidates(at_cost: Sequence[AtEqualCost], routes: set[int]) -> tuple[list[Candidate], str]:
+    """The routes of a group that were compared at equal MACs, and what with."""
     compared = [one for one in at_cost if one.at_macs and id(one.row) in routes]
     controls = [one for one in at_cost if one.at_macs and instead_of_routing(one) and id(one.row) not in routes]
     candidates = [_candidate(one, compared, controls) for one in compared]
-    return decide(candidates, compared[0].reference.short_label if compared else "")
+    return candidates, compared[0].reference.short_label if compared else ""
 
 
 def _candidate(one: AtEqualCost, routes: Sequence[AtEqualCost], controls: Sequence[AtEqualCost]) -> Candidate:

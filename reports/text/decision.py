@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
@@ -10,7 +11,7 @@ from tread_bench.reports.claims import tuning
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.architectures import by_architecture, side_by_side
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals
@@ -100,7 +101,8 @@ def scope(rows: Sequence[Row]) -> str:
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
-    return [_document(members, decision, is_over) for members, decision in decisions(rows)]
+    decided = chain.from_iterable(decisions(members) for members in side_by_side(rows))
+    return [_document(members, decision, is_over) for members, decision in decided]
 
 
 def _document(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
