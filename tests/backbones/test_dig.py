@@ -163,15 +163,15 @@ def test_the_four_paths_begin_at_four_cells():
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "gmacs"),
+    ("name", "params", "printed", "counted"),
     [
-        ("DiG-S/2", 33_081_632, 4.30),
-        ("DiG-B/2", 130_748_192, 17.07),
-        ("DiG-L/2", 465_022_496, 61.66),
-        ("DiG-XL/2", 675_953_952, 89.40),
+        ("DiG-S/2", 33_081_632, 4.30, 4.30),
+        ("DiG-B/2", 130_748_192, 17.07, 17.07),
+        ("DiG-L/2", 465_022_496, 61.66, 61.65),
+        ("DiG-XL/2", 675_953_952, 89.40, 89.40),
     ],
 )
-def test_the_printed_macs_leave_out_the_projection_down_and_count_norms(name, params, gmacs):
+def test_the_printed_macs_leave_out_the_projection_down_and_count_norms(name, params, printed, counted):
     """The release calls the MLP's last projection as a function, which counters of modules do not see. Norms at four
     operations are a guess: the printed digits of S, B and XL come out, and L's last one differs by one.
     """
@@ -180,8 +180,8 @@ def test_the_printed_macs_leave_out_the_projection_down_and_count_norms(name, pa
     assert cost.params == params and cost.params - cost.trainable_params == 256 * spec.hidden
     down = spec.depth * 256 * spec.hidden * spec.mlp_hidden
     norms = 4 * (3 * spec.depth + 1) * 256 * spec.hidden  # two of the block, one of the heads, and the last layer's
-    ours = (cost.forward.linear - down + norms) / 1e9
-    assert round(ours, 2) == (61.65 if name == "DiG-L/2" else gmacs) and abs(ours - gmacs) < 0.01
+    gmacs = (cost.forward.linear - down + norms) / 1e9
+    assert round(gmacs, 2) == counted and abs(gmacs - printed) < 0.01
     assert cost.forward.scan == spec.depth * 256 * 3 * (spec.hidden // 2) * (spec.hidden // spec.heads)
 
 

@@ -112,6 +112,15 @@ def test_keeps_grid_is_what_the_draws_show(selector, grid, rate):
         assert claimed == is_grid(kept)
 
 
+@pytest.mark.parametrize("selector", selectors())
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_numbers_that_a_selector_is_given_stay_as_they_are(selector, dtype):
+    scores = torch.rand(8, 16, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    before = scores.clone()
+    ids = select(selector, scores, (4, 4), 4)
+    assert torch.equal(scores, before) and torch.equal(select(selector, scores, (4, 4), 4), ids)
+
+
 @pytest.mark.parametrize("selector", STRUCTURED)
 def test_all_rates_of_one_draw_are_nested(selector):
     more, less = (kept_tokens(selector, (6, 6), rate) for rate in (0.25, 0.5))

@@ -59,8 +59,8 @@ def rank_stratified(scores_BN: Tensor, grid: Grid) -> Tensor:
     window, sizes = _windows(*_moved(scores_BN, grid), grid)
 
     # Number each window's tokens in random order. The last score, which has drawn the offset, leaves its fraction.
-    scores = scores_BN.double()
-    scores[:, -1] = scores[:, -1] * scores.shape[1] % 1
+    fraction = scores_BN[:, -1:] * scores_BN.shape[1] % 1
+    scores = torch.cat([scores_BN[:, :-1], fraction], dim=1).double()
     place = (window + scores).argsort(dim=1).argsort(dim=1)
     inside = place - (sizes.cumsum(0) - sizes)[window]
     return inside + scores
