@@ -141,7 +141,7 @@ def _decoding(decoder: Decoder) -> dict[str, Any]:
         details["decoded_pixels"] = list(decoder.network.pixels)
     way_back = "latents / scale + shift" if "latent_shift" in details else "latents / scale"
     return {
-        "compared": "decoded samples with real images of data.images, which have not been through the autoencoder",
+        "compared": "decoded samples with real images, which have not been through the autoencoder",
         "decoder_sha256": decoder.sha256,
         **details,
         "decoding": f"float32, {way_back}, {decoder.network.chunk} at a time",
