@@ -11,8 +11,8 @@ The choice of the route, and that of the control, are part of the level. With m 
   (an intersection-union test, Berger 1982, which needs no further adjustment).
 - "Worse than dense" is said where every route is, and "a control does more" where one control is better than every
   route, at 5 % / k. For the interval that is shown, the smaller of the two levels is used.
-- Decisions that are made side by side, one for each architecture of a run, share the 5 % (Bonferroni): of d, each has
-  5 % / d in place of 5 %.
+- Decisions of one run, one for each architecture, objective, data set or length, share the 5 % (Bonferroni): of d, each
+  has 5 % / d in place of 5 %.
 - At equal time the interval is the hull of three: at the measured speed-up, and at both ends of its own 95 % interval.
 """
 
@@ -142,7 +142,7 @@ def decide(candidates: Sequence[Candidate], reference: str = "dense", side_by_si
     """Return the decision on routes that were compared with one reference; `UNTESTED` without any.
 
     Args:
-        side_by_side: how many decisions are made together. In at most 5 % of runs, any of them is wrong.
+        side_by_side: how many decisions of a run are made together. In at most 5 % of runs, any of them is wrong.
     """
     compared = [one for one in candidates if paired_difference(*one.at_macs)]
     if not compared:

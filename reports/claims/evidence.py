@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from tread_bench.reports.claims.break_even import is_about_speed
 from tread_bench.reports.claims.controls import beside, instead_of_routing
@@ -12,15 +12,26 @@ from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.verdict import ranked_candidates
 from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.row import Row
 
 
 def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
     """Return a decision for each group of rows that are ranked together, if routes are among them.
 
-    Rows of a smoke run have none, nor do rows that only evaluate, a study of guidance and one of speed alone, whose
-    question is another.
+    All decisions of a run share the level. Rows of a smoke run have none, nor do rows that only evaluate, a study of
+    guidance and one of speed alone, whose question is another.
+
+    Args:
+        rows: the comparison of a run.
     """
+    found = [*chain.from_iterable(_evidence(members) for members in side_by_side(rows))]
+    tested = sum(bool(candidates) for _, candidates, _ in found)
+    return [(of_group, decide(candidates, reference, tested)) for of_group, candidates, reference in found]
+
+
+def _evidence(rows: Sequence[Row]) -> list[tuple[list[Row], list[Candidate], str]]:
+    """For each group of these rows that is to be decided on: its rows, what was compared, and with which row."""
     if is_swept(rows) or is_about_speed(rows):
         return []
     at_cost = equal_costs(rows)
@@ -32,8 +43,7 @@ def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
         if routes and is_trained and not any(row.is_smoke for row in of_group):
             compared = [one for one in at_cost if one.row.group == group]
             found.append((of_group, *_candidates(compared, {id(row) for row in routes})))
-    tested = sum(bool(candidates) for _, candidates, _ in found)
-    return [(of_group, decide(candidates, reference, tested)) for of_group, candidates, reference in found]
+    return found
 
 
 def _candidates(at_cost: Sequence[AtEqualCost], routes: set[int]) -> tuple[list[Candidate], str]:

@@ -29,7 +29,7 @@ from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, what_differs
+from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.rows.row import Group, Row, by_key
 from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
@@ -88,7 +88,7 @@ def render(
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     drawn = _titled_apart(drawn, sets)
-    decided = [_decided(members) for members in sets]
+    decided = _decided(rows, sets)
 
     # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
     onsets = [] if is_smoke else onset.panels(records, plan)
@@ -124,10 +124,7 @@ def render(
 
 def _titled_apart(drawn: Sequence[Sequence[Picture]], sets: Sequence[Sequence[Row]]) -> list[list[Picture]]:
     """The pictures of each set; those that several sets have are told apart by their titles."""
-    iterations = [f"iteration {members[0].group.iteration:,}" for members in sets]
-    data = [str(members[0].first.config["data"]["name"]) for members in sets]
-    numbers = [f"comparison {place + 1}" for place in range(len(sets))]
-    told = next(labels for labels in (iterations, data, numbers) if len({*labels}) == len(sets))
+    told = told_apart([members[0].group._replace(backbone="", objective="") for members in sets])
     in_sets = Counter(chain.from_iterable({picture.title for picture in some} for some in drawn))
     return [
         [replace(one, title=f"{one.title}, {label}") if in_sets[one.title] > 1 else one for one in some]
@@ -333,6 +330,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         "further": [*filter(None, further)],
         "controls": controls,
         "decisions": decided,
+        "reading": decision_view.reading(made[0][1]) if made else "",
         "cost": cost,
         "families": families,
         "power": power,
@@ -341,9 +339,10 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
     }
 
 
-def _decided(rows: Sequence[Row]) -> list[_Decided]:
-    """The decisions of comparisons in which anything was tested."""
-    return [(members, found) for members, found in decisions(rows) if found.choice is not Choice.UNTESTED]
+def _decided(rows: Sequence[Row], sets: Sequence[Sequence[Row]]) -> list[list[_Decided]]:
+    """The decisions of each set of rows, of comparisons in which anything was tested."""
+    made = [(members, found) for members, found in decisions(rows) if found.choice is not Choice.UNTESTED]
+    return [[one for one in made if any(one[0][0] is row for row in of_set)] for of_set in sets]
 
 
 def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:

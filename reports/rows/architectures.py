@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from tread_bench.reports.rows import requested
 
 if TYPE_CHECKING:
-    from tread_bench.reports.rows.row import Row
+    from tread_bench.reports.rows.row import Group, Row
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:
@@ -49,6 +50,38 @@ def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
         sets.setdefault(key if row.group.iteration else next(alike, key), []).append(row)
     found = [sorted(members, key=_natural) for members in sets.values()]
     return sorted(found, key=lambda members: len({_unit(row) for row in members}) == len(members))
+
+
+def told_apart(groups: Sequence[Group]) -> list[str]:
+    """Return what each group is called beside the others: "" alone, else by as few facts as tell all of them apart."""
+    backbones, objectives, data = (
+        short_names(texts)
+        for texts in (
+            {group.backbone for group in groups},
+            {group.objective for group in groups},
+            {_data_text(group.data) for group in groups},
+        )
+    )
+    facts = (
+        [backbones[group.backbone] for group in groups],
+        [objectives[group.objective] for group in groups],
+        [data[_data_text(group.data)] for group in groups],
+        [f"protocol {group.protocol}" for group in groups],
+        [f"iteration {group.iteration:,}" for group in groups],
+    )
+    names = [""] * len(groups)
+    for of_each in facts:
+        if len({*names}) < len(groups) and len({*of_each}) > 1:
+            names = [f"{name}, {fact}" if name else fact for name, fact in zip(names, of_each, strict=True)]
+    return names
+
+
+def _data_text(data: str) -> str:
+    """A data source's settings as those of an architecture are written: "glyphs (image_size 32)"."""
+    settings = json.loads(data)
+    name = settings.pop("name", "")
+    each = [f"{key} {value}".replace(", ", " ") for key, value in settings.items()]
+    return f"{name} ({', '.join(each)})" if each else name
 
 
 def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:

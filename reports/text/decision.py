@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
@@ -11,7 +10,7 @@ from tread_bench.reports.claims import tuning
 from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, side_by_side
+from tread_bench.reports.rows.architectures import by_architecture, told_apart
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals
@@ -73,11 +72,16 @@ def strip(decision: Decision, places: int) -> list[Mark]:
 
 
 def legend(decision: Decision, route: Row) -> str:
-    """Return what a reader must know to understand the tests: the route, its reference, a control, FID and MACs."""
+    """Return what a reader must know of one decision: the route, its reference, a control."""
     is_plain = requested.is_plain_routing(route.first)
     routes = parse_routes(route.first.routes) if is_plain else []
     method = requested.method(route.first)
     return say("strip", "legend", decision=decision, method=method, routes=routes, blocks=route.blocks)
+
+
+def reading(decision: Decision) -> str:
+    """Return how the tests of any decision of its run are read: FID, MACs and intervals."""
+    return say("strip", "reading", decision=decision)
 
 
 def certainty(decision: Decision, places: int) -> str:
@@ -101,8 +105,12 @@ def scope(rows: Sequence[Row]) -> str:
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
-    decided = chain.from_iterable(decisions(members) for members in side_by_side(rows))
-    return [_document(members, decision, is_over) for members, decision in decided]
+    made = decisions(rows)
+    names = told_apart([members[0].group for members, _ in made])
+    return [
+        _document(members, decision, is_over) | {"name": name}
+        for name, (members, decision) in zip(names, made, strict=True)
+    ]
 
 
 def _document(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:

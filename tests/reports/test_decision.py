@@ -236,30 +236,49 @@ def test_of_several_architectures_without_a_difference_none_is_called_better_in_
     assert wrong <= stats.binom.ppf(0.999, runs, 0.05)
 
 
-def test_architectures_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, plan):
-    def of(depth):
-        chosen = [*dense(), *budget_row()]
-        budget = {"budget": {"macs_of": f"dense {depth}"}}
-        return [
-            one.model_copy(
-                update={
-                    "backbone": f"DiT (depth {depth}, hidden 64)",
-                    "row": f"{one.row} {depth}",
-                    "cell": f"{one.cell} {depth}",
-                    "reference": f"{one.reference} {depth}" if one.reference else "",
-                    "config": one.config
-                    | {"training": one.config["training"] | (budget if one.config["training"].get("budget") else {})},
-                }
-            )
-            for one in chosen
-        ]
+def of_arm(depth=12, side=8):
+    """A study of one route as an arm of a larger one, with another architecture or other data."""
+    arm = f"{depth} {side}"
+    made = []
+    for one in [*dense(), *budget_row()]:
+        config = one.config | {"data": {"name": "glyphs", "image_size": side}}
+        if config["training"].get("budget"):
+            config["training"] = config["training"] | {"budget": {"macs_of": f"dense {arm}"}}
+        changes = {
+            "backbone": f"DiT (depth {depth}, hidden 64)",
+            "row": f"{one.row} {arm}",
+            "cell": f"{one.cell} {arm}",
+            "reference": f"{one.reference} {arm}" if one.reference else "",
+            "config": config,
+        }
+        made.append(one.model_copy(update=changes))
+    return made
 
-    (alone,) = documents(comparison(of(12)))
-    together = documents(comparison([*of(12), *of(6)]))
+
+@pytest.mark.parametrize(
+    ("others", "names", "tables"),
+    [
+        ({"depth": 6}, {"DiT (depth 12)", "DiT (depth 6)"}, 1),
+        ({"side": 16}, {"glyphs (image_size 8)", "glyphs (image_size 16)"}, 2),
+        ({"depth": 6, "side": 16}, {"DiT (depth 12)", "DiT (depth 6)"}, 2),
+    ],
+    ids=["architectures", "data", "both"],
+)
+def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, plan, others, names, tables, capsys):
+    """Whether their rows stand in one table or in several."""
+    records = [*of_arm(), *of_arm(**others)]
+    (alone,) = documents(comparison(of_arm()))
+    together = documents(comparison(records))
     widths = [one["tests"][0]["high_fid"] - one["tests"][0]["low_fid"] for one in (alone, *together)]
     assert len(together) == 2 and widths[1] == pytest.approx(widths[2]) and widths[1] > 1.1 * widths[0]
-    page = html.unescape(render([*of(12), *of(6)], plan, tmp_path))
-    assert page.count("for the choice of the best row and for 2 decisions side by side, so they are wider") == 2
+    page = html.unescape(render(records, plan, tmp_path))
+    assert page.count("for the choice of the best row and for the 2 decisions of this run") == tables
+
+    # What each is called.
+    assert alone["name"] == "" and {one["name"] for one in together} == names
+    print_comparison(records, len(records))
+    told = capsys.readouterr().out
+    assert all(f"{name}: " in told for name in names)
 
 
 def test_a_study_of_guidance_has_no_decision_on_routes():

@@ -20,7 +20,6 @@ def print_comparison(
         stand_ins: what of a smoke run is random.
     """
     from tread_bench.reports.claims.cautions import of_smoke_run
-    from tread_bench.reports.rows.architectures import short_names
     from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.tables.short import short_tables
     from tread_bench.reports.text.decision import documents
@@ -35,9 +34,8 @@ def print_comparison(
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
     decisions = documents(rows, is_over=len(records) >= planned)
-    names = short_names(decision["backbone"] for decision in decisions)
     for decision in decisions:
-        whose = f"{names[decision['backbone']]}: " if len(names) > 1 else ""
+        whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"]:
             console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
