@@ -66,8 +66,8 @@ def told_apart(groups: Sequence[Group]) -> list[str]:
         [backbones[group.backbone] for group in groups],
         [objectives[group.objective] for group in groups],
         [data[_data_text(group.data)] for group in groups],
-        [f"protocol {group.protocol}" for group in groups],
         [f"iteration {group.iteration:,}" for group in groups],
+        [f"protocol {group.protocol}" for group in groups],
     )
     names = [""] * len(groups)
     for of_each in facts:

@@ -352,7 +352,7 @@ def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
     assert "<strong>Caution:</strong> 64 samples: biased" in page
 
 
-@pytest.mark.parametrize(("iteration", "told"), [(600, "iteration 600"), (1200, "comparison 2")])
+@pytest.mark.parametrize(("iteration", "told"), [(600, "iteration 600"), (1200, "protocol other")])
 def test_pictures_that_several_comparisons_have_are_told_apart(iteration, told, tmp_path, plan):
     made = []
     for depth, at, protocol in ((12, 1200, "one"), (8, iteration, "other")):
