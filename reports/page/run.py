@@ -87,7 +87,7 @@ def render(
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
-    drawn = _titled_apart(drawn, sets)
+    drawn = _titled_apart(drawn, _names(sets))
     decided = _decided(rows, sets)
 
     # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
@@ -122,13 +122,17 @@ def render(
         write_export(export, [*_tables(context["parts"]), *tests, *tables], all_drawn, is_smoke)
 
 
-def _titled_apart(drawn: Sequence[Sequence[Picture]], sets: Sequence[Sequence[Row]]) -> list[list[Picture]]:
-    """The pictures of each set; those that several sets have are told apart by their titles."""
-    told = told_apart([members[0].group._replace(backbone="", objective="") for members in sets])
+def _names(sets: Sequence[Sequence[Row]]) -> list[str]:
+    """What each set of rows is called beside the others, whatever the architectures in it."""
+    return told_apart([members[0].group._replace(backbone="", objective="") for members in sets])
+
+
+def _titled_apart(drawn: Sequence[Sequence[Picture]], names: Sequence[str]) -> list[list[Picture]]:
+    """The pictures of each set; those that several sets have are told apart by the names of the sets."""
     in_sets = Counter(chain.from_iterable({picture.title for picture in some} for some in drawn))
     return [
         [replace(one, title=f"{one.title}, {label}") if in_sets[one.title] > 1 else one for one in some]
-        for some, label in zip(drawn, told, strict=True)
+        for some, label in zip(drawn, names, strict=True)
     ]
 
 
@@ -276,10 +280,10 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
         for members, decided in zip(report.sets, report.decided, strict=True)
         if not all(row.is_dense and row.name in sources for row in members)
     ]
-    several = len(of_sets) > 1
+    names = _names([members for members, _ in of_sets])
     return [
-        _verdict(members, decided, several, is_over) | {"predicted": _predicted(members, report.placed)}
-        for members, decided in of_sets
+        _verdict(members, decided, is_over) | {"title": name, "predicted": _predicted(members, report.placed)}
+        for name, (members, decided) in zip(names, of_sets, strict=True)
     ]
 
 
@@ -289,7 +293,7 @@ def _predicted(rows: Sequence[Row], placed: Sequence[Placements]) -> list[str]:
     return [say("predictors", "answer", study=study) for study in own]
 
 
-def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_over: bool) -> dict[str, Any]:
+def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> dict[str, Any]:
     """The answer and its price, on one architecture; a lead and a statement for each of several."""
     further: list[str] = []
     controls: Sequence[str] = ()
@@ -323,9 +327,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], several: bool, is_ov
         named = {one["architecture"]: found for one, (_, found) in zip(decided, made, strict=True)}
         power = decision_view.certainties(named, decimals(row.fid.mean for row in rows if row.fid))
 
-    left_out = () if is_one else ("backbone", "objective")
     return {
-        "title": _title(rows[0].group, left_out) if several else "",
         "quality": quality,
         "further": [*filter(None, further)],
         "controls": controls,
@@ -350,7 +352,7 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[st
     places = decimals(row.fid.mean for row in rows if row.fid)
     route = next(row for row in rows if row.short_label == decision.route)
     return {
-        "architecture": rows[0].architecture or rows[0].group.backbone,
+        "architecture": rows[0].architecture,
         "sentence": decision_view.sentence(decision, is_over),
         "tests": decision_view.strip(decision, places),
         "legend": decision_view.legend(decision, route),

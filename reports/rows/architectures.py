@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 def with_labels(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with what each is called beside others of its architecture: its name in the suite.
 
-    Of several architectures it is the name without the settings of a matrix, as far as these only name the
-    architecture.
+    Where several architectures stand side by side it is the name without the settings of a matrix, as far as these only
+    name the architecture.
     """
-    architectures = _architectures({_unit(row) for row in rows})
-    is_one = len(architectures) == 1
-    times = Counter((_unit(row), row.stem) for row in rows)
-    labelled = []
-    for row in rows:
-        label = row.name if is_one or times[_unit(row), row.stem] > 1 else row.stem
-        labelled.append(replace(row, architecture=architectures[_unit(row)], short_label=label))
-    return labelled
+    labelled: dict[int, Row] = {}
+    for members in side_by_side(rows):
+        architectures = _architectures({_unit(row) for row in members})
+        is_one = len(architectures) == 1
+        times = Counter((_unit(row), row.stem) for row in members)
+        for row in members:
+            label = row.name if is_one or times[_unit(row), row.stem] > 1 else row.stem
+            labelled[id(row)] = replace(row, architecture=architectures[_unit(row)], short_label=label)
+    return [labelled[id(row)] for row in rows]
 
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
@@ -66,7 +67,7 @@ def told_apart(groups: Sequence[Group]) -> list[str]:
         [backbones[group.backbone] for group in groups],
         [objectives[group.objective] for group in groups],
         [data[_data_text(group.data)] for group in groups],
-        [f"iteration {group.iteration:,}" for group in groups],
+        [f"iteration {group.iteration:,}" if group.iteration else "without an evaluation" for group in groups],
         [f"protocol {group.protocol}" for group in groups],
     )
     names = [""] * len(groups)

@@ -52,9 +52,9 @@ class Row:
     both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
     `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
     is what it is called beside others of its architecture, and `reference_label` is that of its reference;
-    `is_reference` says whether a row, itself included, names it as such. `architecture` is "" in a run of one.
-    `dense_step_ms` is the median dense step of the whole run. A row of a smoke run has no test and no published figures
-    beside it.
+    `is_reference` says whether a row, itself included, names it as such. `architecture` is "" where no other stands
+    beside it. `dense_step_ms` is the median dense step of the whole run. A row of a smoke run has no test and no
+    published figures beside it.
     """
 
     group: Group
