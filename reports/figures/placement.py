@@ -159,6 +159,10 @@ def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
         fids.margins(x=0.08)
         if basis:
             still(fids, 0)
+
+    # An FID is never below 0, where the interval of few seeds may reach.
+    if not basis:
+        fids.set_xlim(left=max(0.0, fids.get_xlim()[0]))
     fids.set_xlabel(f"ΔFID at {basis.words}" if basis else "FID (left is better)")
     return figure
 

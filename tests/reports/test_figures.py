@@ -191,6 +191,14 @@ def test_one_seed_and_no_dense_are_drawn_without_intervals():
     assert all(line[2] == "one seed, no interval" for line in placement.table)
 
 
+def test_no_fid_is_drawn_below_0_where_the_interval_of_two_seeds_is():
+    spread = {"2:8": (10.0, 30.0), "0:8": (12.0, 33.0)}
+    records = [record(name, f"{name}@0.5", seed, fid) for name, fids in spread.items() for seed, fid in enumerate(fids)]
+    placement = drawn_alone(route_placement, comparison(records))
+    assert all(line[2].startswith("up to") for line in placement.table)
+    assert "−" not in placement.svg.decode()
+
+
 def test_several_seeds_average_their_similarity(drawn):
     table = {line[0]: line for line in drawn["similarity"].table}
     assert table["2:8"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
