@@ -42,13 +42,16 @@ def interval(estimate: MeanInterval, places: int = 2, signed: bool = False, can_
 
 
 def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, nothing: str = "no pair") -> str:
-    """Mean and interval: -2.40 [-3.00, -1.80]."""
+    """Mean and interval: -2.40 [-3.00, -1.80]. Without a sign it is of what cannot be negative: 2.40 [up to 6.00]."""
     if estimate is None:
         return nothing
     text = number(estimate.mean, places, signed)
     if estimate.bounds is None:
         return f"{text} (one seed)"
-    return f"{text} [{', '.join(number(bound, places, signed) for bound in estimate.bounds)}]"
+    bounds = [number(bound, places, signed) for bound in estimate.bounds]
+    if not signed and estimate.bounds[0] < 0 <= estimate.mean:
+        bounds = [f"up to {bounds[1]}"]
+    return f"{text} [{', '.join(bounds)}]"
 
 
 def plural(count: int, noun: str) -> str:
