@@ -31,7 +31,7 @@ from tread_bench.reports.page.samples import sample_grids
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
-from tread_bench.reports.rows.row import Group, Row, by_key
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
 from tread_bench.reports.tables.onset import onset_table
 from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
@@ -281,10 +281,14 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
         if not all(row.is_dense and row.name in sources for row in members)
     ]
     names = _names([members for members, _ in of_sets])
-    return [
-        _verdict(members, decided, is_over) | {"title": name, "predicted": _predicted(members, report.placed)}
-        for name, (members, decided) in zip(names, of_sets, strict=True)
-    ]
+    verdicts: list[dict[str, Any]] = []
+    for name, (members, decided) in zip(names, of_sets, strict=True):
+        is_first = bool(decided) and not any(verdict["decisions"] for verdict in verdicts)
+        verdict = _verdict(members, decided, is_over)
+        verdict |= {"title": name, "predicted": _predicted(members, report.placed)}
+        verdict["reading"] = decision_view.reading(decided[0][1]) if is_first else ""  # once, below the first ones
+        verdicts.append(verdict)
+    return verdicts
 
 
 def _predicted(rows: Sequence[Row], placed: Sequence[Placements]) -> list[str]:
@@ -332,7 +336,6 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> di
         "further": [*filter(None, further)],
         "controls": controls,
         "decisions": decided,
-        "reading": decision_view.reading(made[0][1]) if made else "",
         "cost": cost,
         "families": families,
         "power": power,
@@ -446,23 +449,25 @@ def _part(rows: Sequence[Row], drawn: Sequence[Picture], lead: Picture | None, s
 
 
 def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[str, Any]:
-    left_out = [] if with_protocol else ["protocol"]
+    left_out = [] if with_protocol else ["data", "protocol"]
     if not with_protocol and not with_params:
         left_out.append("objective")
     params = f", {millions(rows[0].cost('params'))} parameters" if with_params else ""
-    return {"title": f"{_title(rows[0].group, left_out)}{params}", "view": comparison_view(rows)}
+    return {"title": f"{_title(rows[0], left_out)}{params}", "view": comparison_view(rows)}
 
 
 _IN_TITLE = {
     "backbone": "{}",
+    "data": "data {}",
     "objective": "objective {}",
     "iteration": "iteration {:,}",
     "protocol": "protocol {}",
 }
 
 
-def _title(group: Group, left_out: Collection[str]) -> str:
-    """What a group has, but for parts of it that go without saying."""
+def _title(row: Row, left_out: Collection[str]) -> str:
+    """What the group of a row has, but for parts of it that go without saying."""
+    group = row.group._replace(data=requested.data(row.first))
     found = {name: getattr(group, name) for name in _IN_TITLE if name not in left_out}
     return ", ".join(_IN_TITLE[name].format(value) for name, value in found.items() if value)
 

@@ -272,7 +272,9 @@ def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, pl
     widths = [one["tests"][0]["high_fid"] - one["tests"][0]["low_fid"] for one in (alone, *together)]
     assert len(together) == 2 and widths[1] == pytest.approx(widths[2]) and widths[1] > 1.1 * widths[0]
     page = html.unescape(render(records, plan, tmp_path))
-    assert page.count("for the choice of the best row and for the 2 decisions of this run") == tables
+    assert page.count("for the choice of the best row and for the 2 decisions of this run") == 1
+    titles = re.findall(r"(DiT \(depth \d+, hidden 64\)[^<]*), protocol", page)
+    assert all(", data glyphs, " in title for title in titles) and bool(titles) == (tables == 2)
 
     # What each is called.
     assert alone["name"] == "" and {one["name"] for one in together} == names
