@@ -36,9 +36,14 @@ def interval(estimate: MeanInterval, places: int = 2, signed: bool = False, can_
     """
     if estimate.bounds is None:
         return "one seed, no interval"
-    if not signed and not can_be_negative and estimate.bounds[0] < 0 <= estimate.mean:
+    if not signed and not can_be_negative and _is_open_below(estimate):
         return f"up to {number(estimate.bounds[1], places)}"
     return " to ".join(number(bound, places, signed) for bound in estimate.bounds)
+
+
+def _is_open_below(estimate: MeanInterval) -> bool:
+    """Whether the interval of what is not negative reaches below 0."""
+    return estimate.low is not None and estimate.low < 0 <= estimate.mean
 
 
 def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, nothing: str = "no pair") -> str:
@@ -49,7 +54,7 @@ def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, n
     if estimate.bounds is None:
         return f"{text} (one seed)"
     bounds = [number(bound, places, signed) for bound in estimate.bounds]
-    if not signed and estimate.bounds[0] < 0 <= estimate.mean:
+    if not signed and _is_open_below(estimate):
         bounds = [f"up to {bounds[1]}"]
     return f"{text} [{', '.join(bounds)}]"
 

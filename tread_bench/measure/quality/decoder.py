@@ -26,7 +26,7 @@ BATCH = 16  # latents that a decoder takes at a time, but for those of diffusers
 
 
 class Decoder:
-    """Scaled latents (B, C, H, W) to images (B, 3 or fewer, H', W') in [-1, 1], in float32 on the latents' device.
+    """Scaled latents (B, C, H, W) to images (B, C', H', W') in [-1, 1], in float32 on the latents' device.
 
     Raises:
         UserError: the file is not such a program, or the folder is not such an autoencoder.
