@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.core.stored.files import write_atomically
 from tread_bench.data.glyph_latents.family import IMAGES
 from tread_bench.data.glyph_latents.network import GlyphsAutoencoder
 from tread_bench.data.glyphs.source import read_glyphs
@@ -59,8 +60,7 @@ def main(path: Path) -> None:
         raise FileExistsError(path)
     train = read_glyphs(IMAGES).train
     network = train_autoencoder(train.images(np.arange(len(train))), STEPS)
-    with path.open("xb") as file:
-        file.write(save(network.state_dict()))
+    write_atomically(path, save(network.state_dict()), overwrite=False)
 
 
 if __name__ == "__main__":
