@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from tread_bench.backbones.mamba.cost import CONV
 from tread_bench.model.ops.conv import causal_conv
+from tread_bench.model.ops.recurrence import prepare_recurrence
 
 
 class Mixer(nn.Module):
@@ -52,6 +54,13 @@ class GatedNorm(nn.RMSNorm):
 
     def forward(self, y_BLHE: Tensor, gate_BLHE: Tensor) -> Tensor:  # type: ignore[override]
         return super().forward(y_BLHE.to(self.weight.dtype)) * F.silu(gate_BLHE)
+
+
+def recurrence_kernel(kernels: Mapping[str, str]) -> str:
+    """Return the name of the recurrence's formulation, once it is compiled."""
+    kernel = kernels.get("recurrence", "torch")
+    prepare_recurrence(kernel)
+    return kernel
 
 
 def split_heads(x_BLD: Tensor, heads: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A linear recurrence token by token, as papers and reference code write it."""
+"""A linear recurrence token by token: as papers and reference code write it, and as fast as a loop in PyTorch gets."""
 
 from __future__ import annotations
 
@@ -24,3 +24,20 @@ def token_by_token(
         state = state * g[:, :, t, :, None].exp() + written
         y[:, :, t] = (q[:, :, t, :, None] * state).sum(2)
     return y
+
+
+def by_views(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor | None = None, b: Tensor | None = None) -> Tensor:
+    """The same, with views of all tokens taken at once, products of matrices with the state, and no writes in place."""
+    state = v.new_zeros(*v.shape[:2], k.shape[3], v.shape[3])
+    rows = [x.unsqueeze(3).unbind(2) for x in (q, v)]
+    columns = [x.unsqueeze(4).unbind(2) for x in (k, g.exp())]
+    delta = [] if a is None or b is None else [a.unsqueeze(3).unbind(2), b.unsqueeze(4).unbind(2)]
+    y = []
+    for q_t, v_t, k_t, decay, *a_and_b in zip(*rows, *columns, *delta, strict=True):
+        written = k_t * v_t
+        if a_and_b:
+            a_t, b_t = a_and_b
+            written = written + b_t * (a_t @ state)
+        state = state * decay + written
+        y.append(q_t @ state)
+    return torch.cat(y, 2)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from benchmarks.figure import Agreement, Figure, agree
 from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing, transformers_mixer
-from benchmarks.peers.recurrence import token_by_token
+from benchmarks.peers.recurrence import by_views, token_by_token
 from benchmarks.peers.wkv import two_scans
 from benchmarks.row import SkippedError, row
 from benchmarks.timing import Bench, always
@@ -281,10 +281,20 @@ def recurrence_inputs(channels: int, values: int, heads: int, decays: int, share
     return [*leaves, draw(v.shape)]
 
 
-def against_token_by_token(bench: Bench, channels: int, values: int, *rest: Any) -> Figure:
-    *leaves, grad = recurrence_inputs(channels, values, *rest)
-    chunked = delta_recurrence if len(leaves) == 6 else linear_recurrence
-    ours, theirs = gradients(chunked, leaves, grad), gradients(token_by_token, leaves, grad)
+SIZES = {  # channels of a key and of a value, heads, decays of a head, whether heads share keys, is a delta rule
+    "gla": (WIDTH // 12, WIDTH // 6, 6, WIDTH // 12, False, False),
+    "gated_delta": (WIDTH // 6, WIDTH // 3, 6, 1, False, True),
+    "mamba2": (WIDTH // 6, WIDTH // 6, 12, 1, True, False),
+    "rwkv7": (WIDTH // 6, WIDTH // 6, 6, WIDTH // 6, False, True),
+}
+
+
+def against_a_loop(bench: Bench, mixer: str, kernel: str, loop: Callable[..., Tensor]) -> Figure:
+    if kernel == "numba":
+        needs("numba")
+    *leaves, grad = recurrence_inputs(*SIZES[mixer])
+    recurrence = partial(delta_recurrence if len(leaves) == 6 else linear_recurrence, kernel=kernel)
+    ours, theirs = gradients(recurrence, leaves, grad), gradients(loop, leaves, grad)
     return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE), fewest=2)
 
 
@@ -293,25 +303,51 @@ def recurrence_gla(bench: Bench) -> Figure:
     """Gated linear attention in chunks (B 8, L 256, 6 heads of DiG-S/2), forward and backward, against the recurrence
     token by token.
     """
-    return against_token_by_token(bench, WIDTH // 12, WIDTH // 6, 6, WIDTH // 12, False, False)
+    return against_a_loop(bench, "gla", "torch", token_by_token)
 
 
 @row("recurrence/gated_delta", required=5)
 def recurrence_gated_delta(bench: Bench) -> Figure:
     """Gated DeltaNet's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
-    return against_token_by_token(bench, WIDTH // 6, WIDTH // 3, 6, 1, False, True)
+    return against_a_loop(bench, "gated_delta", "torch", token_by_token)
 
 
 @row("recurrence/mamba2", required=5)
 def recurrence_mamba2(bench: Bench) -> Figure:
     """Mamba-2's recurrence in chunks (B 8, L 256, 12 heads at the width of S/2) against token by token."""
-    return against_token_by_token(bench, WIDTH // 6, WIDTH // 6, 12, 1, True, False)
+    return against_a_loop(bench, "mamba2", "torch", token_by_token)
 
 
 @row("recurrence/rwkv7", required=5)
 def recurrence_rwkv7(bench: Bench) -> Figure:
     """RWKV-7's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
-    return against_token_by_token(bench, WIDTH // 6, WIDTH // 6, 6, WIDTH // 6, False, True)
+    return against_a_loop(bench, "rwkv7", "torch", token_by_token)
+
+
+@row("recurrence/gla-numba", required=5)
+def recurrence_gla_numba(bench: Bench) -> Figure:
+    """Gated linear attention compiled by Numba, which cells on a CPU use, against a faster loop over tokens, which
+    writes nothing in place.
+    """
+    return against_a_loop(bench, "gla", "numba", by_views)
+
+
+@row("recurrence/gated_delta-numba", required=5)
+def recurrence_gated_delta_numba(bench: Bench) -> Figure:
+    """Gated DeltaNet's recurrence compiled by Numba against the faster loop."""
+    return against_a_loop(bench, "gated_delta", "numba", by_views)
+
+
+@row("recurrence/mamba2-numba", required=5)
+def recurrence_mamba2_numba(bench: Bench) -> Figure:
+    """Mamba-2's recurrence compiled by Numba against the faster loop."""
+    return against_a_loop(bench, "mamba2", "numba", by_views)
+
+
+@row("recurrence/rwkv7-numba", required=5)
+def recurrence_rwkv7_numba(bench: Bench) -> Figure:
+    """RWKV-7's recurrence compiled by Numba against the faster loop."""
+    return against_a_loop(bench, "rwkv7", "numba", by_views)
 
 
 def against_fla(bench: Bench, function: Callable[..., Tensor], inputs: Sequence[Tensor], decays: int) -> Figure:
@@ -328,25 +364,23 @@ def gla_fused(bench: Bench) -> Figure:
     """On a GPU: gated linear attention in PyTorch against flash-linear-attention's kernel, in bfloat16; how many times
     faster the kernel is.
     """
-    inputs = recurrence_inputs(WIDTH // 12, WIDTH // 6, 6, WIDTH // 12, False, False)
-    return against_fla(bench, linear_recurrence, inputs, 3)
+    return against_fla(bench, linear_recurrence, recurrence_inputs(*SIZES["gla"]), 3)
 
 
 @row("gpu/gated_delta")
 def gated_delta_fused(bench: Bench) -> Figure:
     """On a GPU: gated DeltaNet's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    q, k, v, g, _, _, grad = recurrence_inputs(WIDTH // 6, WIDTH // 3, 6, 1, False, True)
+    q, k, v, g, _, _, grad = recurrence_inputs(*SIZES["gated_delta"])
     return against_fla(bench, gated_delta_rule, [q, F.normalize(k, dim=-1), v, g, g.exp(), grad], 3)
 
 
 @row("gpu/mamba2")
 def mamba2_fused(bench: Bench) -> Figure:
     """On a GPU: Mamba-2's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    return against_fla(bench, linear_recurrence, recurrence_inputs(WIDTH // 6, WIDTH // 6, 12, 1, True, False), 3)
+    return against_fla(bench, linear_recurrence, recurrence_inputs(*SIZES["mamba2"]), 3)
 
 
 @row("gpu/rwkv7")
 def rwkv7_fused(bench: Bench) -> Figure:
     """On a GPU: RWKV-7's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    inputs = recurrence_inputs(WIDTH // 6, WIDTH // 6, 6, WIDTH // 6, False, True)
-    return against_fla(bench, delta_recurrence, inputs, 3)
+    return against_fla(bench, delta_recurrence, recurrence_inputs(*SIZES["rwkv7"]), 3)

@@ -24,7 +24,7 @@ def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
         "adaln": "numba",
         "scan": "numba",
         "wkv": "numba",
-        "recurrence": "torch",
+        "recurrence": "numba",
     }
     installed(monkeypatch)
     assert resolve_kernels({}, "cpu") == {

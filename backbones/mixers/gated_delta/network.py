@@ -20,6 +20,7 @@ from tread_bench.backbones.mixers.base import (
     ShortConvolution,
     init_decays,
     raised,
+    recurrence_kernel,
     softplus_decays,
     split_heads,
 )
@@ -34,7 +35,7 @@ class GatedDeltaNet(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         width, inner = size.width, EXPAND_V * size.width
-        self.kernel = kernels.get("recurrence", "torch")
+        self.kernel = recurrence_kernel(kernels)
         self.heads = size.heads
         self.q_proj, self.k_proj = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.v_proj, self.g_proj = (nn.Linear(width, inner, bias=False) for _ in range(2))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mixers.base import GatedNorm, Mixer, raised, split_heads, wide
+from tread_bench.backbones.mixers.base import GatedNorm, Mixer, raised, recurrence_kernel, split_heads, wide
 from tread_bench.backbones.mixers.gla.family import GATE_DIVISOR, GATE_RANK
 from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.recurrence import linear_recurrence
@@ -24,7 +24,7 @@ class GatedLinearAttention(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         width = size.width
-        self.kernel = kernels.get("recurrence", "torch")
+        self.kernel = recurrence_kernel(kernels)
         self.heads = size.heads
         self.q_proj, self.k_proj = (nn.Linear(width, width // 2, bias=False) for _ in range(2))
         self.v_proj, self.g_proj = (nn.Linear(width, width, bias=False) for _ in range(2))

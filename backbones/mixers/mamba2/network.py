@@ -16,7 +16,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tread_bench.backbones.mamba.cost import EXPAND
-from tread_bench.backbones.mixers.base import Mixer, ShortConvolution, init_decays, raised, softplus_decays, split_heads
+from tread_bench.backbones.mixers.base import (
+    Mixer,
+    ShortConvolution,
+    init_decays,
+    raised,
+    recurrence_kernel,
+    softplus_decays,
+    split_heads,
+)
 from tread_bench.backbones.mixers.mamba2.family import STATE, num_heads
 from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.recurrence import linear_recurrence
@@ -28,7 +36,7 @@ class Mamba2(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         inner = EXPAND * size.width
-        self.kernel = kernels.get("recurrence", "torch")
+        self.kernel = recurrence_kernel(kernels)
         self.heads = num_heads(size.width)
         self.suffixes = ("", "_b")[: size.directions]
         self.in_proj = nn.Linear(size.width, 2 * inner + 2 * STATE + self.heads, bias=False)

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mixers.base import Mixer, raised, split_heads, wide
+from tread_bench.backbones.mixers.base import Mixer, raised, recurrence_kernel, split_heads, wide
 from tread_bench.backbones.mixers.rwkv7.family import ranks
 from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.recurrence import delta_recurrence
@@ -46,7 +46,7 @@ class RWKV7(Mixer):
     def __init__(self, size: MixerSize, kernels: Mapping[str, str]) -> None:
         super().__init__()
         self.size = size
-        self.kernel = kernels.get("recurrence", "torch")
+        self.kernel = recurrence_kernel(kernels)
         width = size.width
         for name in MIXED:
             setattr(self, f"x_{name}", nn.Parameter(torch.empty(1, 1, width)))

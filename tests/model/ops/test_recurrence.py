@@ -1,6 +1,8 @@
-"""The chunked recurrences, with every gradient, against themselves token by token in float64 and mamba-ssm's own."""
+"""The recurrences, with every gradient, against themselves token by token in float64 and mamba-ssm's own."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
@@ -61,8 +63,12 @@ def with_gradients(function, arguments, grad, dtype=torch.float32):
     return [y.detach(), *torch.autograd.grad(y, leaves, grad.to(dtype))]
 
 
-def chunked(arguments):
-    return delta_recurrence if len(arguments) == 6 else linear_recurrence
+every_kernel = pytest.mark.parametrize("kernel", ["torch", "numba"])
+
+
+def computing(arguments, kernel):
+    """The recurrence that takes these arguments."""
+    return partial(delta_recurrence if len(arguments) == 6 else linear_recurrence, kernel=kernel)
 
 
 def worst(computed, exact, floor=1e-30):
@@ -71,31 +77,36 @@ def worst(computed, exact, floor=1e-30):
     return max(((x - y).abs().max() / y.abs().max().clamp(min=floor)).item() for x, y in pairs)
 
 
+@every_kernel
 @pytest.mark.parametrize("decays", DECAYS)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_float32_is_within_1e_5_of_the_recurrence_in_float64(kind, length, decays):
+def test_float32_is_within_1e_5_of_the_recurrence_in_float64(kind, length, decays, kernel):
     arguments, grad = inputs(kind, length, decays)
     exact = with_gradients(token_by_token, arguments, grad, torch.float64)
-    computed = with_gradients(chunked(arguments), arguments, grad)
+    computed = with_gradients(computing(arguments, kernel), arguments, grad)
     plain = with_gradients(token_by_token, arguments, grad)
     floor = 1e-30 if length > 1 else 0.1  # one token has no state to decay, so no gradient of g
-    assert worst(computed, exact, floor) <= max(1e-5, worst(plain, exact))
+    for ours, theirs, truth in zip(computed, plain, exact, strict=True):
+        assert worst([ours], [truth], floor) <= max(1e-5, worst([theirs], [truth], floor))
 
 
+@every_kernel
 @pytest.mark.parametrize("decays", DECAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_float64_is_the_recurrence(kind, decays):
+def test_float64_is_the_recurrence(kind, decays, kernel):
     arguments, grad = inputs(kind, 37, decays)
     computed, exact = (
-        with_gradients(function, arguments, grad, torch.float64) for function in (chunked(arguments), token_by_token)
+        with_gradients(function, arguments, grad, torch.float64)
+        for function in (computing(arguments, kernel), token_by_token)
     )
     assert worst(computed, exact, floor=1e-3) < 1e-11
 
 
+@every_kernel
 @pytest.mark.parametrize("decays", DECAYS)
 @pytest.mark.parametrize("kind", ["one decay per head", "shared keys"])
-def test_float64_is_the_minimal_ssd_of_mamba_ssm(kind, decays, minimal_ssd):
+def test_float64_is_the_minimal_ssd_of_mamba_ssm(kind, decays, kernel, minimal_ssd):
     """Their chunks of 12 tokens against ours of 16."""
 
     def theirs(q, k, v, g):
@@ -104,7 +115,7 @@ def test_float64_is_the_minimal_ssd_of_mamba_ssm(kind, decays, minimal_ssd):
 
     arguments, grad = inputs(kind, 60, decays)
     computed, expected = (
-        with_gradients(function, arguments, grad, torch.float64) for function in (linear_recurrence, theirs)
+        with_gradients(function, arguments, grad, torch.float64) for function in (computing(arguments, kernel), theirs)
     )
     assert worst(computed, expected, floor=1e-3) < 1e-11
 
@@ -115,42 +126,84 @@ def test_usual_decays_take_the_short_way_and_others_do_not():
     assert not recurrence._is_mild(torch.full_like(usual, torch.nan))
 
 
+@every_kernel
 @pytest.mark.parametrize("decays", DECAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_bfloat16_is_rounded_float32_without_nan(kind, decays):
+def test_bfloat16_is_rounded_float32_without_nan(kind, decays, kernel):
     arguments, grad = inputs(kind, 37, decays)
-    narrow = [x.bfloat16() for x in arguments]
-    computed = with_gradients(chunked(arguments), narrow, grad, torch.bfloat16)
+    narrow, function = [x.bfloat16() for x in arguments], computing(arguments, kernel)
+    computed = with_gradients(function, narrow, grad, torch.bfloat16)
     exact = with_gradients(token_by_token, narrow, grad.bfloat16(), torch.float64)
     assert all(x.dtype == torch.bfloat16 and x.isfinite().all() for x in computed)
     assert worst([x.double() for x in computed], exact) <= 1e-2
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(chunked(arguments)(*arguments), with_gradients(chunked(arguments), arguments, grad)[0])
+        assert torch.equal(
+            computing(arguments, kernel)(*arguments), with_gradients(computing(arguments, kernel), arguments, grad)[0]
+        )
 
 
+@every_kernel
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_see_nothing_of_what_follows(kind):
+def test_tokens_see_nothing_of_what_follows(kind, kernel):
     arguments, _ = inputs(kind, 40)
     changed = [torch.cat([x[:, :, :21], 0.5 * x[:, :, 21:]], 2) for x in arguments]
-    before, after = (chunked(arguments)(*some) for some in (arguments, changed))
+    before, after = (computing(arguments, kernel)(*some) for some in (arguments, changed))
     torch.testing.assert_close(before[:, :, :21], after[:, :, :21], rtol=1e-5, atol=1e-5)
     assert not torch.isclose(before[:, :, 21:], after[:, :, 21:]).all(-1).any()
 
 
+@every_kernel
 @pytest.mark.parametrize("kind", KINDS)
-def test_multiply_adds_are_those_of_the_recurrence_for_any_chunk(kind):
+def test_multiply_adds_are_those_of_the_recurrence_for_any_chunk(kind, kernel):
     """Counted on the meta device, as everywhere in this package."""
     arguments, grad = inputs(kind, 37)
     leaves = [x.to("meta").requires_grad_() for x in arguments]
     with FlopCounterMode(display=False) as counter:
-        chunked(arguments)(*leaves).backward(grad.to("meta"))
+        computing(arguments, kernel)(*leaves).backward(grad.to("meta"))
     products = 5 if len(arguments) == 6 else 3
     assert counter.get_total_flops() == 3 * 2 * products * 2 * 3 * 37 * 6 * 5
 
 
-def test_second_derivatives_are_refused():
+@every_kernel
+def test_second_derivatives_are_refused(kernel):
     arguments, _ = inputs("gated linear attention", 5)
     leaves = [x.requires_grad_() for x in arguments]
-    (first,) = torch.autograd.grad(linear_recurrence(*leaves).sum(), leaves[:1], create_graph=True)
+    (first,) = torch.autograd.grad(linear_recurrence(*leaves, kernel).sum(), leaves[:1], create_graph=True)
     with pytest.raises(RuntimeError):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_change_nothing(kind, threads):
+    arguments, grad = inputs(kind, 37)
+    function, before = computing(arguments, "numba"), torch.get_num_threads()
+    alone = with_gradients(function, arguments, grad)
+    torch.set_num_threads(threads)
+    try:
+        assert all(torch.equal(x, y) for x, y in zip(with_gradients(function, arguments, grad), alone, strict=True))
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("position", range(6))
+def test_shapes_that_loops_would_read_beyond_are_refused(position):
+    arguments, _ = inputs("delta rule with a decay per channel", 5)
+    arguments[position] = arguments[position][:, :, :4]
+    with pytest.raises(ValueError, match="q, k, v, g, a and b do not fit one another"):
+        delta_recurrence(*arguments, kernel="numba")
+
+
+def test_what_is_not_finite_stays_visible():
+    arguments, _ = inputs("gated linear attention", 9)
+    arguments[3][0, 1, 4, 2] = torch.nan
+    for kernel in ("torch", "numba"):
+        y = linear_recurrence(*arguments, kernel)
+        assert y[0, 1, 4:].isnan().all() and y[0, 1, :4].isfinite().all() and y[1].isfinite().all(), kernel
+
+
+@pytest.mark.gpu
+def test_numba_refuses_tensors_on_a_gpu():
+    arguments, _ = inputs("gated linear attention", 5)
+    with pytest.raises(ValueError, match="'numba' needs CPU tensors, these are on cuda:0: choose kernel 'torch'"):
+        linear_recurrence(*(x.cuda() for x in arguments), kernel="numba")

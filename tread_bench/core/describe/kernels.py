@@ -28,6 +28,7 @@ KERNELS: dict[str, dict[str, str]] = {
     },
     "recurrence": {
         "torch": "gated linear recurrences and delta rules in chunks, in PyTorch, any device",
+        "numba": "the same token by token, compiled by Numba, CPU",
         "fla": "flash-linear-attention's Triton kernels, CUDA",
     },
 }
@@ -37,7 +38,7 @@ _AUTO = {  # device -> preference; the first available one is used
         "adaln": ("numba", "torch"),
         "scan": ("numba", "torch"),
         "wkv": ("numba", "torch"),
-        "recurrence": ("torch",),
+        "recurrence": ("numba", "torch"),
     },
     "cuda": {
         "attention": ("sdpa",),

@@ -1,4 +1,4 @@
-"""Gated linear recurrences with a matrix as their state, in chunks: matrix products in place of a loop over tokens.
+"""Gated linear recurrences with a matrix as their state; in PyTorch by products within chunks, not token by token.
 
     S' = diag(e^{g_t}) S_{t-1} + k_t v_t^T,    S_t = S' + b_t (S_{t-1}^T a_t)^T,    y_t = S_t^T q_t
 
@@ -13,6 +13,7 @@ close to 0 a decay is. Shapes: B batch, H heads, L length, K channels of a key, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -36,32 +37,35 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
         q, k: (B, H, L, K), or (B, 1, L, K) where all heads share them and g has one channel.
         v: (B, H, L, V).
         g: (B, H, L, K), logarithms of decays, not positive; (B, H, L, 1): the same for all channels.
-        kernel: "torch" computes in float32 or wider, also under autocast, and gradients of its gradients raise
-            RuntimeError; "fla" is flash-linear-attention's, on CUDA, with products in the dtype of autocast, or of v.
+        kernel: "torch" runs anywhere, "numba" needs a CPU; both compute in float32 or wider, also under autocast, and
+            gradients of their gradients raise RuntimeError. "fla" is flash-linear-attention's, on CUDA, with products
+            in the dtype of autocast, or of v.
 
     Returns:
         (B, H, L, V) in the dtype of v.
 
     Raises:
-        ValueError: an unknown kernel. ImportError: flash-linear-attention is not installed.
+        ValueError: an unknown kernel, numba on a GPU. ImportError: flash-linear-attention or numba is not installed.
     """
-    if _is_fla(kernel):
+    if kernel == "fla":
         from tread_bench.model.ops.recurrence_fla import linear_fla
 
         return linear_fla(q, k, v, g)
     wide = torch.promote_types(v.dtype, torch.float32)
-    y: Tensor = _linear_scan(*(x.to(wide).contiguous() for x in (q, k, v, g)))
+    linear, _ = _operators(kernel, v)
+    y: Tensor = linear(*(x.to(wide).contiguous() for x in (q, k, v, g)))
     return y.to(v.dtype)
 
 
 def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor, kernel: str = "torch") -> Tensor:
     """Compute the recurrence above; a and b are (B, H, L, K), everything else as in `linear_recurrence`."""
-    if _is_fla(kernel):
+    if kernel == "fla":
         from tread_bench.model.ops.recurrence_fla import delta_fla
 
         return delta_fla(q, k, v, g, a, b)
     wide = torch.promote_types(v.dtype, torch.float32)
-    y: Tensor = _delta_scan(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b)))
+    _, delta = _operators(kernel, v)
+    y: Tensor = delta(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b)))
     return y.to(v.dtype)
 
 
@@ -72,7 +76,7 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
         k: (B, H, L, K), unit vectors.
         g, beta: (B, H, L, 1), the latter in [0, 1]; everything else as in `linear_recurrence`.
     """
-    if _is_fla(kernel):
+    if kernel == "fla":
         from tread_bench.model.ops.recurrence_fla import gated_delta_fla
 
         return gated_delta_fla(q, k, v, g, beta)
@@ -80,15 +84,25 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
     return delta_recurrence(q, written, v, g, -k * g.exp(), written)
 
 
-def _is_fla(kernel: str) -> bool:
-    """Whether flash-linear-attention computes.
+def prepare_recurrence(kernel: str) -> None:
+    """Compile what a kernel needs, so that no training step waits for it."""
+    if kernel == "numba":
+        from tread_bench.model.ops.cpu.recurrence_operator import prepare
 
-    Raises:
-        ValueError: the kernel is unknown.
-    """
-    if kernel not in ("torch", "fla"):
-        raise ValueError(unknown("recurrence kernel", kernel, ("torch", "fla")))
-    return kernel == "fla"
+        prepare()
+
+
+def _operators(kernel: str, v: Tensor) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Return the operators without and with a delta rule."""
+    if kernel == "torch":
+        return _linear_scan, _delta_scan
+    if kernel != "numba":
+        raise ValueError(unknown("recurrence kernel", kernel, ("torch", "numba", "fla")))
+    if not v.is_cpu and not v.is_meta:
+        raise ValueError(f"recurrence kernel 'numba' needs CPU tensors, these are on {v.device}: choose kernel 'torch'")
+    from tread_bench.model.ops.cpu.recurrence_operator import delta_numba, linear_numba
+
+    return linear_numba, delta_numba
 
 
 def in_chunks(
@@ -235,10 +249,7 @@ def _delta_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
 def _delta_scan_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    with full_precision(v):
-        return tuple(
-            x.contiguous() for x in torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, a, b)[1](grad)
-        )
+    return _gradients(grad, q, k, v, g, a, b)
 
 
 def _gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *correction: Tensor) -> Any:
