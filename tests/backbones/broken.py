@@ -504,7 +504,37 @@ class SkipOfTheText(TwoStreams):
         return state.push_skip("text")
 
 
-SOUND_ONES = [Sound, WithText, TwoStreams]
+class WithFirstValues(Sound):
+    """A sound one whose blocks add the values of the first block that each token passed, as RWKV-7 does."""
+
+    def embed(self, x, t, y):
+        state = super().embed(x, t, y)
+        return state.with_streams(first=torch.zeros_like(state.stream()))
+
+    def run_block(self, block, state):
+        state = super().run_block(block, state)
+        hidden, first = state.streams["hidden"], state.streams["first"]
+        first = torch.where((first != 0).any(dim=2, keepdim=True), first, hidden)
+        return state.with_streams(hidden=hidden + first, first=first)
+
+
+class FirstValuesNotGathered(WithFirstValues):
+    """Keeps the first values of all tokens, and takes as many as tokens are present, whichever they are."""
+
+    found_by = "text"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), unrouted=("first",))
+
+    def run_block(self, block, state):
+        state = Sound.run_block(self, block, state)
+        hidden, first = state.streams["hidden"], state.streams["first"]
+        if block == 0:
+            first = hidden if state.positions is None else scatter_tokens(first, hidden, state.positions)
+        return state.with_streams(hidden=hidden + first[:, : hidden.shape[1]], first=first)
+
+
+SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues]
 BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
 BROKEN += TextStreamIsRouted.__subclasses__()
 

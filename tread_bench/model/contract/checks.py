@@ -181,13 +181,10 @@ def check_text(subject: Subject) -> Iterator[str]:
 
     These are rows of `context` and of unrouted streams.
     """
-    if subject.spec.context_shape is None:
-        return
-
     # From the text to the prediction.
     x, t, y = subject.inputs
-    assert y is not None
-    for case in subject.dense_and_longest:
+    for case in subject.dense_and_longest if subject.spec.context_shape is not None else ():
+        assert y is not None
         text = y.clone().requires_grad_()
         unread = ~read(subject.predict(case, (x, t, text)), text).all(0)
         if unread.any():

@@ -1,7 +1,7 @@
 """Gated linear recurrences with a matrix as their state (`ops.recurrence`), token by token.
 
-An item is a head of a sample. S is a state, with a row for each channel of a key, filled up with zeros to a whole vector,
-e the decay of a row, u what a delta rule reads from the state, g_x the gradient of x, and G the one of S.
+An item is a head of a sample. S is a state, whose rows are the channels of a key, each filled up with zeros to whole
+vectors; e is the decay of a row, u what a delta rule reads from the state, g_x the gradient of x, and G that of S.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
