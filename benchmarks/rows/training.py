@@ -36,6 +36,8 @@ OF_SIZE_S2: Mapping[str, str | Mapping[str, str]] = {
     "u-vit": "U-ViT-S/2",
     "dis": "DiS-S/2",
     "dis-mamba2": {"name": "DiS-S/2", "mixer": "mamba2"},
+    "zigma": "ZigMa-S/2",
+    "zigma-mamba2": {"name": "ZigMa-S/2", "mixer": "mamba2"},
     "drwkv": "DRWKV-S/2",
     "dig-gla": "DiG-S/2",
     "dig-gated-delta": {"name": "DiG-S/2", "mixer": "gated_delta"},

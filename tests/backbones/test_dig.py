@@ -17,8 +17,10 @@ from tread_bench.backbones.dig import network
 from tread_bench.backbones.mixers.identity.family import IDENTITY
 from tread_bench.core.describe.families import families, make_spec
 from tread_bench.core.describe.mixers import MIXERS, mixers
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.ops.patching import sincos_positions
+from tread_bench.model.ops.selecting import select
 
 ROUTES = networks.ROUTES["DiG"]
 small = partial(networks.small, "DiG")
@@ -77,9 +79,9 @@ def by_hand(model, x, t, y, routes, ids):
     return torch.stack(outputs)
 
 
-def difference(model, routes):
+def difference(model, routes, ids=None):
     """The largest difference from the forward by hand, relative to its largest entry."""
-    model, given, ids = model.double(), inputs(dtype=torch.float64), drawn(routes)
+    model, given, ids = model.double(), inputs(dtype=torch.float64), drawn(routes) if ids is None else ids
     with torch.no_grad():
         expected = by_hand(model, *given, routes, ids)
         return ((model(*given, routes=routes, ids=ids) - expected).abs().max() / expected.abs().max()).item()
@@ -89,6 +91,15 @@ def difference(model, routes):
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
     assert difference(small(mixer=mixer), routes) < 1e-9
+
+
+@pytest.mark.parametrize("mixer", mixing.MIXERS)
+def test_every_selector_routes_every_mixer(mixer):
+    model, routes = small(mixer=mixer), ROUTES[0]
+    scores = torch.rand(3, 16, generator=torch.Generator().manual_seed(0))
+    for selector in selectors():
+        ids = [select(selector, scores, (4, 4), route.kept(16)) for route in routes]
+        assert difference(model, routes, ids) < 1e-9, selector
 
 
 @pytest.mark.parametrize("sizes", [{"mixer": "rwkv7"}, {"decay_skipped": True}], ids=str)
