@@ -9,7 +9,7 @@ from statistics import mean
 
 from tread_bench.core.numbers.curves import Curve
 from tread_bench.core.numbers.onset import Onset, Ratio, log_ratios, onset
-from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record, paired_seed
 from tread_bench.reports.rows import requested
 from tread_bench.reports.text.sentences import say
@@ -32,11 +32,11 @@ class Panel:
     found: Onset
 
 
-def panels(records: Sequence[Record], plan: RunPlan) -> list[Panel]:
+def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
     """Return the panels of a run that stated a hypothesis; none without one."""
-    if plan.registered is None:
+    if stated is None:
         return []
-    margin = plan.registered.hypothesis.margin
+    margin = stated.hypothesis.margin
     arms = arms_of(records)
     routes = sorted({(tokens, route) for tokens, _, _, route in arms if route})
     found = []
@@ -53,27 +53,27 @@ def panels(records: Sequence[Record], plan: RunPlan) -> list[Panel]:
     return found
 
 
-def statements(found: Sequence[Panel], records: Sequence[Record], plan: RunPlan, is_over: bool) -> list[str]:
+def statements(found: Sequence[Panel], records: Sequence[Record], stated: Registered, is_over: bool) -> list[str]:
     """Return from where on routing pays, a sentence for each number of tokens, and why some of it is inconclusive."""
-    open_because = list(_unsettled(records, plan, is_over))
+    open_because = list(_unsettled(records, stated, is_over))
     said = [say("onset", "answer", panel=panel, is_open=bool(open_because)) for panel in found]
     return [*said, *open_because]
 
 
-def _unsettled(records: Sequence[Record], plan: RunPlan, is_over: bool) -> Iterator[str]:
+def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> Iterator[str]:
     """What makes every answer inconclusive."""
     if not is_over:
         yield say("onset", "unfinished")
     seeds = {paired_seed(record) for record in records}
-    if plan.registered and len(seeds) != plan.registered.hypothesis.stop:
-        yield say("onset", "other_seeds", seeds=len(seeds), stop=plan.registered.hypothesis.stop)
-    tuned = [record for record in records if record.tuning is not None]
-    moved = sorted({record.row for record in tuned if record.tuning and record.tuning.has_moved})
+    if len(seeds) != stated.hypothesis.stop:
+        yield say("onset", "other_seeds", seeds=len(seeds), stop=stated.hypothesis.stop)
+    tuned = {record.row: record.tuning for record in records if record.tuning is not None}
+    moved = {row: tuning for row, tuning in tuned.items() if tuning.has_moved}
     if moved:
-        yield say("onset", "moved", rows=moved)
-    edge = sorted({r.row for r in tuned if r.tuning and (best := r.tuning.best) and not best.is_bracketed})
+        yield say("onset", "moved", moved=moved)
+    edge = [row for row, tuning in tuned.items() if (best := tuning.best) and not best.is_bracketed]
     if edge:
-        yield say("onset", "edge", rows=edge)
+        yield say("onset", "edge", rows=edge, are_all=len(edge) == len(tuned))
 
 
 Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without

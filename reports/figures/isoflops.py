@@ -49,6 +49,9 @@ def _figure(found: Sequence[IsoFlop]) -> Figure:
                     axes.plot([size.parameters] * 2, size.loss.bounds, color=colour, linewidth=1.6)
         axes.set_title(f"{tokens} tokens, {curves[0].macs:.2g} training MACs")
         axes.set_xscale("log")
+        sizes = [size.parameters for size in curves[0].sizes]
+        axes.set_xticks(sizes, [millions(size) for size in sizes])
+        axes.minorticks_off()
         axes.set_xlabel("parameters", color=MUTED)
     made[0].set_ylabel("validation loss (lower is better)", color=MUTED)
     made[0].legend(loc="best", fontsize=8)

@@ -40,6 +40,8 @@ def _panel(axes: Axes, found: Sequence[Panel], ratios: Sequence[Sequence[Ratio]]
             text = say("onset", "ratio_of", ratio=ratio)
             axes.annotate(text, (macs, height), (0, -14), textcoords="offset points", ha="center", va="top", fontsize=7)
     axes.set_xscale("log")
+    axes.set_xticks(found[0].macs, [f"{macs:.3g}" for macs in found[0].macs])
+    axes.minorticks_off()
     axes.margins(x=0.25)
     axes.set_ylim(-0.7, len(found) - 0.5)
     axes.set_yticks(range(len(found)), [f"{panel.tokens} tokens" for panel in found])

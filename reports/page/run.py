@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
-from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Record, of_study
 from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, onset, tuning
 from tread_bench.reports.claims.decision import Choice, Decision
@@ -91,7 +91,7 @@ def render(
     decided = _decided(rows, sets)
 
     # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
-    onsets = [] if is_smoke else onset.panels(records, plan)
+    onsets = [] if is_smoke else onset.panels(records, plan.registered)
     placed = [] if is_smoke else placements(rows)
     with theme(export is not None):
         curves = isoflop_curves([] if is_smoke else isoflops(records, plan))
@@ -180,7 +180,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
-        "stated": _stated(report, is_over=not missing) if plan.registered and not is_smoke else None,
+        "stated": _stated(report, plan.registered, is_over=not missing) if plan.registered and not is_smoke else None,
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,
@@ -218,11 +218,11 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     }
 
 
-def _stated(report: _Report, is_over: bool) -> dict[str, Any]:
+def _stated(report: _Report, registered: Registered, is_over: bool) -> dict[str, Any]:
     """What the suite stated before the run, what came of it, and the ratios behind that."""
-    answers = onset.statements(report.onsets, report.records, report.plan, is_over)
+    answers = onset.statements(report.onsets, report.records, registered, is_over)
     return {
-        "registered": report.plan.registered,
+        "registered": registered,
         "answers": answers,
         "table": onset_table(report.onsets) if report.onsets else None,
         "pictures": [*filter(None, (report.of_run.onset_map, report.of_run.isoflops))],

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.documents import Registered
+from tread_bench.core.stored.records import Record, of_study
 
 
 def print_comparison(
-    records: Sequence[Record], planned: int, is_smoke: bool = False, stand_ins: Sequence[str] = ()
+    records: Sequence[Record],
+    planned: int,
+    is_smoke: bool = False,
+    stand_ins: Sequence[str] = (),
+    stated: Registered | None = None,
 ) -> None:
     """Print a table for each group of rows that may be ranked together, and the decision of each comparison.
+
+    The answer to what was stated before the run comes last.
 
     Args:
         planned: the number of the run's cells.
         stand_ins: what of a smoke run is random.
+        stated: the hypothesis of the run's suite.
     """
+    from tread_bench.reports.claims import onset
     from tread_bench.reports.claims.cautions import of_smoke_run
     from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.tables.short import short_tables
@@ -39,3 +48,8 @@ def print_comparison(
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"]:
             console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
+    if stated and not is_smoke:
+        console.print(f"Hypothesis: {stated.hypothesis.claim}")
+        studied = of_study(records)
+        for answer in onset.statements(onset.panels(studied, stated), studied, stated, is_over=len(records) >= planned):
+            console.print(answer, style="bold")

@@ -18,5 +18,5 @@ def show_report(drawn: Drawn, as_json: bool) -> None:
         decided = decisions_of(drawn.records, planned, is_smoke)
         typer.echo(json.dumps({"page": drawn.page, "decision": decided}, indent=2))
         return
-    print_comparison(drawn.records, planned, is_smoke, drawn.plan.stand_ins)
+    print_comparison(drawn.records, planned, is_smoke, drawn.plan.stand_ins, drawn.plan.registered)
     typer.echo(drawn.page)

@@ -16,6 +16,7 @@ from tread_bench.core.names import few
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import registered
 from tread_bench.services.decisions import decisions_of
 from tread_bench.services.run import Done, bring_up_to_date
 
@@ -51,7 +52,7 @@ def run_suite(
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
         plan = done.plan
-        print_comparison(result.records, plan.planned, plan.is_smoke, plan.stand_ins)
+        print_comparison(result.records, plan.planned, plan.is_smoke, plan.stand_ins, registered(plan))
     typer.echo(str(done.page))
     return done.status
 

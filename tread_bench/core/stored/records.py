@@ -283,9 +283,14 @@ class Tuning(Part):
     @property
     def has_moved(self) -> bool | None:
         """Whether another candidate is the best at the row's own length; None: that was not checked, or not yet."""
-        losses = {candidate.learning_rate: candidate.loss for candidate in self.check}
-        there = best_of(losses) if losses and self.is_over else None
+        there = self.best_there
         return None if there is None or self.best is None else there.value != self.best.value
+
+    @property
+    def best_there(self) -> Best | None:
+        """The best candidate at the row's own length; None: that was not checked, or not yet."""
+        losses = {candidate.learning_rate: candidate.loss for candidate in self.check}
+        return best_of(losses) if losses and self.is_over else None
 
     @property
     def best(self) -> Best | None:
