@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.model.ops import recurrence
+from tread_bench.model.ops import recurrence_torch
 from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 
 KINDS = {  # channels of a decay, whether heads share q and k, whether there is a delta rule
@@ -122,8 +122,8 @@ def test_float64_is_the_minimal_ssd_of_mamba_ssm(kind, decays, kernel, minimal_s
 
 def test_usual_decays_take_the_short_way_and_others_do_not():
     usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
-    assert recurrence._is_mild(usual) and not recurrence._is_mild(extreme)
-    assert not recurrence._is_mild(torch.full_like(usual, torch.nan))
+    assert recurrence_torch._is_mild(usual) and not recurrence_torch._is_mild(extreme)
+    assert not recurrence_torch._is_mild(torch.full_like(usual, torch.nan))
 
 
 @every_kernel

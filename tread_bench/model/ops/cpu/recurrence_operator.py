@@ -11,7 +11,7 @@ from torch import Tensor
 from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_items
 from tread_bench.model.ops.cpu.recurrence import recurrence_kernels
 from tread_bench.model.ops.gradients import join_backward
-from tread_bench.model.ops.recurrence import delta_flops, linear_flops
+from tread_bench.model.ops.recurrence_torch import delta_flops, linear_flops
 
 
 @torch.library.custom_op("tread_bench::linear_numba", mutates_args=())

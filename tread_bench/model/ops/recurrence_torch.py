@@ -1,0 +1,200 @@
+"""The recurrences of `ops.recurrence` in chunks: matrix products in place of a loop over tokens.
+
+Decays of up to a chunk's tokens are the exponentials of sums of g, which are never positive: none overflows, however
+close to 0 a decay is. Shapes: B batch, H heads, L length, K channels of a key, V of a value, n chunks of C tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.precision import full_precision
+
+CHUNK = 16  # tokens of a chunk, at most: measured on a CPU, where 32 and 64 are no faster
+LEAF = 4  # tokens among which the decay of each pair and channel is computed on its own
+MILD = 40.0  # e^-MILD squared is far inside float32's range
+
+
+def in_chunks(
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor | None = None, b: Tensor | None = None, mild: bool = False
+) -> Tensor:
+    """Compute the recurrence with ordinary operations, chunk by chunk; `mild`: no chunk decays by more than MILD."""
+    # Cut into chunks; what is padded neither decays nor writes.
+    length = v.shape[2]
+    size = min(CHUNK, 2 ** math.ceil(math.log2(length)))
+    q, k, v, g = (_chunks(x, size) for x in (q, k, v, g))
+
+    # Decays since a chunk's start, up to its end, and over all of it. Long sums keep their differences in float64.
+    sums = (g if mild else g.double()).cumsum(-2)
+    whole = sums[..., -1:, :]
+    since_start = sums.exp().to(v.dtype)
+    to_end = (whole - sums).exp().to(v.dtype)
+    over_chunk = whole.exp().to(v.dtype).mT.unbind(2)  # (B, H, K or 1, 1) each
+    pairs = _pairs(sums, sums - g, mild, v.dtype)
+
+    # What a chunk reads of itself, and what it writes.
+    y = pairs(q, k) @ v
+    read = q * since_start
+    writes = ((k * to_end).mT @ v).unbind(2)
+
+    # Without a delta rule, states follow each other by decays and writes alone.
+    states = [torch.zeros_like(writes[0])]
+    if a is None or b is None:
+        for decay, write in zip(over_chunk[:-1], writes, strict=False):
+            states.append(torch.addcmul(write, decay, states[-1]))
+        return _joined(y + read @ torch.stack(states, 2), length)
+
+    # u_t = S_{t-1}^T a_t solves a triangular system in each chunk: of its own writes, and of the state before it.
+    a, b = (_chunks(x, size) for x in (a, b))
+    system = torch.eye(size, dtype=v.dtype, device=v.device) - pairs(a, b, strict=True)
+    given = torch.cat([pairs(a, k, strict=True) @ v, a * (sums - g).exp().to(v.dtype)], -1)
+    solved = torch.linalg.solve_triangular(system, given, upper=False, unitriangular=True)
+    of_writes, of_state = (part.unbind(2) for part in solved.split([v.shape[-1], a.shape[-1]], -1))
+    corrections = (b * to_end).mT.unbind(2)
+
+    # States and u, chunk by chunk.
+    u = []
+    for decay, write, correction, of_own, of_before in zip(
+        over_chunk, writes, corrections, of_writes, of_state, strict=True
+    ):
+        u.append(of_own + of_before @ states[-1])
+        states.append(torch.addcmul(write, decay, states[-1]) + correction @ u[-1])
+    return _joined(y + pairs(q, b) @ torch.stack(u, 2) + read @ torch.stack(states[:-1], 2), length)
+
+
+def _chunks(x: Tensor, size: int) -> Tensor:
+    """(B, H, L, X) to (B, H, n, C, X), with zeros behind the last token."""
+    missing = -x.shape[2] % size
+    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(2, (-1, size))
+
+
+def _joined(y: Tensor, length: int) -> Tensor:
+    return y.flatten(2, 3)[:, :, :length]
+
+
+class _Pairs(Protocol):
+    """(..., C, C): sum_c rows_ic columns_jc e^{sums_ic - sums_jc} for j <= i, else 0.
+
+    If `strict`, for j < i, and without the decay of token i itself.
+    """
+
+    def __call__(self, rows: Tensor, columns: Tensor, strict: bool = False) -> Tensor: ...
+
+
+def _pairs(sums: Tensor, before: Tensor, mild: bool, dtype: torch.dtype) -> _Pairs:
+    """What decays between the tokens of a chunk; `before` are sums without the token's own."""
+    if sums.shape[-1] == 1:
+        decays = _decays(sums - sums.mT, strict=False).to(dtype)
+        strict_decays = _decays(before - sums.mT, strict=True).to(dtype)
+        return lambda rows, columns, strict=False: rows @ columns.mT * (strict_decays if strict else decays)
+    if not mild:
+        return lambda rows, columns, strict=False: _halved(rows, columns, before if strict else sums, sums, strict)
+
+    # Relative to half of the chunk's decay, no exponential leaves float32's range.
+    middle = sums[..., -1:, :] / 2
+    later, strictly_later, earlier = (sums - middle).exp(), (before - middle).exp(), (middle - sums).exp()
+
+    def scaled(rows: Tensor, columns: Tensor, strict: bool = False) -> Tensor:
+        products = (rows * (strictly_later if strict else later)) @ (columns * earlier).mT
+        return products.tril(-1 if strict else 0)
+
+    return scaled
+
+
+def _halved(rows: Tensor, columns: Tensor, at_row: Tensor, at_column: Tensor, strict: bool) -> Tensor:
+    """Join halves of a chunk by decays to and from the border between them, none of which exceeds 1."""
+    size = rows.shape[-2]
+    if size <= LEAF:
+        exponents = (at_row.unsqueeze(-2) - at_column.unsqueeze(-3)).movedim(-1, -3)  # (..., K, C, C)
+        weights = _decays(exponents, strict).to(rows.dtype)
+        return (rows.mT.unsqueeze(-1) * columns.mT.unsqueeze(-2) * weights).sum(-3)
+
+    # Products within each half, and of the second half's rows with the first half's columns.
+    halves = [x.unflatten(-2, (2, size // 2)) for x in (rows, columns, at_row, at_column)]
+    within = _halved(halves[0], halves[1], halves[2], halves[3], strict)
+    first, second = within.unbind(-3)
+    (_, row), (column, _), (_, row_sum), (column_sum, _) = (half.unbind(-3) for half in halves)
+    border = column_sum[..., -1:, :]
+    later = row * (row_sum - border).exp().to(row.dtype)
+    earlier = column * (border - column_sum).exp().to(row.dtype)
+    return torch.cat([F.pad(first, (0, size // 2)), torch.cat([later @ earlier.mT, second], -1)], -2)
+
+
+def _decays(exponents: Tensor, strict: bool) -> Tensor:
+    """Exponentials on and below the diagonal, or below it; else 0."""
+    size = exponents.shape[-1]
+    left_out = torch.ones(size, size, dtype=torch.bool, device=exponents.device).triu(0 if strict else 1)
+    return exponents.masked_fill(left_out, -torch.inf).exp()
+
+
+def _is_mild(g: Tensor) -> bool:
+    """Whether no chunk decays by more than e^-MILD in any channel; False if a decay is not finite."""
+    return bool(_chunks(g, min(CHUNK, g.shape[2])).sum(-2).min() >= -MILD)
+
+
+# Operators, so that on the meta device multiply-adds are counted as those of the recurrence, however long a chunk is.
+# Their backward pass computes the forward pass again, and keeps nothing but the inputs.
+
+
+@torch.library.custom_op("tread_bench::linear_scan", mutates_args=())
+def linear_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+    with full_precision(v):
+        return in_chunks(q, k, v, g, mild=_is_mild(g)).contiguous()
+
+
+@torch.library.custom_op("tread_bench::linear_scan_backward", mutates_args=())
+def _linear_scan_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _gradients(grad, q, k, v, g)
+
+
+@torch.library.custom_op("tread_bench::delta_scan", mutates_args=())
+def delta_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    with full_precision(v):
+        return in_chunks(q, k, v, g, a, b, _is_mild(g)).contiguous()
+
+
+@torch.library.custom_op("tread_bench::delta_scan_backward", mutates_args=())
+def _delta_scan_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return _gradients(grad, q, k, v, g, a, b)
+
+
+def _gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *correction: Tensor) -> Any:
+    """Gradients of all inputs of `in_chunks`."""
+    with full_precision(v):
+        backward = torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, *correction)[1]
+        return tuple(x.contiguous() for x in backward(grad))
+
+
+@linear_scan.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+    return torch.empty_like(v)
+
+
+@delta_scan.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return torch.empty_like(v)
+
+
+def linear_flops(q_shape, k_shape, v_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+    """Count three multiply-adds per token and entry of the state, two flops each: the decay, k v^T and S^T q."""
+    return 2 * 3 * math.prod(v_shape) * k_shape[-1]
+
+
+def delta_flops(q_shape, k_shape, v_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+    """Count two multiply-adds more: S^T a and b u^T."""
+    return 2 * 5 * math.prod(v_shape) * k_shape[-1]
+
+
+join_backward("linear_scan", linear_flops)
+join_backward("delta_scan", delta_flops)
