@@ -19,6 +19,7 @@ from tread_bench.core.describe.families import families, make_spec
 from tread_bench.core.describe.mixers import MIXERS, mixers
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.numbers.costs import cost_of
+from tread_bench.model.ops import recurrence
 from tread_bench.model.ops.patching import sincos_positions
 from tread_bench.model.ops.selecting import select
 
@@ -100,6 +101,15 @@ def test_every_selector_routes_every_mixer(mixer):
     for selector in selectors():
         ids = [select(selector, scores, (4, 4), route.kept(16)) for route in routes]
         assert difference(model, routes, ids) < 1e-9, selector
+
+
+@pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if "recurrence" in one.kernels])
+def test_the_kernel_that_is_chosen_computes_every_recurrence(mixer, monkeypatch):
+    asked, right = [], recurrence._operators
+    monkeypatch.setattr(recurrence, "_operators", lambda kernel, v: asked.append(kernel) or right(kernel, v))
+    model = small(mixer=mixer, kernels={"recurrence": "numba"})
+    model(*inputs())
+    assert asked == ["numba"] * model.spec.depth
 
 
 @pytest.mark.parametrize("sizes", [{"mixer": "rwkv7"}, {"decay_skipped": True}], ids=str)

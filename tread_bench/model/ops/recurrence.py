@@ -71,7 +71,7 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
 
         return gated_delta_fla(q, k, v, g, beta)
     written = k * beta
-    return delta_recurrence(q, written, v, g, -k * g.exp(), written)
+    return delta_recurrence(q, written, v, g, -k * g.exp(), written, kernel)
 
 
 def prepare_recurrence(kernel: str) -> None:
