@@ -6,10 +6,10 @@ The kernels take tokens before heads, multiply queries by a scale, which is 1 he
 from __future__ import annotations
 
 import torch
-from fla.ops.gated_delta_rule import chunk_gated_delta_rule  # type: ignore[import-not-found]
-from fla.ops.generalized_delta_rule import chunk_dplr_delta_rule  # type: ignore[import-not-found]
-from fla.ops.gla import chunk_gla  # type: ignore[import-not-found]
-from fla.ops.simple_gla import chunk_simple_gla  # type: ignore[import-not-found]
+from fla.ops.gated_delta_rule import chunk_gated_delta_rule  # type: ignore[import-untyped]
+from fla.ops.generalized_delta_rule import chunk_dplr_delta_rule  # type: ignore[import-untyped]
+from fla.ops.gla import chunk_gla  # type: ignore[import-untyped]
+from fla.ops.simple_gla import chunk_simple_gla  # type: ignore[import-untyped]
 from torch import Tensor
 
 
