@@ -1,4 +1,4 @@
-"""A linear recurrence token by token: as papers and reference code write it, and as fast as a loop in PyTorch gets."""
+"""A linear recurrence token by token: as papers and reference code write it, and in a faster loop."""
 
 from __future__ import annotations
 

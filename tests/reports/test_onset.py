@@ -8,6 +8,7 @@ import math
 import pytest
 from synthetic_records import evaluation, record, render
 
+from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Candidate, Tuning
@@ -114,6 +115,15 @@ def test_the_page_says_what_was_decided_before(tmp_path):
     drawn = (tmp_path / "figures" / "onset.svg").read_text()
     assert ">1e+10<" in drawn and "mathdefault" not in drawn
     assert page.index("begins to pay at") < page.index('aria-label="Verdict"')
+
+
+def test_the_terminal_answers_what_was_stated(capsys):
+    records = study()
+    print_comparison(records, len(records), stated=STATED)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Hypothesis: Routing pays." in told and "2:8@0.5 begins to pay at 4e+10 training MACs" in told
+    print_comparison(records, len(records))
+    assert "Hypothesis" not in capsys.readouterr().out
 
 
 SIZES = (1e5, 4e5, 16e5)

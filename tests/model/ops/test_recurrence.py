@@ -173,14 +173,15 @@ def test_second_derivatives_are_refused(kernel):
         first.sum().backward()
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [2, 5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_change_nothing(kind, threads):
     arguments, grad = inputs(kind, 37)
     function, before = computing(arguments, "numba"), torch.get_num_threads()
-    alone = with_gradients(function, arguments, grad)
-    torch.set_num_threads(threads)
     try:
+        torch.set_num_threads(1)
+        alone = with_gradients(function, arguments, grad)
+        torch.set_num_threads(threads)
         assert all(torch.equal(x, y) for x, y in zip(with_gradients(function, arguments, grad), alone, strict=True))
     finally:
         torch.set_num_threads(before)

@@ -33,6 +33,7 @@ def print_comparison(
     from tread_bench.reports.tables.short import short_tables
     from tread_bench.reports.text.decision import documents
 
+    # A table for each group of rows.
     console = stdout_console()
     if is_smoke:
         console.print(f"SMOKE RUN. {of_smoke_run(stand_ins)}")
@@ -42,12 +43,16 @@ def print_comparison(
         for name, entries in lines:
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
+
+    # The decisions, and how many seeds would settle those that are open.
     decisions = documents(rows, is_over=len(records) >= planned)
     for decision in decisions:
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"]:
             console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
+
+    # What was stated before the run.
     if stated and not is_smoke:
         console.print(f"Hypothesis: {stated.hypothesis.claim}")
         studied = of_study(records)

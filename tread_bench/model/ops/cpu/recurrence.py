@@ -45,11 +45,8 @@ def recurrence_kernels(real: type) -> tuple[Kernel, Kernel]:
         width = VECTOR * -(-values // VECTOR)
         decays, chunks = g.shape[3], -(-length // CHUNK)
         kept, S = np.empty((chunks, keys, width), v.dtype), np.empty((CHUNK + 1, keys, width), v.dtype)
-        G, by_token, rows = (
-            np.empty((keys, width), v.dtype),
-            np.zeros((2, CHUNK, width), v.dtype),
-            np.zeros((3, width), v.dtype),
-        )
+        G, rows = np.empty((keys, width), v.dtype), np.zeros((3, width), v.dtype)
+        by_token = np.zeros((2, CHUNK, width), v.dtype)
         us, vs, g_y, g_v_t, g_u_t = by_token[0], by_token[1], rows[0], rows[1], rows[2]
         for item in range(first, last):
             n, h = divmod(item, heads)
