@@ -73,11 +73,3 @@ def test_other_code_of_a_plug_in_is_told_and_cells_without_it_are_not_under_othe
 def test_where_there_is_no_plug_in_nothing_is_written_of_them():
     assert "plugins" not in NOW.model_copy(update={"plugins": {}}).model_dump(mode="json")
     assert NOW.model_copy(update={"plugins": {"fill": "1"}}).model_dump(mode="json")["plugins"] == {"fill": "1"}
-
-
-def test_a_version_without_the_choice_of_adaln_used_modules():
-    older, modules, operators = (
-        Conditions(kernels={"scan": "torch"} | more) for more in ({}, {"adaln": "torch"}, {"adaln": "numba"})
-    )
-    assert differences(older, modules) == []
-    assert len(differences(older, operators)) == len(differences(modules, operators)) == 1

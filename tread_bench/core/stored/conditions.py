@@ -32,7 +32,6 @@ _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers", "
 # OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
 # last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
 BLAS_KERNELS = "blas_kernels"
-_ALWAYS_USED = {("adaln", "torch"), ("recurrence", "torch")}  # kernels of versions that did not have the choice
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
 
 # Version and hash of third parties' code by package, as `plugin_code` finds them; not written where there is none.
@@ -97,8 +96,6 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "plugins", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
-    if conditions.kernels:
-        chosen["kernels"] = dict(conditions.kernels.items() - _ALWAYS_USED)
     versions = {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
     return chosen | versions | {f"code of {name}": code for name, code in conditions.plugins.items()}
 
