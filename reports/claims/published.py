@@ -53,8 +53,10 @@ class PublishedGain(NamedTuple):
 def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608), ELIT (arXiv 2603.12245),
     MaskAlign (arXiv 2606.08788) and DC-DiT (arXiv 2603.06351, second version), the READMEs of SPRINT and MDT, the
-    reports on PRX, the abstract of DAR (arXiv 2605.20708), DiCo (arXiv 2505.11196), which reprints DiG, and where
-    nothing better was at hand, as the caveat says, summaries of SPRINT, DiG, MDT and MicroDiT.
+    reports on PRX, the abstracts of DAR (arXiv 2605.20708), DIR-7 (arXiv 2504.14260) and SR-DiT (arXiv 2512.12386),
+    JiT (arXiv 2511.13720), DDT (arXiv 2504.05741), the project page of MPDiT (arXiv 2603.26357), which reprints its
+    Table 1, DiCo (arXiv 2505.11196), which reprints DiG and DiM, two threads of users, and where nothing better was at
+    hand, as the caveat says, summaries of SPRINT, DiG, MDT, MicroDiT, LiT, DiMSUM and FCDM (arXiv 2603.09408).
     """
     text = files("tread_bench.reports.claims").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
