@@ -29,18 +29,31 @@ class Predictor(NamedTuple):
     """What is expected to be lower where a place is better, and how well it agrees with trainings of other seeds.
 
     `costs` counts dense trainings: what it takes to have it of all places. A correlation is None where a figure is not
-    known, or equal at all places.
+    known, or equal at all places. `beyond_blocks` is that with the loss among places that bypass equally many blocks:
+    the partial one, given their number, which costs nothing to know.
     """
 
     name: str
     costs: float
     correlations: Correlations
+    beyond_blocks: MeanInterval | None
 
     @property
     def ranks_places(self) -> bool:
         """Return whether it agrees with the order of the final losses beyond chance."""
-        found = self.correlations["validation_loss"]
-        return found is not None and found.low is not None and found.low > 0
+        return _is_above_0(self.correlations["validation_loss"])
+
+    @property
+    def is_more_than_a_number_of_blocks(self) -> bool:
+        """Return whether it also agrees with that order among places that bypass equally many blocks.
+
+        This is asked of predictors that rank places alone, so it needs no part of the level.
+        """
+        return self.ranks_places and _is_above_0(self.beyond_blocks)
+
+
+def _is_above_0(found: MeanInterval | None) -> bool:
+    return found is not None and found.low is not None and found.low > 0
 
 
 class Placements(NamedTuple):
@@ -70,21 +83,26 @@ def placements(rows: Sequence[Row]) -> list[Placements]:
     found = []
     for study, candidates in zip(studies, tried, strict=True):
         outcomes = {figure: study.outcome(figure) for figure in FIGURES}
+        loss = outcomes["validation_loss"]
         predictors = []
         for name, costs, predicted in candidates:
             agreed = {figure: _correlation(predicted[figure], outcomes[figure], confidence) for figure in FIGURES}
-            predictors.append(Predictor(name, costs, agreed))
+            beyond = _correlation(predicted["validation_loss"], loss, confidence, given=study.blocks_bypassed)
+            predictors.append(Predictor(name, costs, agreed, beyond))
         ceiling = {figure: _correlation(outcomes[figure], outcomes[figure]) for figure in FIGURES}
-        full = Predictor("full trainings", study.macs(study.rows, _last) / study.dense_macs, ceiling)
+        costs = study.macs(study.rows, _last) / study.dense_macs
+        full = Predictor("full trainings", costs, ceiling, _correlation(loss, loss, given=study.blocks_bypassed))
         found.append(Placements(study.name, study.rows, len(study.seeds), full, predictors))
     return found
 
 
-def _correlation(predicted: ByGroup, outcome: ByGroup, confidence: float = 1 - LEVEL) -> MeanInterval | None:
+def _correlation(
+    predicted: ByGroup, outcome: ByGroup, confidence: float = 1 - LEVEL, given: Sequence[int] | None = None
+) -> MeanInterval | None:
     """What one group of seeds predicts against the outcome of the other, both ways."""
     if not np.isfinite([predicted, outcome]).all():
         return None
-    return rank_correlation([(predicted[0], outcome[1]), (predicted[1], outcome[0])], confidence)
+    return rank_correlation([(predicted[0], outcome[1]), (predicted[1], outcome[0])], confidence, given)
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,10 @@ class _Study:
     def places(self) -> list[tuple[float, float]]:
         """Where each route begins and ends, as shares of the depth."""
         return [(first / row.blocks, (last + 1) / row.blocks) for row in self.rows for first, last in row.spans]
+
+    @property
+    def blocks_bypassed(self) -> list[int]:
+        return [last + 1 - first for row in self.rows for first, last in row.spans]
 
     def outcome(self, figure: Figure) -> ByGroup:
         """The figure at the end of each training."""

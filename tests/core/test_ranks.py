@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.core.simulated_placements import Truth, found
+from tests.core.simulated_placements import Counting, Truth, beyond, found
 from tread_bench.core.numbers.ranks import FEWEST, rank_correlation
 
 
@@ -50,6 +50,23 @@ def test_equal_items_have_no_order():
     assert rank_correlation([(np.ones(FEWEST), np.arange(FEWEST))]) is None
 
 
+def test_beyond_what_is_given_is_the_partial_correlation():
+    rng = np.random.default_rng(2)
+    a, b, c = rng.normal(size=(3, 16)) + np.arange(16) / 4
+    ab, ac, bc = (stats.spearmanr(*both).statistic for both in ((a, b), (a, c), (b, c)))
+    partial = rank_correlation([(a, b)], given=c)
+    assert partial.mean == pytest.approx((ab - ac * bc) / math.sqrt((1 - ac**2) * (1 - bc**2)))
+    as_far = math.atanh(partial.high) - math.atanh(partial.mean)
+    assert as_far == pytest.approx(1.959964 * math.sqrt((1 + partial.mean**2 / 2) / 12))  # 16 - 1 - 3
+
+
+def test_what_is_given_itself_has_no_order_beyond_it():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, 16))
+    assert rank_correlation([(a, b)], given=np.exp(a)) is None
+    assert rank_correlation([(a, b)], given=-b) is None
+
+
 @pytest.mark.parametrize("shapes", [((FEWEST - 1,), (FEWEST - 1,)), ((16,), (15,)), ((4, 4), (4, 4))])
 def test_too_few_items_are_an_error(shapes):
     with pytest.raises(ValueError, match="must be as many items, and 8 or more"):
@@ -73,6 +90,18 @@ def test_intervals_cover_the_true_correlation(relation, noise):
     intervals = found(truth, STUDIES)
     share = np.mean([not one.excludes(truth.correlation) for one in intervals])
     assert share >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / STUDIES)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
+def test_what_only_counts_blocks_is_not_found_to_say_more(noise):
+    intervals = beyond(Counting(own=0.0, noise=noise), STUDIES)
+    share = np.mean([one.low > 0 for one in intervals])
+    assert share <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / STUDIES)
+
+
+def test_what_says_more_than_the_number_of_blocks_is_found():
+    intervals = beyond(Counting(own=1.0, noise=0.1), STUDIES)
+    assert np.mean([one.low > 0 for one in intervals]) > 0.9
 
 
 def test_a_strong_relation_is_found():

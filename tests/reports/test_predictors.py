@@ -89,6 +89,35 @@ def test_a_measurement_that_is_wrong_about_the_sign_does_not_count():
     assert not found.ranks_places
 
 
+def blocks(place):
+    return place[1] - place[0]
+
+
+def test_what_only_counts_blocks_predicts_and_is_not_shown_to_say_more(tmp_path):
+    def counting(place):
+        return blocks(place) + arbitrary((place, "of no use")) / 2
+
+    records = network(lambda place: blocks(place) + arbitrary(place) / 2, measured=counting)
+    (study,) = placements(comparison(records))
+    found = by_name(study)["layer similarity"]
+    assert found.ranks_places
+    assert not found.is_more_than_a_number_of_blocks
+    assert by_name(study)["blocks bypassed"].beyond_blocks is None
+    text = html.unescape(render(records, {}, tmp_path))
+    assert "None of these is shown to say more than the number of bypassed blocks, which is known without" in text
+
+
+def test_what_ranks_places_of_equally_many_blocks_says_more(tmp_path):
+    records = network(lambda place: blocks(place) + 3 * arbitrary(place), noise=0.01)
+    (study,) = placements(comparison(records))
+    found = by_name(study)["layer similarity"]
+    assert found.beyond_blocks.mean == pytest.approx(1, abs=0.02)
+    assert found.is_more_than_a_number_of_blocks
+    assert study.ceiling.beyond_blocks.mean == pytest.approx(1, abs=0.02)
+    text = html.unescape(render(records, {}, tmp_path))
+    assert "Among places that bypass equally many blocks, layer similarity still does." in text
+
+
 def test_longer_routes_are_expected_to_be_worse():
     (study,) = placements(comparison(network(lambda place: place[1] - place[0], measured=arbitrary)))
     assert by_name(study)["blocks bypassed"].correlations["validation_loss"].mean == pytest.approx(1)

@@ -12,10 +12,11 @@ from scipy import stats
 from tread_bench.core.numbers.statistics import CONFIDENCE, MeanInterval
 
 FEWEST = 8  # items, below which an interval says nothing
+_ROUNDING = 1e-9  # of ranks
 
 
 def rank_correlation(
-    pairs: Sequence[tuple[ArrayLike, ArrayLike]], confidence: float = CONFIDENCE
+    pairs: Sequence[tuple[ArrayLike, ArrayLike]], confidence: float = CONFIDENCE, given: ArrayLike | None = None
 ) -> MeanInterval | None:
     """Return the mean over pairs of Spearman's rank correlation of two measurements, with its interval.
 
@@ -26,9 +27,11 @@ def rank_correlation(
 
     Args:
         pairs: each of two measurements of the same n items, (n,).
+        given: what else is known of the items, (n,): the correlation is the partial one, of what each measurement's
+            ranks are beyond a straight line over the ranks of this. It costs the interval one item (Fisher 1924).
 
     Returns:
-        None where all items of a measurement are equal, so that there is no order.
+        None where all items of a measurement are equal, or no more than what is given, so that there is no order.
 
     Raises:
         ValueError: there are fewer than `FEWEST` items, or not as many of one measurement as of the other.
@@ -41,15 +44,26 @@ def rank_correlation(
             raise ValueError(f"{a.shape} and {b.shape}: must be as many items, and {FEWEST} or more")
         if np.ptp(a) == 0 or np.ptp(b) == 0:
             return None
-        found.append(_pearson(stats.rankdata(a), stats.rankdata(b)))
+        ranks = np.stack([stats.rankdata(a), stats.rankdata(b)])
+        if given is not None:
+            ranks = _beyond(ranks, stats.rankdata(given))
+            if np.ptp(ranks, axis=1).min() < _ROUNDING * len(a):
+                return None
+        found.append(_pearson(*ranks))
 
     # Their mean and its interval.
-    n, mean = len(a), float(np.mean(found))
+    n, mean = len(a) - (given is not None), float(np.mean(found))
     least_disorder = 12 / (n * (n**2 - 1))  # two neighbours exchanged
     within = min(max(mean, least_disorder - 1), 1 - least_disorder)
     half = float(stats.norm.ppf((1 + confidence) / 2)) * math.sqrt((1 + within**2 / 2) / (n - 3))
     low, high = math.tanh(math.atanh(within) - half), math.tanh(math.atanh(within) + half)
     return MeanInterval(mean, low, max(high, mean), n)
+
+
+def _beyond(ranks: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The residuals of least squares, by row."""
+    design = np.stack([np.ones_like(given), given], axis=1)
+    return ranks - (design @ np.linalg.lstsq(design, ranks.T)[0]).T
 
 
 def _pearson(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
