@@ -28,6 +28,7 @@ from tread_bench import (
     ExtractorFamily,
     MethodFamily,
     MetricFamily,
+    MixerFamily,
     ObjectiveFamily,
     SamplerFamily,
     SelectorFamily,
@@ -43,6 +44,7 @@ SHOWN = {
     "method": ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
     "objective": ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
     "selector": ("pyproject.toml", "checkerboard/family.py", "checkerboard/ranking.py", "checkerboard.yaml"),
+    "mixer": ("pyproject.toml", "retention/family.py", "retention/network.py", "retention.yaml"),
     "sampler": ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
     "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
     "metric": ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
@@ -108,6 +110,7 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
         ("objectives", "trig", ["trig-flow 0.1.0"]),
         ("samplers", "two_step", ["Adams-Bashforth", "two-step 0.1.0"]),
         ("selectors", "checkerboard", ['["grid", "sequence", "set"]', "checkerboard 0.1.0"]),
+        ("mixers", "retention", ["fades by the same factor", '"state_of_s": 24576', "retention 0.1.0"]),
         ("datasets", "shapes", ["Discs, squares", "drawn-shapes 0.1.0"]),
         ("metrics", "coverage", ["Share of real images", "feature-coverage 0.1.0"]),
         ("guidance", "thinned", ["thinned 0.1.0"]),
@@ -297,7 +300,7 @@ def test_the_document_names_every_check() -> None:
 def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
-    kinds["selector"] = SelectorFamily
+    kinds |= {"selector": SelectorFamily, "mixer": MixerFamily}
     kinds |= {"metric": MetricFamily, "feature-network": ExtractorFamily}
     kinds["text-encoder"] = TextEncoderFamily
     for kind, family in kinds.items():

@@ -5,6 +5,7 @@ from tread_bench.api import evaluate as evaluate
 from tread_bench.api import load as load
 from tread_bench.api import run as run
 from tread_bench.backbones.mixers.base import Mixer as Mixer
+from tread_bench.backbones.mixers.base import recurrence_kernel as recurrence_kernel
 from tread_bench.core.describe.branches import Branch as Branch
 from tread_bench.core.describe.data_sources import DataFamily as DataFamily
 from tread_bench.core.describe.data_sources import DataOptions as DataOptions
@@ -101,6 +102,8 @@ from tread_bench.model.ops.patching import sincos_positions as sincos_positions
 from tread_bench.model.ops.patching import sinusoids as sinusoids
 from tread_bench.model.ops.patching import unpatchify as unpatchify
 from tread_bench.model.ops.qshift import q_shift as q_shift
+from tread_bench.model.ops.recurrence import delta_recurrence as delta_recurrence
+from tread_bench.model.ops.recurrence import linear_recurrence as linear_recurrence
 from tread_bench.model.ops.routing import gather_tokens as gather_tokens
 from tread_bench.model.ops.routing import scatter_tokens as scatter_tokens
 from tread_bench.model.ops.scan import selective_scan as selective_scan

@@ -15,7 +15,7 @@ from tread_bench.core.describe.kernels import KERNELS, missing
 from tread_bench.core.describe.losses import losses
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.describe.metrics import metrics
-from tread_bench.core.describe.mixers import mixers
+from tread_bench.core.describe.mixers import MixerSize, mixers
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
@@ -74,8 +74,16 @@ def _samplers() -> list[dict[str, Any]]:
 
 
 def _mixers() -> list[dict[str, Any]]:
+    """With the values of the state of one block, at the width and heads of S."""
+    small = MixerSize(width=384, heads=6)
     return [
-        {"name": one.name, "about": one.about, "kernels": " ".join(one.kernels), "source": one.source}
+        {
+            "name": one.name,
+            "about": one.about,
+            "state_of_s": one.state(small),
+            "kernels": " ".join(one.kernels),
+            "source": one.source,
+        }
         for one in mixers().values()
     ]
 
