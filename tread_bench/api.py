@@ -19,7 +19,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
 from tread_bench.services.choices import Device, Executor
-from tread_bench.services.decisions import decisions_of
+from tread_bench.services.decisions import decisions_of, hypothesis_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +54,14 @@ class Results:
         docs/methods/decision.md defines them. Empty for a smoke run and for runs without routes.
         """
         return decisions_of(self.records, self.plan.planned, self.plan.smoke)
+
+    @property
+    def hypothesis(self) -> dict[str, Any] | None:
+        """What was stated before the run, with its answer; None where nothing was, and for a smoke run.
+
+        docs/methods/onset.md has the rule.
+        """
+        return hypothesis_of(self.records, self.plan.planned, self.plan.smoke, self.plan.registered)
 
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from typing import Any
 
 from tread_bench.core.numbers.curves import Curve
 from tread_bench.core.numbers.onset import Onset, Ratio, log_ratios, onset
@@ -58,6 +59,26 @@ def statements(found: Sequence[Panel], records: Sequence[Record], stated: Regist
     open_because = list(_unsettled(records, stated, is_over))
     said = [say("onset", "answer", panel=panel, is_open=bool(open_because)) for panel in found]
     return [*said, *open_because]
+
+
+def answers(
+    found: Sequence[Panel], records: Sequence[Record], stated: Registered, is_over: bool
+) -> list[dict[str, Any]]:
+    """Return the same as data; `from_training_macs` is None where a route is not shown to pay."""
+    is_open = any(_unsettled(records, stated, is_over))
+    made = []
+    for panel in found:
+        first = None if is_open else panel.found.first
+        made.append(
+            {
+                "tokens": panel.tokens,
+                "route": panel.route,
+                "answer": "inconclusive" if is_open else panel.found.answer,
+                "from_training_macs": None if first is None else panel.macs[first],
+                "up_to_training_macs": panel.macs[-1],
+            }
+        )
+    return made
 
 
 def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> Iterator[str]:

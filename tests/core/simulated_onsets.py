@@ -154,12 +154,12 @@ def main(runs: int) -> None:
     print_row(*["---"] * (1 + len(VARIANTS)))
     for name, (truth, place) in NULLS.items():
         print_row(name, *(f"{100 * pays_in(changed, runs, place):.1f}" for changed in _varied(truth)))
-    shares = [answers_in(changed, runs, "not measured") for changed in _varied(BARELY)]
+    shares = [answers_in(changed, runs, "does not pay") for changed in _varied(BARELY)]
     print_row("*not within*: as good as both at the longest", *(f"{100 * share:.1f}" for share in shares))
 
     print_row("ratio at the longest", "answer", *VARIANTS)
     print_row(*["---"] * (2 + len(VARIANTS)))
-    for ratio, answer in ((1.05, "pays"), (1.2, "pays"), (1.5, "pays"), (0.95, "not measured"), (0.8, "not measured")):
+    for ratio, answer in ((1.05, "pays"), (1.2, "pays"), (1.5, "pays"), (0.95, "does not pay"), (0.8, "does not pay")):
         shares = [answers_in(changed, runs, answer) for changed in _varied(rising(ratio))]
         print_row(ratio, answer, *(f"{100 * share:.0f}" for share in shares))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 
 import pytest
@@ -16,6 +17,7 @@ from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.onset import panels, statements
 from tread_bench.reports.figures.isoflops import _figure as figure_of
 from tread_bench.reports.tables.onset import onset_table
+from tread_bench.services.decisions import hypothesis_of
 
 MACS = (1e10, 4e10, 16e10)
 STATED = Registered.of(Hypothesis(claim="Routing pays.", test="onset", margin=1.0, stop=3))
@@ -124,6 +126,23 @@ def test_the_terminal_answers_what_was_stated(capsys):
     assert "Hypothesis: Routing pays." in told and "2:8@0.5 begins to pay at 4e+10 training MACs" in told
     print_comparison(records, len(records))
     assert "Hypothesis" not in capsys.readouterr().out
+
+
+def test_json_answers_what_was_stated():
+    records = study()
+    found = hypothesis_of(records, len(records), is_smoke=False, stated=STATED)
+    assert (found["claim"], found["sha256"]) == ("Routing pays.", STATED.sha256)
+    assert "begins to pay at 4e+10" in found["sentences"][0]
+    (answer,) = found["answers"]
+    assert (answer["route"], answer["answer"]) == ("2:8@0.5", "pays")
+    assert answer["from_training_macs"] == pytest.approx(4e10)
+    assert answer["up_to_training_macs"] == pytest.approx(MACS[-1])
+    assert json.loads(json.dumps(found)) == found
+
+    (still_open,) = hypothesis_of(records, len(records) + 1, is_smoke=False, stated=STATED)["answers"]
+    assert (still_open["answer"], still_open["from_training_macs"]) == ("inconclusive", None)
+    assert hypothesis_of(records, len(records), is_smoke=True, stated=STATED) is None
+    assert hypothesis_of(records, len(records), is_smoke=False, stated=None) is None
 
 
 SIZES = (1e5, 4e5, 16e5)

@@ -1,11 +1,12 @@
-"""Whether to route, of the records of a run: what `run`, `report` and the Python interface say."""
+"""Whether to route, and the answer to a stated hypothesis: what `run`, `report` and the Python interface say."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.documents import Registered
+from tread_bench.core.stored.records import Record, of_study
 
 
 def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> list[dict[str, Any]]:
@@ -14,3 +15,24 @@ def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> lis
     from tread_bench.reports.text.decision import documents
 
     return documents(comparison(records, is_smoke), is_over=len(records) >= planned)
+
+
+def hypothesis_of(
+    records: Sequence[Record], planned: int, is_smoke: bool, stated: Registered | None
+) -> dict[str, Any] | None:
+    """Return what was stated before the run, with its answer for each number of tokens and each route.
+
+    None where nothing was stated, and for a smoke run. docs/methods/onset.md has the rule.
+    """
+    if stated is None or is_smoke:
+        return None
+    from tread_bench.reports.claims import onset
+
+    studied, is_over = of_study(records), len(records) >= planned
+    panels = onset.panels(studied, stated)
+    return {
+        "claim": stated.hypothesis.claim,
+        "sha256": stated.sha256,
+        "sentences": onset.statements(panels, studied, stated, is_over),
+        "answers": onset.answers(panels, studied, stated, is_over),
+    }

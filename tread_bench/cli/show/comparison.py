@@ -8,7 +8,8 @@ from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.stored.documents import Registered
-from tread_bench.core.stored.records import Record, of_study
+from tread_bench.core.stored.records import Record
+from tread_bench.services.decisions import hypothesis_of
 
 
 def print_comparison(
@@ -27,7 +28,6 @@ def print_comparison(
         stand_ins: what of a smoke run is random.
         stated: the hypothesis of the run's suite.
     """
-    from tread_bench.reports.claims import onset
     from tread_bench.reports.claims.cautions import of_smoke_run
     from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.tables.short import short_tables
@@ -53,8 +53,7 @@ def print_comparison(
             console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
 
     # What was stated before the run.
-    if stated and not is_smoke:
-        console.print(f"Hypothesis: {stated.hypothesis.claim}")
-        studied = of_study(records)
-        for answer in onset.statements(onset.panels(studied, stated), studied, stated, is_over=len(records) >= planned):
-            console.print(answer, style="bold")
+    if answered := hypothesis_of(records, planned, is_smoke, stated):
+        console.print(f"Hypothesis: {answered['claim']}")
+        for sentence in answered["sentences"]:
+            console.print(sentence, style="bold")

@@ -17,7 +17,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import registered
-from tread_bench.services.decisions import decisions_of
+from tread_bench.services.decisions import decisions_of, hypothesis_of
 from tread_bench.services.run import Done, bring_up_to_date
 
 _NAMED = 5  # files in a message
@@ -81,6 +81,7 @@ def _as_json(done: Done) -> dict[str, Any]:
         "failed": len(done.failed),
         "taken": done.result.taken,
         "decision": decisions_of(records, plan.planned, plan.is_smoke),
+        "hypothesis": hypothesis_of(records, plan.planned, plan.is_smoke, registered(plan)),
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
 

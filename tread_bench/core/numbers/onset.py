@@ -16,7 +16,7 @@ import numpy as np
 from tread_bench.core.numbers.curves import Curve
 from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, mean_interval, paired_p_value
 
-Answer = Literal["pays", "not measured", "inconclusive"]
+Answer = Literal["pays", "does not pay", "inconclusive"]
 
 
 class LogRatio(NamedTuple):
@@ -163,4 +163,4 @@ def onset(ratios: Sequence[Sequence[Ratio]], tests: int = 1) -> Onset:
     # It does not pay even at the longest, where one reference needs less than the margin times its compute.
     ends = [ratio.p_value for ratio in ratios[-1]]
     is_worse = any(p is not None and 1 - p <= level / len(ends) for p in ends)
-    return Onset("not measured" if is_worse else "inconclusive", None, tuple(p_values))
+    return Onset("does not pay" if is_worse else "inconclusive", None, tuple(p_values))
