@@ -13,6 +13,7 @@ from tread_bench.contract import check_device
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.losses import losses
 from tread_bench.core.describe.methods import methods
+from tread_bench.core.describe.mixers import both_ways, mixers
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.model.fake_device import DEVICE, FakeDevice
 from tread_bench.model.methods.sprint.network import Sprint
@@ -36,6 +37,20 @@ def found(backbone="DiT", method="tread", objective="flow", loss=None, rule="non
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_every_family_stays_on_its_device(backbone):
     assert found(backbone) == []
+
+
+VARIANTS = [
+    *(BACKBONES["DiG"] | {"mixer": name} for name in mixers()),
+    BACKBONES["DiG"] | {"mixer": "gla", "decay_skipped": True},
+    *(BACKBONES[family] | {"mixer": name} for family, name in product(("DiS", "ZigMa"), both_ways())),
+    BACKBONES["DiT"] | {"attention": "linear"},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backbone", VARIANTS, ids=lambda one: " ".join(map(str, one.values())))
+def test_every_mixer_stays_on_its_device(backbone):
+    assert check_device(backbone=backbone, method={"name": "tread"}, routes="1:3@0.5") == []
 
 
 @pytest.mark.parametrize("method", methods())
