@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.contract import check_device, check_guidance, check_method
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import families
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import methods
@@ -24,6 +27,7 @@ from tread_bench.data.source import DataSource
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.inside.gradients import block_parameters
+from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
@@ -178,3 +182,36 @@ def test_every_method_keeps_its_contract_with_text(name, backbone):
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name)
     assert check_guidance(name, options, backbone=BACKBONES[backbone]) == []
+
+
+OF_TEXT = {"DiT": "cross_attn", "LightningDiT": "cross_attn", "MMDiT": "context_block", "ZigMa": "msa"}
+
+
+@pytest.mark.parametrize("name", [*OF_TEXT, "U-ViT"])  # whose text is among its tokens
+def test_adapters_beside_text_start_as_the_network_and_every_one_has_an_effect(name):
+    pytest.importorskip("peft")
+    sizes = {"name": name, "depth": 4, "hidden": 16, "patch": 2} | ({} if name == "ZigMa" else {"heads": 2})
+    trainer = make_trainer(captioned_cell(backbone=sizes, **ROUTED))
+    dense = trainer.network.backbone.eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in dense.parameters():
+            weight.add_(0.05 * torch.randn(weight.shape, generator=generator))
+    adapted = copy.deepcopy(dense)
+    add_adapters(adapted, Lora(rank=2), seed=3)
+
+    # Bit for bit the same, dense and routed.
+    batch = trainer.batch(0)
+    t = torch.rand(len(batch.x), generator=generator)
+    for routes in ((), "1:2@0.5"):
+        outputs = []
+        for network in (dense, adapted):
+            drawn = torch.Generator().manual_seed(1)
+            outputs.append(network(batch.x, t, batch.y, routes=routes, generator=drawn))
+        assert torch.equal(*outputs) and outputs[0].std() > 0
+
+    # As A is not zero and B is, B alone has a gradient, also of the layers that read the text.
+    adapted(batch.x, t, batch.y).square().sum().backward()
+    moved = {one for one, weight in adapted.named_parameters() if weight.grad is not None and weight.grad.any()}
+    assert moved == {one for one in adapted.adapters if ".lora_B." in one}
+    assert any(OF_TEXT.get(name, "") in one for one in moved)
