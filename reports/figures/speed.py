@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
+from tread_bench.reports.claims.time_per_token import Pace, TimedToken, overtakings, paces
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above
 from tread_bench.reports.figures.forest import Column, forest, speed_up, stack, still
@@ -79,13 +81,16 @@ def _panel_of_tokens(axes: Axes, lines: Sequence[Line]) -> None:
     for k, (one, (colour, marker)) in enumerate(ordered):
         _draw_route(axes, one, 1.05 ** aside(k, len(lines)), (MUTED if _is_control(one) else colour, marker))
 
-    # Every number of tokens that was measured, in equal steps for equal factors.
-    tokens = sorted({point.tokens for line in lines for point in line.points})
+    _tokens_below(axes, {point.tokens for line in lines for point in line.points})
+    axes.legend(loc="upper left", fontsize=8)
+
+
+def _tokens_below(axes: Axes, tokens: Collection[int]) -> None:
+    """Every number of tokens that was measured, in equal steps for equal factors."""
     axes.set(xscale="log", xlabel="tokens of an image")
-    axes.xaxis.set_major_locator(FixedLocator(tokens))
+    axes.xaxis.set_major_locator(FixedLocator(sorted(tokens)))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.legend(loc="upper left", fontsize=8)
 
 
 def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
@@ -100,6 +105,53 @@ def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
     if start := one.pays_from:
         axes.plot([start.tokens * apart], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
                   markeredgecolor=INK, markeredgewidth=1.2, linestyle="none")  # fmt: skip
+
+
+def time_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Draw a panel of dense networks and one per rate that as many architectures have, a line each over the tokens; of
+    rows that were only timed.
+    """
+    found = [pace for pace in paces(rows) if len(pace.points) > 1] if is_about_speed(rows) else []
+    times = Counter(pace.rate for pace in found)
+    shared = sorted(rate for rate in times if times[rate] == max(times.values()) and times[rate] > 1)
+    drawn = [pace for pace in found if pace.rate in shared]
+    if not drawn:
+        return None
+    numbers = [_paced(pace, point) for pace in found for point in pace.points]
+    return picture_of("time_per_token", _of_paces(drawn, shared), numbers, suffix, found=found, made=overtakings(found))
+
+
+def _paced(pace: Pace, point: TimedToken) -> dict[str, str]:
+    return {
+        "row": point.row.label,
+        "tokens": f"{point.tokens:,}",
+        "images per step": f"{point.row.timings[0].batch:,}",
+        "MMACs per token": number(point.macs / 1e6, 3),
+        "µs per token": number(point.us.mean, 2),
+        "95 % low": number(point.us.low, 2),
+        "95 % high": number(point.us.high, 2),
+        "rate": number(pace.rate) if pace.rate else "dense",
+    }
+
+
+def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
+    # A look for each architecture, the same in all panels.
+    names = list(dict.fromkeys(pace.architecture for pace in found))
+    looks = dict(zip(names, style.looks(False for _ in names), strict=True))
+    figure, panels = grid(len(rates), 4.4, sharey=True, columns=2)
+    for rate, axes in zip(rates, panels, strict=True):
+        members = [pace for pace in found if pace.rate == rate]
+        for k, pace in enumerate(members):
+            apart = 1.02 ** aside(k, len(members))
+            points = [Point(point.row, point.tokens * apart, point.us) for point in pace.points]
+            draw_line(axes, points, looks[pace.architecture], pace.architecture if axes is panels[0] else "")
+        axes.set(yscale="log")
+        axes.set_title(f"rate {rate:g}" if rate else "dense", loc="left")
+        _tokens_below(axes, {point.tokens for pace in members for point in pace.points})
+        axes.yaxis.set_major_formatter("{x:,g}")
+    panels[0].set_ylabel("µs of a training step per token", color=MUTED)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+    return figure
 
 
 class Step(NamedTuple):

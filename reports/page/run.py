@@ -13,7 +13,17 @@ from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports.claims import branches, break_even, cautions, contrasts, depths, guidance, onset, tuning
+from tread_bench.reports.claims import (
+    branches,
+    break_even,
+    cautions,
+    contrasts,
+    depths,
+    guidance,
+    onset,
+    time_per_token,
+    tuning,
+)
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
@@ -42,7 +52,7 @@ from tread_bench.reports.text.sentences import say
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
-_LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
+_LEADING = ("break_even", "time_per_token", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
 # Pictures that answer further questions, below a heading of their own.
 _SECTIONS = {
@@ -308,7 +318,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> di
     is_one = len(by_architecture(rows)) == 1
     if break_even.is_about_speed(rows):
         quality, cost, families = break_even.summary(rows), break_even.scope(), break_even.statements(rows)
-        power = break_even.rule(rows)
+        further, power = [time_per_token.summary(rows)], break_even.rule(rows)
     elif guidance.is_swept(rows):
         quality, cost, families = guidance.summary(rows), guidance.scope(rows), guidance.statements(rows)
     elif not is_one:
