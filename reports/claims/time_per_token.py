@@ -72,10 +72,12 @@ def paces(rows: Sequence[Row]) -> list[Pace]:
             continue
         (timing,) = row.timings
         step_ms = (timing.step_time_ms, timing.step_time_low_ms, timing.step_time_high_ms)
-        us = [1e3 * ms / (timing.batch * tokens) for ms in step_ms]
+        mean, low, high = (1e3 * ms / (timing.batch * tokens) for ms in step_ms)
         rate = sum(route.rate for route in parse_routes(row.first.routes))
         name = row.architecture or row.group.backbone
-        timed.append(((name, rate), TimedToken(int(tokens), row, MeanInterval(*us, len(timing.step_times_ms)))))
+        timed.append(
+            ((name, rate), TimedToken(int(tokens), row, MeanInterval(mean, low, high, len(timing.step_times_ms))))
+        )
     found = by_key(timed, lambda one: one[0])
     return [
         Pace(name, rate, tuple(sorted((point for _, point in points), key=attrgetter("tokens"))))
@@ -89,7 +91,7 @@ def overtakings(found: Sequence[Pace]) -> list[Overtaking]:
     From a number of tokens on it is faster if there, and at every larger one, the whole interval of its time lies below
     the whole interval of the other's. The two were not timed in turn.
     """
-    made = []
+    made: list[Overtaking] = []
     for attention in found:
         for linear in found:
             are_alike = (linear.family, linear.rate) == (attention.family, attention.rate)
