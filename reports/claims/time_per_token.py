@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from statistics import median
 from typing import NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
@@ -18,7 +19,7 @@ _GROWS = 1.05  # times as many multiply-adds per token as at fewer of them
 
 @dataclass(frozen=True, slots=True)
 class TimedToken:
-    """A row at its number of tokens: microseconds of a training step per token of an image, with a 95 % interval."""
+    """A row at its number of tokens: microseconds of a training step per token of an image, with all measurements."""
 
     tokens: int
     row: Row
@@ -63,33 +64,54 @@ class Overtaking(NamedTuple):
 
 
 def paces(rows: Sequence[Row]) -> list[Pace]:
-    """Return a pace per architecture and rate of rows that were only timed, dense and with one plain route."""
-    timed: list[tuple[tuple[str, float], TimedToken]] = []
-    for row in rows:
-        is_plain = row.is_dense or (len(row.spans) == 1 and requested.is_routing_alone(row.first))
-        tokens = row.cost("dense_tokens")
-        if not requested.is_timed_only(row.first) or not is_plain or not tokens or len(row.timings) != 1:
-            continue
-        (timing,) = row.timings
-        step_ms = (timing.step_time_ms, timing.step_time_low_ms, timing.step_time_high_ms)
-        mean, low, high = (1e3 * ms / (timing.batch * tokens) for ms in step_ms)
-        rate = sum(route.rate for route in parse_routes(row.first.routes))
-        name = row.architecture or row.group.backbone
-        timed.append(
-            ((name, rate), TimedToken(int(tokens), row, MeanInterval(mean, low, high, len(timing.step_times_ms))))
-        )
-    found = by_key(timed, lambda one: one[0])
-    return [
-        Pace(name, rate, tuple(sorted((point for _, point in points), key=attrgetter("tokens"))))
-        for (name, rate), points in found.items()
-    ]
+    """Return a pace per architecture and rate of rows that were only timed, dense and with one plain route.
+
+    Every row was timed in turn with its dense twin, so a dense step was measured as often as an architecture has rows,
+    at different moments. Its time is the median of those measurements, and its interval has all of them and their own
+    bootstrap intervals: it also says by how much the machine changed its speed. A routed step is that time over the
+    row's paired speed-up.
+    """
+    plain = [row for row in rows if row.is_dense or (len(row.spans) == 1 and requested.is_routing_alone(row.first))]
+    timed = [row for row in plain if requested.is_timed_only(row.first) and row.cost("dense_tokens") and row.speedup]
+    found: dict[tuple[str, float], list[TimedToken]] = {}
+    for (name, tokens), members in by_key(timed, _size).items():
+        dense = _dense_us(members, tokens)
+        for row in members:
+            rate = sum(route.rate for route in parse_routes(row.first.routes))
+            found.setdefault((name, rate), []).append(TimedToken(tokens, row, _over(dense, row)))
+    return [Pace(name, rate, tuple(sorted(points, key=attrgetter("tokens")))) for (name, rate), points in found.items()]
+
+
+def _size(row: Row) -> tuple[str, int]:
+    return row.architecture or row.group.backbone, int(row.cost("dense_tokens") or 0)
+
+
+def _dense_us(rows: Sequence[Row], tokens: int) -> MeanInterval:
+    """Microseconds of a dense step per token, by all its measurements beside these rows."""
+    medians, bounds = [], []
+    for timing in (timing for row in rows for timing in row.timings):
+        us_of_ms = 1e3 / (timing.batch * tokens)
+        medians.append(us_of_ms * median(timing.reference_step_times_ms))
+    for timing in (timing for row in rows if row.is_dense for timing in row.timings):
+        us_of_ms = 1e3 / (timing.batch * tokens)
+        medians.append(us_of_ms * timing.step_time_ms)
+        bounds += [us_of_ms * timing.step_time_low_ms, us_of_ms * timing.step_time_high_ms]
+    return MeanInterval(median(medians), min(medians + bounds), max(medians + bounds), len(medians))
+
+
+def _over(dense: MeanInterval, row: Row) -> MeanInterval:
+    """The time of a row's step, from that of the dense one."""
+    if row.is_dense or row.speedup is None or dense.bounds is None:
+        return dense
+    speedup, low, high = row.speedup
+    return MeanInterval(dense.mean / speedup, dense.bounds[0] / high, dense.bounds[1] / low, dense.n)
 
 
 def overtakings(found: Sequence[Pace]) -> list[Overtaking]:
     """Return where each architecture of linear cost overtakes those of its own family whose cost grows, rate by rate.
 
     From a number of tokens on it is faster if there, and at every larger one, the whole interval of its time lies below
-    the whole interval of the other's. The two were not timed in turn.
+    the whole interval of the other's.
     """
     made: list[Overtaking] = []
     for attention in found:

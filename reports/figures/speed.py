@@ -128,8 +128,9 @@ def _paced(pace: Pace, point: TimedToken) -> dict[str, str]:
         "images per step": f"{point.row.timings[0].batch:,}",
         "MMACs per token": number(point.macs / 1e6, 3),
         "µs per token": number(point.us.mean, 2),
-        "95 % low": number(point.us.low, 2),
-        "95 % high": number(point.us.high, 2),
+        "lowest": number(point.us.low, 2),
+        "highest": number(point.us.high, 2),
+        "measurements of the dense step": str(point.us.n),
         "rate": number(pace.rate) if pace.rate else "dense",
     }
 

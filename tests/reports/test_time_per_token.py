@@ -21,7 +21,8 @@ LINEAR = {
 }
 
 
-def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True):
+def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True, moment=1.0):
+    """`moment`: how much slower the machine was when a row was timed; a routed step takes half of a dense one."""
     routes = f"2:8@{rate:g}" if rate else ""
     each = 1e6 + (500.0 * tokens if mixer in QUADRATIC else 0)
     kinds = {"attention_macs": 100, "scan_macs": 0} if mixes else {"attention_macs": 0, "scan_macs": 0}
@@ -31,8 +32,10 @@ def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True):
         "step_time_ms": ms,
         "step_time_low_ms": ms * (1 - spread),
         "step_time_high_ms": ms * (1 + spread),
+        "step_times_ms": [moment * ms] * 3,
+        "reference_step_times_ms": [moment * ms * (2 if rate else 1)] * 3,
         "batch": BATCH,
-    }
+    } | ({"speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1} if rate else {})
     own = {
         **NOTHING_MEASURED,
         "cell": f"{mixer}-{rate}-{tokens}", "reference": f"{mixer}-0.0-{tokens}", "train_loss": [],
@@ -64,6 +67,18 @@ def test_a_pace_is_the_time_of_a_step_over_its_images_and_tokens():
     assert {name: pace.grows for name, pace in found.items()} == {
         "attention": True, "early": False, "crossing": False, "slow": False
     }  # fmt: skip
+
+
+def test_the_interval_of_a_step_has_all_moments_at_which_its_dense_twin_was_timed():
+    """Dense took 20 µs when it was timed itself, and 30 and 24 beside two routes, which took half of it each."""
+    routes = [timed("early", 20 / 2, 16, 0.5, moment=1.5), timed("early", 20 / 2, 16, 0.25, moment=1.2)]
+    dense, half, quarter = paces(rows_of([timed("early", 20, 16), *routes]))[:3]
+    (dense, half, quarter) = sorted((dense, half, quarter), key=lambda pace: (pace.rate > 0, -pace.rate))
+    assert dense.points[0].us.mean == pytest.approx(22)  # of 20, 20, 30 and 24
+    assert dense.points[0].us.bounds == pytest.approx((19.6, 30))
+    for routed in (half, quarter):
+        assert routed.points[0].us.mean == pytest.approx(11)
+        assert routed.points[0].us.bounds == pytest.approx((19.6 / 2.1, 30 / 1.9))
 
 
 def test_linear_time_pays_where_its_interval_stays_below_that_of_attention():
