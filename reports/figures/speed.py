@@ -13,7 +13,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
-from tread_bench.reports.claims.time_per_token import Pace, TimedToken, overtakings, paces
+from tread_bench.reports.claims.time_per_token import Overtaking, Pace, TimedToken, overtakings, paces
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above
 from tread_bench.reports.figures.forest import Column, forest, speed_up, stack, still
@@ -117,11 +117,13 @@ def time_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     drawn = [pace for pace in found if pace.rate in shared]
     if not drawn:
         return None
-    numbers = [_paced(pace, point) for pace in found for point in pace.points]
-    return picture_of("time_per_token", _of_paces(drawn, shared), numbers, suffix, found=found, made=overtakings(found))
+    made = {(one.linear.architecture, one.linear.rate): one for one in overtakings(found)}
+    numbers = [_paced(pace, point, made.get((pace.architecture, pace.rate))) for pace in found for point in pace.points]
+    return picture_of("time_per_token", _of_paces(drawn, shared), numbers, suffix, found=found, made=bool(made))
 
 
-def _paced(pace: Pace, point: TimedToken) -> dict[str, str]:
+def _paced(pace: Pace, point: TimedToken, beside: Overtaking | None) -> dict[str, str]:
+    pays = DASH if beside is None else f"{beside.tokens:,}" if beside.tokens else "not shown"
     return {
         "row": point.row.label,
         "tokens": f"{point.tokens:,}",
@@ -132,6 +134,7 @@ def _paced(pace: Pace, point: TimedToken) -> dict[str, str]:
         "highest": number(point.us.high, 2),
         "measurements of the dense step": str(point.us.n),
         "rate": number(pace.rate) if pace.rate else "dense",
+        "pays beside attention from": pays,
     }
 
 

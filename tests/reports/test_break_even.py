@@ -73,7 +73,7 @@ def test_a_route_pays_from_where_its_whole_interval_lies_above_1_and_stays_there
 def test_the_verdict_is_on_speed_alone(rows):
     verdict = _verdict(rows, made=[], is_over=True)
     assert verdict["quality"] == (
-        "On this machine a route pays in DRWKV from 1,024 tokens on (2:8@0.5) and in DiT from 16 tokens on (2:8@0.5)."
+        "On this machine a route pays in DiT from 16 tokens on (2:8@0.5) and in DRWKV from 1,024 tokens on (2:8@0.5)."
     )
     said = {architecture: statement for architecture, _, statement in verdict["families"]}
     assert said["DiT"] == (
@@ -86,6 +86,23 @@ def test_the_verdict_is_on_speed_alone(rows):
     )
     assert "Nothing was trained or evaluated" in verdict["cost"] and "FID" not in str(verdict)
     assert "Timed: steps of 256 images of 16 tokens, 64 images of 64 tokens" in verdict["power"]
+
+
+def test_architectures_that_pay_from_the_same_number_on_are_named_together():
+    def named(one: Record, family: str) -> Record:
+        own = {"family": family, "backbone": f"{family} (depth 12, hidden 32, patch 2)"}
+        own |= {name: getattr(one, name).replace("DiT", family) for name in ("cell", "reference", "row")}
+        return one.model_copy(update=own)
+
+    def of(*families: str) -> list[Record]:
+        timed_once = [timed("DiT", rate, k) for rate in (None, 0.5) for k in range(4)]
+        return [named(one, family) for family in families for one in timed_once]
+
+    said = break_even.summary(comparison(of("DiT", "SiT", "U-ViT")))
+    assert said == "On this machine a route pays in all 3 architectures from 16 tokens on."
+    slow = [timed("DRWKV", rate, k) for rate in (None, 0.25) for k in range(4)]
+    said = break_even.summary(comparison([*of("DiT", "SiT"), *slow]))
+    assert said == "On this machine a route pays in DiT and SiT from 16 tokens on; in DRWKV none pays."
 
 
 def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():

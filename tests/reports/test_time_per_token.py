@@ -104,8 +104,8 @@ def test_another_family_another_rate_and_a_frame_without_a_mixer_are_not_compare
 
 def test_the_sentence_names_all_of_them():
     said = summary(rows_of(study()))
-    assert "linear time pays in" in said and "from 256 tokens on (3.47 times as fast at 1,024)" in said
-    assert "(0.87 times as fast at 1,024) it is not shown to" in said
+    assert "linear time pays from 256 tokens on in DiG (mixer crossing) [3.47] and DiG (mixer early) [3.47]" in said
+    assert "not shown to in DiG (mixer slow) [0.87] (in brackets, how many times as fast at 1,024 tokens)." in said
     alone = [one for one in study() if one.cell.startswith(("attention", "slow"))]
     assert "linear time is not shown to pay in" in summary(rows_of(alone))
     assert summary(rows_of([one for one in study() if one.cell.startswith("early")])) == ""
@@ -117,9 +117,12 @@ def test_the_picture_has_a_panel_of_dense_networks_and_one_of_the_rate_that_all_
     one_more = [timed("early", us / 3, tokens, 0.75) for us, tokens in zip(LINEAR["early"], SIZES, strict=True)]
     picture = drawn_alone(draw, rows_of([*study(), *half, *one_more]))
     assert len(picture.table) == 4 * 4 * 2 + 4
-    assert {line[-1] for line in picture.table} == {"dense", "0.50", "0.75"}
+    assert {line[-2] for line in picture.table} == {"dense", "0.50", "0.75"}
+    pays = {(line[0].split("-")[0], line[-2]): line[-1] for line in picture.table}
+    assert pays["early", "dense"] == pays["early", "0.50"] == "256"
+    assert (pays["slow", "dense"], pays["attention", "dense"], pays["early", "0.75"]) == ("not shown", "–", "–")
     assert b">rate 0.5<" in picture.svg and b">dense<" in picture.svg and b"rate 0.75" not in picture.svg
-    assert "pays from 256 tokens on" in picture.caption and "rate 0.5, pays from 256" in picture.caption
+    assert "Linear time pays beside softmax attention from" in picture.caption
 
 
 def test_one_number_of_tokens_or_a_training_has_no_such_picture():
@@ -131,5 +134,5 @@ def test_the_page_says_it(tmp_path):
     records = study()
     render(records, {"cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
     page = (tmp_path / "index.html").read_text()
-    assert "linear time pays in" in page and "Time per token" in page
+    assert "linear time pays from" in page and "Time per token" in page
     assert (tmp_path / "figures" / "time_per_token.svg").is_file()
