@@ -30,7 +30,7 @@ class Predictor(NamedTuple):
 
     `costs` counts dense trainings: what it takes to have it of all places. A correlation is None where a figure is not
     known, or equal at all places. `beyond_blocks` is that with the loss among places that bypass equally many blocks:
-    the partial one, given their number, which costs nothing to know.
+    the partial one, given that number, which costs nothing to know; None where it has no order among them.
     """
 
     name: str

@@ -50,21 +50,33 @@ def test_equal_items_have_no_order():
     assert rank_correlation([(np.ones(FEWEST), np.arange(FEWEST))]) is None
 
 
-def test_beyond_what_is_given_is_the_partial_correlation():
+def test_within_groups_it_is_the_partial_correlation_given_an_indicator_of_each():
+    """By least squares over the indicators, as a partial correlation is defined."""
     rng = np.random.default_rng(2)
-    a, b, c = rng.normal(size=(3, 16)) + np.arange(16) / 4
-    ab, ac, bc = (stats.spearmanr(*both).statistic for both in ((a, b), (a, c), (b, c)))
-    partial = rank_correlation([(a, b)], given=c)
-    assert partial.mean == pytest.approx((ab - ac * bc) / math.sqrt((1 - ac**2) * (1 - bc**2)))
+    groups = np.repeat([0, 1, 2, 3], [1, 4, 6, 5])
+    a, b = rng.normal(size=(2, 16)) + groups
+    indicators = np.eye(4)[groups]
+    left = [
+        ranks - indicators @ np.linalg.lstsq(indicators, ranks)[0] for ranks in (stats.rankdata(a), stats.rankdata(b))
+    ]
+    partial = rank_correlation([(a, b)], given=groups)
+    assert partial.mean == pytest.approx(np.corrcoef(*left)[0, 1])
     as_far = math.atanh(partial.high) - math.atanh(partial.mean)
-    assert as_far == pytest.approx(1.959964 * math.sqrt((1 + partial.mean**2 / 2) / 12))  # 16 - 1 - 3
+    assert as_far == pytest.approx(1.959964 * math.sqrt((1 + partial.mean**2 / 2) / 10))  # 16 - 3 - 3
 
 
-def test_what_is_given_itself_has_no_order_beyond_it():
+def test_what_is_equal_within_each_group_has_no_order_there():
     rng = np.random.default_rng(3)
+    groups = np.repeat([0, 1, 2], [5, 5, 6])
+    assert rank_correlation([(np.exp(groups), rng.normal(size=16))], given=groups) is None
+    assert rank_correlation([(rng.normal(size=16), -groups)], given=groups) is None
+
+
+def test_too_many_groups_leave_nothing_to_correlate():
+    rng = np.random.default_rng(4)
     a, b = rng.normal(size=(2, 16))
-    assert rank_correlation([(a, b)], given=np.exp(a)) is None
-    assert rank_correlation([(a, b)], given=-b) is None
+    assert rank_correlation([(a, b)], given=np.minimum(np.arange(16), 8)) is not None  # 16 - 8
+    assert rank_correlation([(a, b)], given=np.minimum(np.arange(16), 9)) is None
 
 
 @pytest.mark.parametrize("shapes", [((FEWEST - 1,), (FEWEST - 1,)), ((16,), (15,)), ((4, 4), (4, 4))])

@@ -12,7 +12,6 @@ from scipy import stats
 from tread_bench.core.numbers.statistics import CONFIDENCE, MeanInterval
 
 FEWEST = 8  # items, below which an interval says nothing
-_ROUNDING = 1e-9  # of ranks
 
 
 def rank_correlation(
@@ -27,11 +26,12 @@ def rank_correlation(
 
     Args:
         pairs: each of two measurements of the same n items, (n,).
-        given: what else is known of the items, (n,): the correlation is the partial one, of what each measurement's
-            ranks are beyond a straight line over the ranks of this. It costs the interval one item (Fisher 1924).
+        given: a group for each item, (n,): the correlation is the partial one, of what ranks are beyond the mean of
+            their group. Every group beyond the first costs the interval one item (Fisher 1924).
 
     Returns:
-        None where all items of a measurement are equal, or no more than what is given, so that there is no order.
+        None where all items of a measurement are equal, so that there is no order; and where those of each group are,
+        or the groups leave fewer than `FEWEST` items.
 
     Raises:
         ValueError: there are fewer than `FEWEST` items, or not as many of one measurement as of the other.
@@ -46,13 +46,13 @@ def rank_correlation(
             return None
         ranks = np.stack([stats.rankdata(a), stats.rankdata(b)])
         if given is not None:
-            ranks = _beyond(ranks, stats.rankdata(given))
-            if np.ptp(ranks, axis=1).min() < _ROUNDING * len(a):
+            ranks = _within_groups(ranks, given)
+            if np.ptp(ranks, axis=1).min() == 0 or _left(len(a), given) < FEWEST:
                 return None
         found.append(_pearson(*ranks))
 
     # Their mean and its interval.
-    n, mean = len(a) - (given is not None), float(np.mean(found))
+    n, mean = len(a) if given is None else _left(len(a), given), float(np.mean(found))
     least_disorder = 12 / (n * (n**2 - 1))  # two neighbours exchanged
     within = min(max(mean, least_disorder - 1), 1 - least_disorder)
     half = float(stats.norm.ppf((1 + confidence) / 2)) * math.sqrt((1 + within**2 / 2) / (n - 3))
@@ -60,10 +60,14 @@ def rank_correlation(
     return MeanInterval(mean, low, max(high, mean), n)
 
 
-def _beyond(ranks: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The residuals of least squares, by row."""
-    design = np.stack([np.ones_like(given), given], axis=1)
-    return ranks - (design @ np.linalg.lstsq(design, ranks.T)[0]).T
+def _within_groups(ranks: NDArray[np.float64], groups: ArrayLike) -> NDArray[np.float64]:
+    """Ranks, (M, n), less the mean of their group."""
+    labels = np.asarray(groups)
+    return ranks - np.stack([ranks[:, labels == label].mean(axis=1) for label in labels], axis=1)
+
+
+def _left(items: int, groups: ArrayLike) -> int:
+    return items - (len(np.unique(np.asarray(groups))) - 1)
 
 
 def _pearson(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
