@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.rows import requested
+from tread_bench.core.numbers.statistics import MeanInterval, median_interval
+from tread_bench.reports.claims.break_even import Line, TimedRow, lines_of
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
-_GROWS = 1.05  # times as many multiply-adds per token as at fewer of them
+_GROWS = 1.5  # times as many multiply-adds of mixing per token, from the fewest tokens to the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +29,43 @@ class TimedToken:
     def macs(self) -> float:
         return (self.row.cost("forward_macs") or 0) / self.tokens
 
+    @property
+    def mixing_macs(self) -> float:
+        """Of attention and recurrences, which join tokens."""
+        return sum(self.row.cost(kind) or 0 for kind in ("attention_macs", "scan_macs")) / self.tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """One architecture at one bypass rate (0: dense), by number of tokens."""
+    """One architecture along one route ("dense": none), by number of tokens, two of them or more."""
 
     architecture: str
-    rate: float
+    route: str
     points: tuple[TimedToken, ...]
 
     @property
-    def family(self) -> str:
-        return self.points[0].row.first.family
+    def rate(self) -> float:
+        return sum(route.rate for route in parse_routes(self.points[0].row.first.routes))
 
     @property
-    def grows(self) -> bool:
-        """Return whether a token costs more multiply-adds among more tokens, as with softmax attention."""
-        return self.points[-1].macs > _GROWS * min(point.macs for point in self.points)
+    def kind(self) -> tuple[Any, ...]:
+        """What two of them share that differ in how they mix tokens alone: the family, its sizes and the route.
+
+        "DiG (depth 12, hidden 384, mixer gla)" names the family, or a published size, and settings, of which sizes are
+        the numbers.
+        """
+        name, _, settings = self.points[0].row.first.backbone.partition(" (")
+        return name, re.findall(r"(\w+) ([\d.]+)", settings), self.route
 
     @property
     def mixes(self) -> bool:
         """Return whether it has attention or a recurrence at all: a frame without either is a control."""
-        return any(self.points[0].row.cost(kind) for kind in ("attention_macs", "scan_macs"))
+        return self.points[0].mixing_macs > 0
+
+    @property
+    def grows(self) -> bool:
+        """Return whether mixing costs more multiply-adds per token among more tokens, as softmax attention does."""
+        return self.points[-1].mixing_macs > _GROWS * self.points[0].mixing_macs
 
 
 class Overtaking(NamedTuple):
@@ -64,51 +79,54 @@ class Overtaking(NamedTuple):
 
 
 def paces(rows: Sequence[Row]) -> list[Pace]:
-    """Return a pace per architecture and rate of rows that were only timed, dense and with one plain route.
+    """Return a pace per architecture and route of rows that were only timed, if each number of tokens occurs once.
 
-    Every row was timed in turn with its dense twin, so a dense step was measured as often as an architecture has rows,
-    at different moments. Its time is the median of those measurements, and its interval has all of them and their own
-    bootstrap intervals: it also says by how much the machine changed its speed. A routed step is that time over the
-    row's paired speed-up.
+    Every row was timed in turn with its dense twin, so a dense step was measured at as many moments as an architecture
+    has rows. Its time is the median of those measurements, and its interval has all of their bootstrap intervals: it
+    also says by how much the machine changed its speed. A routed step is that time over the row's paired speed-up.
     """
-    plain = [row for row in rows if row.is_dense or (len(row.spans) == 1 and requested.is_routing_alone(row.first))]
-    timed = [row for row in plain if requested.is_timed_only(row.first) and row.cost("dense_tokens") and row.speedup]
-    found: dict[tuple[str, float], list[TimedToken]] = {}
-    for (name, tokens), members in by_key(timed, _size).items():
-        dense = _dense_us(members, tokens)
-        for row in members:
-            rate = sum(route.rate for route in parse_routes(row.first.routes))
-            found.setdefault((name, rate), []).append(TimedToken(tokens, row, _over(dense, row)))
-    return [Pace(name, rate, tuple(sorted(points, key=attrgetter("tokens")))) for (name, rate), points in found.items()]
+    found = []
+    for lines in by_key(lines_of(rows), lambda line: line.architecture).values():
+        points = [point for line in lines for point in line.points]
+        dense = {tokens: _dense_us(of_size) for tokens, of_size in by_key(points, lambda point: point.tokens).items()}
+        found += [
+            Pace(
+                line.architecture,
+                line.route,
+                tuple(TimedToken(point.tokens, point.row, _over(dense[point.tokens], point)) for point in line.points),
+            )
+            for line in lines
+            if _has_each_number_once(line)
+        ]
+    return found
 
 
-def _size(row: Row) -> tuple[str, int]:
-    return row.architecture or row.group.backbone, int(row.cost("dense_tokens") or 0)
+def _has_each_number_once(line: Line) -> bool:
+    return 1 < len(line.points) == len({point.tokens for point in line.points})
 
 
-def _dense_us(rows: Sequence[Row], tokens: int) -> MeanInterval:
-    """Microseconds of a dense step per token, by all its measurements beside these rows."""
-    medians, bounds = [], []
-    for timing in (timing for row in rows for timing in row.timings):
-        us_of_ms = 1e3 / (timing.batch * tokens)
-        medians.append(us_of_ms * median(timing.reference_step_times_ms))
-    for timing in (timing for row in rows if row.is_dense for timing in row.timings):
-        us_of_ms = 1e3 / (timing.batch * tokens)
-        medians.append(us_of_ms * timing.step_time_ms)
-        bounds += [us_of_ms * timing.step_time_low_ms, us_of_ms * timing.step_time_high_ms]
-    return MeanInterval(median(medians), min(medians + bounds), max(medians + bounds), len(medians))
+def _dense_us(points: Sequence[TimedRow]) -> MeanInterval:
+    """Microseconds of a dense step per token, measured beside each of these rows."""
+    measured = []
+    for point in points:
+        for timing in point.row.timings:
+            us_of_ms = 1e3 / (timing.batch * point.tokens)
+            own = timing.step_times_ms if point.row.is_dense else []
+            measured.append([us_of_ms * ms for ms in median_interval([*own, *timing.reference_step_times_ms])])
+    medians, lows, highs = zip(*measured, strict=True)
+    return MeanInterval(median(medians), min(lows), max(highs), len(medians))
 
 
-def _over(dense: MeanInterval, row: Row) -> MeanInterval:
+def _over(dense: MeanInterval, point: TimedRow) -> MeanInterval:
     """The time of a row's step, from that of the dense one."""
-    if row.is_dense or row.speedup is None or dense.bounds is None:
+    if point.row.is_dense or dense.bounds is None:
         return dense
-    speedup, low, high = row.speedup
-    return MeanInterval(dense.mean / speedup, dense.bounds[0] / high, dense.bounds[1] / low, dense.n)
+    low, high = dense.bounds
+    return MeanInterval(dense.mean / point.speedup, low / point.high, high / point.low, dense.n)
 
 
 def overtakings(found: Sequence[Pace]) -> list[Overtaking]:
-    """Return where each architecture of linear cost overtakes those of its own family whose cost grows, rate by rate.
+    """Return where an architecture whose mixing has a linear cost overtakes one of its kind whose cost grows.
 
     From a number of tokens on it is faster if there, and at every larger one, the whole interval of its time lies below
     the whole interval of the other's.
@@ -116,24 +134,27 @@ def overtakings(found: Sequence[Pace]) -> list[Overtaking]:
     made: list[Overtaking] = []
     for attention in found:
         for linear in found:
-            are_alike = (linear.family, linear.rate) == (attention.family, attention.rate)
-            if are_alike and attention.grows and linear.mixes and not linear.grows:
+            if linear.kind == attention.kind and attention.grows and linear.mixes and not linear.grows:
                 made += _overtaking(linear, attention)
     return made
 
 
 def _overtaking(linear: Pace, attention: Pace) -> Iterator[Overtaking]:
-    others = {point.tokens: point.us for point in attention.points}
-    shared = [point for point in linear.points if point.tokens in others]
+    others = {(point.tokens, _batch(point)): point for point in attention.points}
+    shared = [(own, other) for own in linear.points if (other := others.get((own.tokens, _batch(own))))]
     if not shared:
         return
     first = None
-    for point in reversed(shared):
-        if not _is_below(point.us, others[point.tokens]):
+    for own, other in reversed(shared):
+        if not _is_below(own.us, other.us):
             break
-        first = point.tokens
-    most = shared[-1]
-    yield Overtaking(linear, attention, first, most.tokens, others[most.tokens].mean / most.us.mean)
+        first = own.tokens
+    own, other = shared[-1]
+    yield Overtaking(linear, attention, first, own.tokens, other.us.mean / own.us.mean)
+
+
+def _batch(point: TimedToken) -> int:
+    return point.row.timings[0].batch
 
 
 def _is_below(one: MeanInterval, other: MeanInterval) -> bool:

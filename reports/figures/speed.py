@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval
@@ -21,7 +21,7 @@ from tread_bench.reports.figures.lines import Point, aside, draw_line
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, COLOURS, INK, MUTED, RULE, WORSE, clean, marks_of
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import DASH, number
 
 _LINE = 0.36  # inches of a bar
@@ -108,18 +108,31 @@ def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
 
 
 def time_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw a panel of dense networks and one per rate that as many architectures have, a line each over the tokens; of
-    rows that were only timed.
+    """Draw a panel of dense networks and one per rate that the most architectures have one route of, a line each over
+    the tokens; of rows that were only timed.
     """
-    found = [pace for pace in paces(rows) if len(pace.points) > 1] if is_about_speed(rows) else []
-    times = Counter(pace.rate for pace in found)
-    shared = sorted(rate for rate in times if times[rate] == max(times.values()) and times[rate] > 1)
-    drawn = [pace for pace in found if pace.rate in shared]
-    if not drawn:
+    found = paces(rows) if is_about_speed(rows) else []
+    rates = _shared_rates(found)
+    if not rates:
         return None
-    made = {(one.linear.architecture, one.linear.rate): one for one in overtakings(found)}
-    numbers = [_paced(pace, point, made.get((pace.architecture, pace.rate))) for pace in found for point in pace.points]
-    return picture_of("time_per_token", _of_paces(drawn, shared), numbers, suffix, found=found, made=bool(made))
+    drawn = [pace for pace in found if pace.rate in rates]
+    made = {(one.linear.architecture, one.linear.route): one for one in overtakings(found)}
+    numbers = [
+        _paced(pace, point, made.get((pace.architecture, pace.route))) for pace in found for point in pace.points
+    ]
+    return picture_of("time_per_token", _of_paces(drawn, rates), numbers, suffix, found=found, made=bool(made))
+
+
+def _shared_rates(found: Sequence[Pace]) -> list[float]:
+    """0 where there are dense networks, and the rates that the most architectures have, of those that two have."""
+    of_rate = by_key(found, lambda pace: pace.rate)
+    times = {rate: len(members) for rate, members in of_rate.items() if rate and _is_one_route_each(members)}
+    most = max([2, *times.values()])
+    return [*([0.0] if 0.0 in of_rate and len(found) > 1 else []), *sorted(r for r in times if times[r] == most)]
+
+
+def _is_one_route_each(members: Sequence[Pace]) -> bool:
+    return len({pace.architecture for pace in members}) == len(members)
 
 
 def _paced(pace: Pace, point: TimedToken, beside: Overtaking | None) -> dict[str, str]:
@@ -132,8 +145,8 @@ def _paced(pace: Pace, point: TimedToken, beside: Overtaking | None) -> dict[str
         "µs per token": number(point.us.mean, 2),
         "lowest": number(point.us.low, 2),
         "highest": number(point.us.high, 2),
-        "measurements of the dense step": str(point.us.n),
-        "rate": number(pace.rate) if pace.rate else "dense",
+        "moments of the dense step": str(point.us.n),
+        "route": pace.route,
         "pays beside attention from": pays,
     }
 
@@ -148,13 +161,16 @@ def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
         for k, pace in enumerate(members):
             apart = 1.02 ** aside(k, len(members))
             points = [Point(point.row, point.tokens * apart, point.us) for point in pace.points]
-            draw_line(axes, points, looks[pace.architecture], pace.architecture if axes is panels[0] else "")
+            draw_line(axes, points, looks[pace.architecture])
         axes.set(yscale="log")
         axes.set_title(f"rate {rate:g}" if rate else "dense", loc="left")
         _tokens_below(axes, {point.tokens for pace in members for point in pace.points})
         axes.yaxis.set_major_formatter("{x:,g}")
     panels[0].set_ylabel("µs of a training step per token", color=MUTED)
-    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
+    handles = [
+        Line2D([], [], color=colour, marker=marker, label=clean(name)) for name, (colour, marker) in looks.items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
     return figure
 
 
