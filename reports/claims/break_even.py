@@ -96,7 +96,8 @@ def _route(row: Row) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """Return where the route that pays first does so, architecture by architecture, in a sentence."""
     pays, never = [], []
-    for members in by_architecture(rows):
+    architectures = by_architecture(rows)
+    for members in architectures:
         lines = _routed(members)
         starts = [(start.tokens, line) for line in lines if (start := line.pays_from)]
         if starts:
@@ -104,7 +105,7 @@ def summary(rows: Sequence[Row]) -> str:
             pays.append((line.architecture, tokens, line.route))
         elif lines:
             never.append(lines[0].architecture)
-    return say("break_even", "summary", pays=pays, never=never)
+    return say("break_even", "summary", pays=pays, never=never, count=len(architectures))
 
 
 def scope() -> str:

@@ -137,11 +137,11 @@ def test_a_run_as_json_has_the_lines_of_results_csv(toy, finished):
     done = tread_bench("run", toy, "--out", out, "--json")
     document = json.loads(done.stdout)
     about = {"suite": "toy", "folder": str(out), "page": str(out / "index.html"), "smoke": False, "device": "cpu"}
-    counts = {"cells": 4, "finished_now": 0, "failed": 0, "taken": 0}
+    counts = {"cells": 4, "finished_now": 0, "failed": 0, "taken": 0, "hypothesis": None}
     (decision,) = document.pop("decision")
-    assert decision == load(out).decision[0] and json.loads(tread_bench("report", out, "--json").stdout)[
-        "decision"
-    ] == [decision]
+    reported = json.loads(tread_bench("report", out, "--json").stdout)
+    assert reported["decision"] == load(out).decision == [decision]
+    assert reported["hypothesis"] is load(out).hypothesis is None
     assert {key: value for key, value in document.items() if key != "results"} == about | counts
     with open(out / "results.csv", encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))

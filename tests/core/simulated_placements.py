@@ -80,7 +80,7 @@ class Counting:
 def beyond(truth: Counting, studies: int, confidence: float = 0.95) -> list[MeanInterval]:
     """The interval of each study, given the number of blocks of `placement_grid`'s places."""
     rng = np.random.default_rng(round(1000 * truth.own) + round(10 * truth.noise) + round(100 * truth.bent))
-    blocks = np.array([last - first for first in range(4) for last in range(4, 8)], dtype=np.float64)
+    blocks = np.array([last + 1 - first for first in range(4) for last in range(4, 8)], dtype=np.float64)
     counted, outcome = (-(values - values.mean()) / values.std() for values in (blocks, blocks**truth.bent))
     intervals = []
     for _ in range(studies):

@@ -104,11 +104,13 @@ def test_intervals_cover_the_true_correlation(relation, noise):
     assert share >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / STUDIES)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
-def test_what_only_counts_blocks_is_not_found_to_say_more(noise):
-    intervals = beyond(Counting(own=0.0, noise=noise), STUDIES)
+@pytest.mark.slow
+@pytest.mark.parametrize("bent", [1, 2])
+def test_what_only_counts_blocks_is_not_found_to_say_more(bent):
+    """Without noise, where the intervals are narrowest; a line over the ranks of the numbers is above 0 in 4.5 %."""
+    intervals = beyond(Counting(own=0.0, noise=0.0, bent=bent), 4000)
     share = np.mean([one.low > 0 for one in intervals])
-    assert share <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / STUDIES)
+    assert share <= 0.025 + 3 * math.sqrt(0.025 * 0.975 / 4000)
 
 
 def test_what_says_more_than_the_number_of_blocks_is_found():

@@ -100,6 +100,9 @@ def test_architectures_that_pay_from_the_same_number_on_are_named_together():
 
     said = break_even.summary(comparison(of("DiT", "SiT", "U-ViT")))
     assert said == "On this machine a route pays in all 3 architectures from 16 tokens on."
+    not_routed = [one for one in of("U-ViT") if not one.routes]
+    said = break_even.summary(comparison([*of("DiT", "SiT"), *not_routed]))
+    assert said == "On this machine a route pays in DiT and SiT from 16 tokens on."
     slow = [timed("DRWKV", rate, k) for rate in (None, 0.25) for k in range(4)]
     said = break_even.summary(comparison([*of("DiT", "SiT"), *slow]))
     assert said == "On this machine a route pays in DiT and SiT from 16 tokens on; in DRWKV none pays."

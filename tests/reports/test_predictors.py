@@ -104,7 +104,17 @@ def test_what_only_counts_blocks_predicts_and_is_not_shown_to_say_more(tmp_path)
     assert not found.is_more_than_a_number_of_blocks
     assert by_name(study)["blocks bypassed"].beyond_blocks is None
     text = html.unescape(render(records, {}, tmp_path))
-    assert "None of these is shown to say more than the number of bypassed blocks, which is known without" in text
+    assert "any training, and layer similarity and gradient in the route are not shown to say more" in text
+
+
+def test_too_few_places_of_equally_many_blocks_say_nothing_beyond_that_number(tmp_path):
+    """Nine places of five numbers of blocks leave five, where eight are needed."""
+    few = [(first, last) for first in range(3) for last in range(7, 10)]
+    records = network(lambda place: blocks(place) + arbitrary(place) / 100, places=few, measured=blocks)
+    (study,) = placements(comparison(records))
+    assert by_name(study)["gradient in the route"].beyond_blocks is None
+    text = html.unescape(render(records, {}, tmp_path))
+    assert "It is predicted by blocks bypassed" in text and "shown to say more" not in text
 
 
 def test_what_ranks_places_of_equally_many_blocks_says_more(tmp_path):
