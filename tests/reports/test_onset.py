@@ -57,17 +57,32 @@ def said(records, is_over=True):
 
 
 @pytest.mark.parametrize(
-    ("dense", "fewer", "sentence"),
+    ("dense", "fewer", "sentence", "answer", "begins"),
     [
-        ((0.5, 1.5, 2.0), (0.5, 1.5, 2.0), "With 16 tokens, 2:8@0.5 begins to pay at 4e+10 training MACs"),
-        ((1.5, 1.5, 1.5), (1.5, 1.5, 1.5), "pays at every budget measured, from 1e+10 training MACs on"),
-        ((0.5, 1.5, 2.0), (0.5, 0.5, 0.5), "does not pay within what was measured, up to 1.6e+11 training MACs"),
-        ((0.5, 1.5, 2.0), (1.0, 1.0, 1.0), "is inconclusive"),
+        (
+            (0.5, 1.5, 2.0),
+            (0.5, 1.5, 2.0),
+            "With 16 tokens, 2:8@0.5 begins to pay at 4e+10 training MACs",
+            "pays",
+            4e10,
+        ),
+        ((1.5, 1.5, 1.5), (1.5, 1.5, 1.5), "pays at every budget measured, from 1e+10 training MACs on", "pays", 1e10),
+        (
+            (0.5, 1.5, 2.0),
+            (0.5, 0.5, 0.5),
+            "does not pay within what was measured, up to 1.6e+11",
+            "does not pay",
+            None,
+        ),
+        ((0.5, 1.5, 2.0), (1.0, 1.0, 1.0), "is inconclusive", "inconclusive", None),
     ],
 )
-def test_it_says_from_where_on_routing_pays(dense, fewer, sentence):
-    (found,) = said(study(dense, fewer))
+def test_it_says_from_where_on_routing_pays(dense, fewer, sentence, answer, begins):
+    records = study(dense, fewer)
+    (found,) = said(records)
     assert sentence in found, found
+    (same,) = hypothesis_of(records, len(records), is_smoke=False, stated=STATED)["answers"]
+    assert (same["answer"], same["from_training_macs"]) == (answer, begins and pytest.approx(begins))
 
 
 def test_ratios_are_those_of_the_curves_by_reference_and_figure():
