@@ -44,6 +44,12 @@ class Predictor(NamedTuple):
         return _is_above_0(self.correlations["validation_loss"])
 
     @property
+    def ranks_in_reverse(self) -> bool:
+        """Return whether it agrees with the opposite order beyond chance, which nobody expected."""
+        found = self.correlations["validation_loss"]
+        return found is not None and found.high is not None and found.high < 0
+
+    @property
     def is_more_than_a_number_of_blocks(self) -> bool:
         """Return whether it also agrees with that order among places that bypass equally many blocks.
 

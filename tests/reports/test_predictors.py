@@ -15,6 +15,7 @@ from tread_bench.reports.claims.predictors import placements
 from tread_bench.reports.figures.predictors import predictors
 from tread_bench.reports.figures.style import theme
 from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.text.sentences import say
 
 PLACES = [(first, last) for first in range(4) for last in range(6, 10)]
 
@@ -86,7 +87,9 @@ def test_a_measurement_that_is_wrong_about_the_sign_does_not_count():
     (study,) = placements(comparison(network(lambda place: -arbitrary(place), measured=arbitrary)))
     found = by_name(study)["layer similarity"]
     assert found.correlations["validation_loss"].mean == pytest.approx(-1)
-    assert not found.ranks_places
+    assert not found.ranks_places and found.ranks_in_reverse
+    said = say("predictors", "answer", study=study)
+    assert said.endswith("The order is the reverse of what was expected by layer similarity.")
 
 
 def blocks(place):
@@ -287,7 +290,7 @@ def test_dense_trainings_alone_come_after_what_is_compared(tmp_path):
 
 def test_the_page_says_that_nothing_predicts_it(tmp_path):
     text = html.unescape(render(network(arbitrary, measured=lambda place: arbitrary((place, "other"))), {}, tmp_path))
-    assert "No cheaper measurement predicts it: blocks bypassed" in text
+    assert "No cheaper measurement predicts it as expected: blocks bypassed" in text
 
 
 def test_the_picture_has_every_predictor_and_what_it_costs():
