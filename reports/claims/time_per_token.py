@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, median_interval
 from tread_bench.reports.claims.break_even import Line, TimedRow, lines_of
+from tread_bench.reports.rows.architectures import name_and_sizes
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
@@ -51,11 +52,10 @@ class Pace:
     def kind(self) -> tuple[Any, ...]:
         """What two of them share that differ in how they mix tokens alone: the family, its sizes and the route.
 
-        "DiG (depth 12, hidden 384, mixer gla)" names the family, or a published size, and settings, of which sizes are
-        the numbers.
+        Sizes are the settings that are numbers; a word names what mixes: "mixer gla".
         """
-        name, _, settings = self.points[0].row.first.backbone.partition(" (")
-        return name, re.findall(r"(\w+) ([\d.]+)", settings), self.route
+        name, settings = name_and_sizes(self.points[0].row.first.backbone)
+        return name, [setting for setting in settings if re.fullmatch(r"\w+ [\d.]+", setting)], self.route
 
     @property
     def mixes(self) -> bool:

@@ -52,7 +52,7 @@ def _figure(found: Sequence[Placements]) -> Figure:
             still(axes, 0)
             axes.set(xlim=(-1.05, 1.05), xticks=(-0.5, 0, 0.5, 1))
         loss.set_title(clean(study.architecture, _NAME), loc="left")
-        loss.set_xlabel("with the final loss")
-        beyond.set_xlabel("given the number of blocks")
-        fid.set_xlabel("with the final FID")
+        loss.set_xlabel("rank correlation\nwith the final loss")
+        beyond.set_xlabel("the same, given\nthe number of blocks")
+        fid.set_xlabel("rank correlation\nwith the final FID")
     return figure

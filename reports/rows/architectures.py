@@ -123,13 +123,19 @@ def _architectures(units: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
     return named
 
 
+def name_and_sizes(backbone: str) -> tuple[str, list[str]]:
+    """Take "DiT (depth 12, attention linear)" apart: the family or published name, and the settings beside it."""
+    name, _, text = backbone.partition(" (")
+    return name, text.removesuffix(")").split(", ") if text else []
+
+
 def short_names(backbones: Iterable[str]) -> dict[str, str]:
     """Without the sizes that all of a name share: "DiT", or "DiT (depth 12)" beside "DiT (depth 6)"."""
     # Name and sizes of each.
     sizes_by_name: dict[str, dict[str, list[str]]] = {}
     for backbone in backbones:
-        name, _, text = backbone.partition(" (")
-        sizes_by_name.setdefault(name, {})[backbone] = text.removesuffix(")").split(", ") if text else []
+        name, sizes = name_and_sizes(backbone)
+        sizes_by_name.setdefault(name, {})[backbone] = sizes
 
     # Sizes that others of the name do not have.
     short = {}

@@ -184,10 +184,16 @@ def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     assert check_guidance(name, options, backbone=BACKBONES[backbone]) == []
 
 
-OF_TEXT = {"DiT": "cross_attn", "LightningDiT": "cross_attn", "MMDiT": "context_block", "ZigMa": "msa"}
+READS_TEXT = {  # layers of each family; U-ViT has the text among its tokens
+    "DiT": "cross_attn",
+    "LightningDiT": "cross_attn",
+    "MMDiT": "context_block",
+    "U-ViT": "qkv",
+    "ZigMa": "msa",
+}
 
 
-@pytest.mark.parametrize("name", [*OF_TEXT, "U-ViT"])  # whose text is among its tokens
+@pytest.mark.parametrize("name", READS_TEXT)
 def test_adapters_beside_text_start_as_the_network_and_every_one_has_an_effect(name):
     pytest.importorskip("peft")
     sizes = {"name": name, "depth": 4, "hidden": 16, "patch": 2} | ({} if name == "ZigMa" else {"heads": 2})
@@ -214,4 +220,4 @@ def test_adapters_beside_text_start_as_the_network_and_every_one_has_an_effect(n
     adapted(batch.x, t, batch.y).square().sum().backward()
     moved = {one for one, weight in adapted.named_parameters() if weight.grad is not None and weight.grad.any()}
     assert moved == {one for one in adapted.adapters if ".lora_B." in one}
-    assert any(OF_TEXT.get(name, "") in one for one in moved)
+    assert any(READS_TEXT[name] in one for one in moved)

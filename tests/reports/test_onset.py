@@ -70,7 +70,7 @@ def said(records, is_over=True):
         (
             (0.5, 1.5, 2.0),
             (0.5, 0.5, 0.5),
-            "does not pay within what was measured, up to 1.6e+11",
+            "does not pay within what was measured, up to 1.6e+11 training MACs",
             "does not pay",
             None,
         ),
