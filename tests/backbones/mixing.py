@@ -110,7 +110,10 @@ def values(w, x_TD):
 
 
 def rwkv7(w, x_TD, heads, first, steps=None):
-    """S_t = (diag(w_t) - kk_t a_t kk_t^T) S_{t-1} + k_t v_t^T, with S of a row per channel of a key."""
+    """S_t = (diag(w_t) - kk_t a_t kk_t^T) S_{t-1} + k_t v_t^T, with S of a row per channel of a key.
+
+    Of `steps`, all but the last let S decay and do nothing else.
+    """
     r, k = (linear(w, f"{name}_proj", shifted(w, x_TD, name)) for name in "rk")
     v = values(w, x_TD)
     if "v_lora.lora.0.weight" in w:
@@ -125,7 +128,9 @@ def rwkv7(w, x_TD, heads, first, steps=None):
         state = torch.zeros(k.shape[2], k.shape[2], dtype=x_TD.dtype)
         for t in range(len(x_TD)):
             key = unit(kk[t, head])
-            kept = torch.diag(decay[t, head] ** (1 if steps is None else steps[t]))
+            for _ in range(0 if steps is None else int(steps[t]) - 1):
+                state = torch.diag(decay[t, head]) @ state
+            kept = torch.diag(decay[t, head])
             state = (kept - torch.outer(key * a[t, head], key)) @ state + torch.outer(k[t, head], v[t, head])
             y = r[t, head] @ state
             centred = y - y.mean()

@@ -78,7 +78,10 @@ class RWKV7(Mixer):
         k = k * (1 + (strength - 1) * self.k_a)
         decays = -math.exp(-0.5) * wide(self.w_lora(xw)).sigmoid()
         r, k, v, strength, decays = (split_heads(part, heads) for part in (r, k, v, strength, decays))
-        y = delta_recurrence(r, k, v, raised(decays, steps_BL), -removed, removed * strength, self.kernel)
+
+        # What is removed is read from a state that has decayed for the skipped tokens before this one.
+        read = removed if steps_BL is None else removed * raised(decays, steps_BL - 1).exp()
+        y = delta_recurrence(r, k, v, raised(decays, steps_BL), -read, removed * strength, self.kernel)
 
         # Norm each head, add the bonus, gate and project.
         y = self.g_norm(y.transpose(1, 2).flatten(2).flatten(0, 1)).view_as(x_BLD)
