@@ -110,6 +110,14 @@ def test_a_row_is_evaluated_where_the_row_of_its_budget_is_and_at_its_end():
     assert (cells["dearer"].training.iterations, cells["dearer"].metrics.at) == (75, (50, 75))
 
 
+def test_shares_of_the_training_are_those_of_each_row_s_own():
+    rows = {"dense": {"metrics.at": [0.1, 100]}, "cheaper": {**TREAD, **OF_DENSE}}
+    cells = cells_of(rows)
+    assert (cells["dense"].metrics.at, cells["cheaper"].metrics.at) == ((10, 100), (14, 100, 140))
+    of_base = cells_of({"dense": None, "cheaper": {**TREAD, **OF_DENSE}}, overrides={"metrics.at": [0.25, 0.5]})
+    assert (of_base["dense"].metrics.at, of_base["cheaper"].metrics.at) == ((25, 50), (35, 70, 140))
+
+
 def test_iterations_that_a_row_shares_with_others_give_way_and_need_not_be_there():
     row = cells_of({"dense": None, "row": {**TREAD, **OF_DENSE}})["row"].training.iterations
     own = {"dense": {"training.iterations": 100, "training.budget": None}, "row": TREAD}

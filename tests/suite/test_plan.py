@@ -207,6 +207,9 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({**TREAD, "selector": "rondom"}, ("selector",), "did you mean 'random'"),
         ({"metrics.at": [50, 101]}, ("metrics.at",), "1..100"),
         ({"metrics.at": [50, 50]}, ("metrics.at",), "must ascend"),
+        ({"metrics.at": [50, 0.5]}, ("metrics.at",), "metrics.at [50, 0.5]: must ascend"),
+        ({"metrics.at": [1.5]}, ("metrics.at", 0), "a share of the training must lie between 0 and 1"),
+        ({"metrics.at": [-1]}, ("metrics.at", 0), "iterations count from 0"),
         ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "metric kid, which needs 100 or more"),
         (
             {"metrics": {"num_samples": 19, "kid_subset_size": 5, "also": "per_class_fid"}},

@@ -135,7 +135,7 @@ def train(
     # At which iterations the loss is read, the network evaluated, its weights kept, and left by branches.
     config = trainer.cell.training
     every = _steps_per_entry(config.iterations)
-    evaluated_at = trainer.cell.metrics.at or (config.iterations,)
+    evaluated_at = trainer.cell.metrics.iterations(config.iterations)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
     averages_at = config.averages.saved_at(config.iterations) if config.averages else []
     left_at = {branch.iteration for branch in branches}

@@ -82,6 +82,6 @@ def _shared(cell: Cell) -> int:
     """
     last = cell.training.iterations
     training = cell.training
-    stops = [*(cell.metrics.at or (last,)), *(iteration_at(moment, last) for moment in training.snapshots)]
+    stops = [*cell.metrics.iterations(last), *(iteration_at(moment, last) for moment in training.snapshots)]
     stops += training.averages.saved_at(last) if training.averages else []
     return min(_before_decay(cell), min(stops) - 1)

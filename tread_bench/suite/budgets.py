@@ -133,14 +133,15 @@ def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
     """Return the cell with the iterations whose total training MACs come nearest to those of the row `name`, and the
     ratio of the two totals.
 
-    It is evaluated at the iterations of that row that it reaches, and at its end. Where that row is only timed, so is
-    this one.
+    It is evaluated at the iterations of that row that it reaches, at the same shares of its own training, and at its
+    end. Where that row is only timed, so is this one.
     """
     if not other.cell.trains:
         return _of_length(cell, name, 0, None), 1.0
     last, macs = iterations_within(other.macs, cell)
-    reached = [iteration for iteration in other.cell.metrics.at or () if iteration < last]
-    return _of_length(cell, name, last, (*reached, last)), macs / other.macs
+    as_written = other.written.metrics if other.written.metrics.at else other.cell.metrics
+    reached = {iteration for iteration in as_written.iterations(last) if iteration < last}
+    return _of_length(cell, name, last, (*sorted(reached), last)), macs / other.macs
 
 
 def _of_length(cell: Cell, name: str, last: int, at: tuple[int, ...] | None) -> Cell:

@@ -571,7 +571,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
-    evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.at or (training.iterations,))
+    evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.iterations(training.iterations))
     checkpoints = CHECKPOINTS_KEPT + len(planned.branches)
     weights = checkpoints * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
     weights += 0 if planned.tunes else average_bytes(planned.cell, params)

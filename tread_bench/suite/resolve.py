@@ -122,8 +122,8 @@ class Resolver:
         family, spec, routes = found
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
-        if cell.metrics.at is None and not cell.is_timed_only:
-            changes["metrics"] = cell.metrics.model_copy(update={"at": (last,)})
+        if not cell.is_timed_only:
+            changes["metrics"] = cell.metrics.model_copy(update={"at": cell.metrics.iterations(last)})
         if cell.training.snapshots:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
@@ -410,14 +410,15 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if not cell.trains:
         yield from _problems_without_training(cell, draft)
         return
-    last, at = cell.training.iterations, cell.metrics.at or ()
+    last = cell.training.iterations
+    at = () if cell.training.budget else cell.metrics.iterations(last)  # which else follow from the budget
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
     first = int(cell.training.start is None)
     if list(at) != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
-        message = f"metrics.at {list(at)}: must ascend and lie in {first}..{last} (training.iterations)"
+        message = f"metrics.at {list(cell.metrics.at or at)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
 

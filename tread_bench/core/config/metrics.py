@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
 
-from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, one_of, some_of
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
 from tread_bench.core.config.training import Width
 from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
-from tread_bench.core.describe.guidance import Blocks
+from tread_bench.core.describe.guidance import Blocks, iteration_at, iteration_or_share
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 from tread_bench.core.errors import UserError
 
@@ -78,11 +78,16 @@ def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHa
     return options.name if options is not None and options == type(options)() else serialize(options)
 
 
+Evaluated = Annotated[Int | Float, AfterValidator(partial(iteration_or_share, first=0)), BeforeValidator(no_boolean)]
+
+
 class Metrics(Model):
     """What is measured in a cell, and when."""
 
-    at: tuple[Int, ...] | None = Field(
-        None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
+    at: tuple[Evaluated, ...] | None = Field(
+        None,
+        min_length=1,
+        description="when to evaluate, ascending: iterations, or shares of the training below 1; empty: at its end",
     )
     generate: bool = Field(True, description="false: generate no images, so FID and similar metrics are not measured")
     num_samples: Int = Field(
@@ -157,6 +162,10 @@ class Metrics(Model):
             if metric.name in [other.name for other in also[:place]]:
                 raise ValueError(f"{metric.name} is written twice; every metric must differ")
         return also
+
+    def iterations(self, last: int) -> tuple[int, ...]:
+        """Return at which iterations a training of `last` is evaluated."""
+        return (last,) if self.at is None else tuple(iteration_at(moment, last) for moment in self.at)
 
     @property
     def standard(self) -> tuple[MetricOptions, ...]:

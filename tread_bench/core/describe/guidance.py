@@ -36,15 +36,15 @@ Blocks = Annotated[
 ]
 
 
-def _iteration_or_share(value: float) -> float:
-    if isinstance(value, int) and value < 1:
-        raise ValueError(f"{value}: iterations count from 1; a share of the training is a number between 0 and 1")
+def iteration_or_share(value: float, first: int = 1) -> float:
+    if isinstance(value, int) and value < first:
+        raise ValueError(f"{value}: iterations count from {first}; a share of the training is a number between 0 and 1")
     if isinstance(value, float) and not 0 < value < 1:
         raise ValueError(f"{value:g}: a share of the training must lie between 0 and 1; an iteration is a whole number")
     return value
 
 
-Moment = Annotated[Int | Float, AfterValidator(_iteration_or_share), BeforeValidator(no_boolean)]
+Moment = Annotated[Int | Float, AfterValidator(iteration_or_share), BeforeValidator(no_boolean)]
 
 
 def iteration_at(moment: float, iterations: int) -> int:

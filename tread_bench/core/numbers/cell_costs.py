@@ -71,7 +71,7 @@ def expected_work(cell: Cell) -> Work:
     routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
     calls = sampling.velocity_calls * (1 if sampling.guidance_scale == 1 else 2)
     images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
-    at: tuple[int, ...] = metrics.at or (training.iterations,)
+    at = metrics.iterations(training.iterations)
     if not cell.trains:
         at = () if cell.is_timed_only else (1,)
     return Work(
