@@ -298,56 +298,23 @@ def against_a_loop(bench: Bench, mixer: str, kernel: str, loop: Callable[..., Te
     return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE), fewest=2)
 
 
-@row("recurrence/gla", required=5)
-def recurrence_gla(bench: Bench) -> Figure:
-    """Gated linear attention in chunks (B 8, L 256, 6 heads of DiG-S/2), forward and backward, against the recurrence
-    token by token.
-    """
-    return against_a_loop(bench, "gla", "torch", token_by_token)
-
-
-@row("recurrence/gated_delta", required=5)
-def recurrence_gated_delta(bench: Bench) -> Figure:
-    """Gated DeltaNet's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
-    return against_a_loop(bench, "gated_delta", "torch", token_by_token)
-
-
-@row("recurrence/mamba2", required=5)
-def recurrence_mamba2(bench: Bench) -> Figure:
-    """Mamba-2's recurrence in chunks (B 8, L 256, 12 heads at the width of S/2) against token by token."""
-    return against_a_loop(bench, "mamba2", "torch", token_by_token)
-
-
-@row("recurrence/rwkv7", required=5)
-def recurrence_rwkv7(bench: Bench) -> Figure:
-    """RWKV-7's recurrence in chunks (B 8, L 256, 6 heads at the width of S/2) against token by token."""
-    return against_a_loop(bench, "rwkv7", "torch", token_by_token)
-
-
-@row("recurrence/gla-numba", required=5)
-def recurrence_gla_numba(bench: Bench) -> Figure:
-    """Gated linear attention compiled by Numba, which cells on a CPU use, against a faster loop over tokens, which
-    writes nothing in place.
-    """
-    return against_a_loop(bench, "gla", "numba", by_views)
-
-
-@row("recurrence/gated_delta-numba", required=5)
-def recurrence_gated_delta_numba(bench: Bench) -> Figure:
-    """Gated DeltaNet's recurrence compiled by Numba against the faster loop."""
-    return against_a_loop(bench, "gated_delta", "numba", by_views)
-
-
-@row("recurrence/mamba2-numba", required=5)
-def recurrence_mamba2_numba(bench: Bench) -> Figure:
-    """Mamba-2's recurrence compiled by Numba against the faster loop."""
-    return against_a_loop(bench, "mamba2", "numba", by_views)
-
-
-@row("recurrence/rwkv7-numba", required=5)
-def recurrence_rwkv7_numba(bench: Bench) -> Figure:
-    """RWKV-7's recurrence compiled by Numba against the faster loop."""
-    return against_a_loop(bench, "rwkv7", "numba", by_views)
+AT_S2 = f"forward and backward, at the sizes of S/2 (batch {BATCH}, {TOKENS} tokens)"
+for mixer in SIZES:
+    row(
+        f"recurrence/{mixer}",
+        required=5,
+        claim=f"The recurrence of {mixer} in chunks, {AT_S2}, against the loop over tokens that papers and reference "
+        "code have, which writes in place.",
+    )(partial(against_a_loop, mixer=mixer, kernel="torch", loop=token_by_token))
+    row(
+        f"recurrence/{mixer}-views",
+        claim=f"The recurrence of {mixer} in chunks, {AT_S2}, against a faster loop, which writes nothing in place.",
+    )(partial(against_a_loop, mixer=mixer, kernel="torch", loop=by_views))
+    row(
+        f"recurrence/{mixer}-numba",
+        required=5,
+        claim=f"The recurrence of {mixer} compiled by Numba, which cells on a CPU use, {AT_S2}, against that loop.",
+    )(partial(against_a_loop, mixer=mixer, kernel="numba", loop=by_views))
 
 
 def against_fla(bench: Bench, function: Callable[..., Tensor], inputs: Sequence[Tensor], decays: int) -> Figure:
