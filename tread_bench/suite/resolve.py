@@ -418,7 +418,9 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
     first = int(cell.training.start is None)
     if list(at) != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
-        message = f"metrics.at {list(cell.metrics.at or at)}: must ascend and lie in {first}..{last} (training.iterations)"
+        message = (
+            f"metrics.at {list(cell.metrics.at or at)}: must ascend and lie in {first}..{last} (training.iterations)"
+        )
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
 

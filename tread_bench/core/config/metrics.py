@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    field_validator,
+)
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
 from tread_bench.core.config.training import Width
