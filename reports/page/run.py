@@ -332,6 +332,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> di
 
     # A decision has the price of its own route; all else is what it rests on.
     decided = [_decision(members, found, is_over) for members, found in made]
+    overview = ""
     if len(decided) == 1:
         further = [*further, cost, power]
         cost = decided[0]["price"]
@@ -339,12 +340,14 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> di
     elif decided:
         further = [*further, power]
         named = {one["architecture"]: found for one, (_, found) in zip(decided, made, strict=True)}
+        overview = decision_view.overview(named, is_over)
         power = decision_view.certainties(named, decimals(row.fid.mean for row in rows if row.fid))
 
     return {
         "quality": quality,
         "further": [*filter(None, further)],
         "controls": controls,
+        "overview": overview,
         "decisions": decided,
         "cost": cost,
         "families": families,

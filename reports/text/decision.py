@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.reports.claims import tuning
-from tread_bench.reports.claims.decision import MOST_SEEDS, Claim, Decision, Outcome
+from tread_bench.reports.claims.decision import MOST_SEEDS, Choice, Claim, Decision, Outcome
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, told_apart
@@ -36,6 +36,14 @@ class Mark(NamedTuple):
 def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
     return say("decision", "sentence", decision=decision, is_over=is_over, most=MOST_SEEDS)
+
+
+def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
+    """Return how often decisions were made one way, by the name of each; `is_over`: no cell of the run is missing."""
+    favoured = [name for name, decision in made.items() if decision.choice.is_for_routing]
+    undecided = [name for name, decision in made.items() if decision.choice is Choice.UNDECIDED]
+    against = [name for name in made if name not in (*favoured, *undecided)]
+    return say("decision", "overview", favoured=favoured, against=against, undecided=undecided, is_over=is_over)
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.text.decision import documents, scope, sentence, strip
+from tread_bench.reports.text.decision import documents, overview, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
 NOISE = (0.3, -0.5, 0.1, 0.2, -0.1)
@@ -253,6 +254,20 @@ def of_arm(depth=12, side=8):
         }
         made.append(one.model_copy(update=changes))
     return made
+
+
+def test_several_decisions_begin_with_how_often_each_answer_was_given(tmp_path, plan):
+    def said(*choices, is_over=True):
+        return overview({f"net {k}": SimpleNamespace(choice=choice) for k, choice in enumerate(choices)}, is_over)
+
+    assert said(*3 * [Choice.UNDECIDED]) == "Undecided in all 3 comparisons."
+    assert said(Choice.TIME_OPEN, Choice.WORSE, Choice.UNDECIDED, Choice.CONTROL_BETTER, is_over=False) == (
+        "So far: A route is better than dense at equal MACs, and nothing tested is better than it, in 1 of 4 "
+        "comparisons: net 0. Do not route in 2 of 4 comparisons: net 1 and net 3. Undecided in 1 of 4 comparisons."
+    )
+    of_one, of_two = (render(records, plan, tmp_path) for records in (of_arm(), [*of_arm(), *of_arm(depth=6)]))
+    first = {one: re.findall('<p class="quality">(.*?)</p>', page)[0] for one, page in ((1, of_one), (2, of_two))}
+    assert "2 comparisons" in first[2] and "comparisons" not in first[1]
 
 
 @pytest.mark.parametrize(
