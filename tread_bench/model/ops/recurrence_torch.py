@@ -17,7 +17,7 @@ from torch import Tensor
 from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.precision import full_precision
 
-CHUNK = 16  # tokens of a chunk, at most: measured on a CPU, where 32 and 64 are no faster
+CHUNK = 32  # tokens of a chunk, at most: the fastest on a CPU, see docs/performance.md
 LEAF = 4  # tokens among which the decay of each pair and channel is computed on its own
 MILD = 40.0  # e^-MILD squared is far inside float32's range
 
