@@ -11,7 +11,9 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec
+from tread_bench.backbones.dig.family import DIG
+from tread_bench.backbones.dig.network import VALUES, DiG
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
@@ -348,7 +350,7 @@ class TextAsImageTokens(WithText):
 class TextGatheredByIds(WithText):
     """Takes rows of its text by the ids of the image tokens present."""
 
-    found_by = "text"
+    found_by = "unrouted"
 
     def rows(self, state):
         return state.context if state.ids is None else gather_tokens(state.context, state.ids)
@@ -464,7 +466,7 @@ class LosesTheUnrouted(TwoStreams):
 class TextStreamGatheredByIds(TwoStreams):
     """Routes the text inside a block: rows of the ids of image tokens take part, the others keep their value."""
 
-    found_by = "text"
+    found_by = "unrouted"
     tried_on = TEXT_SPEC
 
     def attend(self, hidden, text, state):
@@ -521,7 +523,7 @@ class WithFirstValues(Sound):
 class FirstValuesNotGathered(WithFirstValues):
     """Keeps the first values of all tokens, and takes as many as tokens are present, whichever they are."""
 
-    found_by = "text"
+    found_by = "unrouted"
 
     def embed(self, x, t, y):
         return replace(super().embed(x, t, y), unrouted=("first",))
@@ -534,9 +536,88 @@ class FirstValuesNotGathered(WithFirstValues):
         return state.with_streams(hidden=hidden + first[:, : hidden.shape[1]], first=first)
 
 
-SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues]
+class ValuesStayBehind(DiG):
+    """DiG with RWKV-7, whose first values stay where they are when tokens leave."""
+
+    found_by = "unrouted"
+    family = DIG
+    tried_on = DIG.spec(mixer="rwkv7", depth=2, hidden=32, heads=2, image_size=8, channels=2, num_classes=3)
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), unrouted=(VALUES,))
+
+    def run_block(self, block, state):
+        present = state.stream().shape[1]
+        taken, others = state.streams[VALUES].tensor_split([present], dim=1)
+        state = super().run_block(block, state.with_streams(**{VALUES: taken}))
+        return state.with_streams(**{VALUES: torch.cat([state.streams[VALUES], others], dim=1)})
+
+
+def sound_cost(spec, tokens):
+    """A linear layer and a running mean per block; those of patches, time and output; the one that joins the skip."""
+    patches = spec.patch_values * WIDTH
+    blocks = [Macs(linear=t * WIDTH**2, scan=t * WIDTH) for t in tokens]
+    blocks[-1] += Macs(linear=tokens[-1] * 2 * WIDTH**2)
+    labels, positions, biases = spec.num_classes + 1, spec.num_tokens, BLOCKS + 3
+    params = 2 * patches + spec.patch_values + (BLOCKS + 2) * WIDTH**2 + (labels + positions + biases + 1) * WIDTH
+    data = spec.num_tokens * patches + WIDTH
+    return Cost(params, params, tuple(blocks), Macs(linear=data + spec.num_tokens * patches), inputs=data)
+
+
+class WithCost(Sound):
+    """A sound one that states its cost; its recurrence runs as a product, as chunks do, which no operator counts."""
+
+    family = replace(SOUND, name="WithCost", cost=sound_cost, builder=f"{__name__}:WithCost")
+
+    def scan(self, block, x):
+        earlier = x.new_ones(x.shape[1], x.shape[1]).tril()
+        means = (earlier / earlier.sum(dim=1, keepdim=True)).expand(len(x), -1, -1)
+        return self.mix[block](x + torch.bmm(means, x)).tanh()
+
+
+def states(cost):
+    """The family of a network that states another cost."""
+    return replace(WithCost.family, cost=cost)
+
+
+class StatesNoParameters(WithCost):
+    """States multiply-adds alone."""
+
+    found_by = "cost"
+    family = states(lambda spec, tokens: replace(sound_cost(spec, tokens), params=0))
+
+
+class CostWithoutThePrefix(WithCost):
+    """Counts image tokens alone."""
+
+    found_by = "cost"
+    family = states(lambda spec, tokens: sound_cost(spec, [t - 1 for t in tokens]))
+
+
+class CostWithoutRoutes(WithCost):
+    """Counts all tokens in every block."""
+
+    found_by = "cost"
+    family = states(lambda spec, tokens: sound_cost(spec, [1 + spec.num_tokens] * BLOCKS))
+
+
+class CostOfTheFirstBlock(WithCost):
+    """Counts the tokens of the first block in every block."""
+
+    found_by = "cost"
+    family = states(lambda spec, tokens: sound_cost(spec, [tokens[0]] * BLOCKS))
+
+
+class CostWithoutTheLastBlock(WithCost):
+    """States one block fewer than it has."""
+
+    found_by = "cost"
+    family = states(lambda spec, tokens: sound_cost(spec, tokens[:-1]))
+
+
+SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues, WithCost]
 BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
-BROKEN += TextStreamIsRouted.__subclasses__()
+BROKEN += [*TextStreamIsRouted.__subclasses__(), ValuesStayBehind]
 
 
 def broken_family(broken):

@@ -48,6 +48,7 @@ class Mamba2(Mixer):
         self.out_proj = nn.Linear(inner, size.width, bias=False)
 
     def forward(self, x_BLD: Tensor, steps_BL: Tensor | None = None) -> Tensor:
+        assert steps_BL is None or len(self.suffixes) == 1, "skipped tokens are counted from one end"
         inner = self.norm.weight.numel()
         z, convolved, dt = self.in_proj(x_BLD).split([inner, inner + 2 * STATE, self.heads], dim=2)
         y = sum(self._scan(convolved, dt, steps_BL, suffix) for suffix in self.suffixes)

@@ -16,10 +16,11 @@ from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
-SLOW = ("U-ViT", "DiS", "DiG")  # a network of each kind: long skips, scans over sorted tokens, a grid
+EVERY_DAY = ("DiT", "DiG")  # DiG with RWKV-7: a grid, and a second stream, of values that blocks share
+SLOW = ("U-ViT", "DiS")  # long skips, scans over sorted tokens
 LONGEST = ("ZigMa", "DRWKV", "LightningDiT", "JiT")
 ON = [
-    "DiT",
+    *EVERY_DAY,
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
     *(pytest.param(name, marks=pytest.mark.endurance) for name in LONGEST),
 ]
