@@ -15,7 +15,7 @@ from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.claims.time_per_token import Overtaking, Pace, TimedToken, overtakings, paces
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above, logarithmic
 from tread_bench.reports.figures.forest import Column, forest, speed_up, stack, still
 from tread_bench.reports.figures.lines import Point, aside, draw_line
 from tread_bench.reports.figures.panels import drawn_of
@@ -162,10 +162,9 @@ def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
             apart = 1.02 ** aside(k, len(members))
             points = [Point(point.row, point.tokens * apart, point.us) for point in pace.points]
             draw_line(axes, points, looks[pace.architecture])
-        axes.set(yscale="log")
         axes.set_title(f"rate {rate:g}" if rate else "dense", loc="left")
         _tokens_below(axes, {point.tokens for pace in members for point in pace.points})
-        axes.yaxis.set_major_formatter("{x:,g}")
+    logarithmic(panels[0])
     panels[0].set_ylabel("µs of a training step per token", color=MUTED)
     handles = [
         Line2D([], [], color=colour, marker=marker, label=clean(name)) for name, (colour, marker) in looks.items()

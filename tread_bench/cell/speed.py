@@ -96,7 +96,13 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
 
 
 def time_backbone(
-    family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
+    family: Family,
+    spec: BackboneSpec,
+    routes: Sequence[Route],
+    selector: str,
+    batch: int,
+    device: str,
+    timing: Timing,
 ) -> dict[str, Any]:
     """Training steps of a backbone on random images (and text), beside the dense ones, in this process."""
     # How to compute, and on what.
@@ -123,7 +129,7 @@ def time_backbone(
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 
     # Its steps beside the dense ones.
-    figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
+    figures = time_pair(trainer(dense_twin(cell)), trainer(cell), timing)
     timed = figures.model_dump(mode="json", exclude=set(MeasuredMemory.model_fields))
     return {**timed, **numerics.model_dump(mode="json")}
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
@@ -24,6 +25,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import CostFigures
 from tread_bench.services.configs import count_file
 from tread_bench.services.guidance import changed_sampling
+
+BATCH = 8  # images of a timed step
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class ProfileRequest:
     overrides: tuple[str, ...]
     guidance: str | None = None
     is_timed: bool = False
-    batch: int = 8
+    batch: int = BATCH
     device: str = "auto"
     dialect: str | None = None
     depth: int | None = None
@@ -88,7 +91,7 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         from tread_bench.cell.speed import time_backbone
 
         try:
-            found |= time_backbone(family, spec, routes, request.selector, request.batch, device)
+            found |= time_backbone(family, spec, routes, request.selector, request.batch, device, Timing())
         except ValueError as error:
             raise UserError(str(error)) from None
     return found, cost

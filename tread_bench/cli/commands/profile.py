@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, number
+from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, TablesOption, number
 from tread_bench.core.describe.dialects import DIALECTS
 
 
@@ -33,7 +33,10 @@ def profile(
     overrides: SetOption = [],  # noqa: B006
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
-    batch: Annotated[int, number("--batch", "images per timed step")] = 8,
+    batch: Annotated[
+        int | None,
+        number("--batch", "images per timed step; default: 8, with --tokens as many as make 4,096 tokens, 32 at most"),
+    ] = None,
     device: DeviceOption = "auto",
     dialect: Annotated[
         str | None,
@@ -61,12 +64,14 @@ def profile(
         str | None,
         typer.Option("--tokens", metavar="FIRST:LAST", help="with --family: what a token costs, from 64:16384 say"),
     ] = None,
+    tables: TablesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image); with --tokens, of families per token."""
+    from tread_bench.core.errors import UserError
+
     if family is not None or tokens is not None:
         from tread_bench.cli.show.lengths import show_lengths
-        from tread_bench.core.errors import UserError
         from tread_bench.services.lengths import LengthsRequest
 
         if family is None or tokens is None or backbone is not None:
@@ -87,11 +92,13 @@ def profile(
             if given
         ]:
             raise UserError(f"--tokens profiles published sizes: leave {', '.join(others)} out")
-        show_lengths(LengthsRequest(family, tokens, tuple(route), selector, train, batch, device), as_json)
+        show_lengths(LengthsRequest(family, tokens, tuple(route), selector, train, batch, device, tables), as_json)
         return
     from tread_bench.cli.show.profile import show_profile
-    from tread_bench.services.profile import ProfileRequest
+    from tread_bench.services.profile import BATCH, ProfileRequest
 
+    if tables is not None:
+        raise UserError("--tables draws what a token costs over the number of tokens: add --family and --tokens")
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
     request = ProfileRequest(
         backbone=backbone,
@@ -101,7 +108,7 @@ def profile(
         overrides=tuple(overrides),
         guidance=guidance,
         is_timed=train,
-        batch=batch,
+        batch=batch or BATCH,
         device=device,
         dialect=dialect,
         depth=depth,
