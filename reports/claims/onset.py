@@ -83,8 +83,13 @@ def answers(
 
 def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> Iterator[str]:
     """What makes every answer inconclusive."""
-    if not is_over:
+    failed = dict.fromkeys(record.row for record in records if record.status != "done")
+    if failed:
+        yield say("onset", "failed", rows=failed)
+    elif not is_over:
         yield say("onset", "unfinished")
+    elif not _is_whole(records):
+        yield say("onset", "uneven")
     seeds = {paired_seed(record) for record in records}
     if len(seeds) != stated.hypothesis.stop:
         yield say("onset", "other_seeds", seeds=len(seeds), stop=stated.hypothesis.stop)
@@ -95,6 +100,21 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
     edge = [row for row, tuning in tuned.items() if (best := tuning.best) and not best.is_bracketed]
     if edge:
         yield say("onset", "edge", rows=edge, are_all=len(edge) == len(tuned))
+
+
+def _is_whole(records: Sequence[Record]) -> bool:
+    """Whether all arms of a number of tokens have each seed of the study at as many lengths, and all widths have as
+    many arms.
+    """
+    seeds = {paired_seed(record) for record in records}
+    lengths: dict[int, set[int]] = {}  # of any seed, by tokens
+    routes: dict[int, dict[str, list[str]]] = {}  # of the arms, by tokens and width
+    for (tokens, width, _, route), members in arms_of(records).items():
+        ends = ends_of(members, "loss")
+        lengths.setdefault(tokens, set()).update(len(ends.get(seed, ())) for seed in seeds)
+        routes.setdefault(tokens, {}).setdefault(width, []).append(route)
+    arms = ({tuple(sorted(found)) for found in of_widths.values()} for of_widths in routes.values())
+    return all(len(found) == 1 for found in lengths.values()) and all(len(found) == 1 for found in arms)
 
 
 Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without

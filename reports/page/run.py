@@ -179,6 +179,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
     missing = _missing([*records, *report.tuning], plan, report.unreadable)
+    is_over = not missing and not plan.pending
     others = _others(chain.from_iterable(report.drawn))
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
@@ -189,8 +190,8 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "plan": plan,
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
-        "verdicts": [] if is_smoke else _verdicts(report, is_over=not missing),
-        "stated": _stated(report, plan.registered, is_over=not missing) if plan.registered and not is_smoke else None,
+        "verdicts": [] if is_smoke else _verdicts(report, is_over),
+        "stated": _stated(report, plan.registered, is_over) if plan.registered and not is_smoke else None,
         "counts": {**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
         "others": others,

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -66,13 +67,15 @@ class Truth:
         return x - log_cost
 
 
-def study_of(truth: Truth, rng: np.random.Generator) -> list[list[Ratio]]:
-    """The ratios of one number of tokens, by length and reference."""
+def study_of(truth: Truth, rng: np.random.Generator, excess: float | np.ndarray = 0.0) -> list[list[Ratio]]:
+    """The ratios of one number of tokens, by length and reference; `excess` is log loss that all seeds have more."""
     arms = [None, *range(len(truth.ratios))]
     shared = SHARED * rng.normal(size=(truth.widths, 1, truth.seeds, 1))
     trunk = TRUNK * truth.draw(rng, (truth.widths, len(arms), truth.seeds, 1))
     own = OWN * truth.draw(rng, (truth.widths, len(arms), truth.seeds, len(COSTS)))
-    losses = np.stack([truth.losses(arm) for arm in arms])[:, None] * np.exp(shared + truth.noise * (trunk + own))
+    losses = np.stack([truth.losses(arm) for arm in arms])[:, None] * np.exp(
+        shared + truth.noise * (trunk + own) + excess
+    )
     found: list[list[Ratio]] = [[] for _ in COSTS]
     for reference in range(1, len(arms)):
         of_widths = []
@@ -122,6 +125,72 @@ def coverages(truth: Truth, runs: int) -> list[float]:
     return [float(np.mean(one)) for one in covers]
 
 
+CANDIDATES = np.arange(6)  # learning rates of suites/onset_cpu.yaml, in doublings of the lowest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """How log loss depends on the learning rate, and how many tuning seeds choose one.
+
+    At the shortest length the best rate lies anywhere within half a doubling of the fourth candidate.
+
+    Args:
+        bend: log loss that one doubling costs beside the best rate.
+        moves: doublings by which the best rate falls from the shortest length to the longest, of the routed arm and of
+            its references.
+        are_alike: all arms have the same best rate at the shortest length.
+        at_each_length: every length chooses its own, and nothing is checked.
+    """
+
+    seeds: int = 1
+    bend: float = 0.03
+    moves: tuple[float, float] = (0.0, 0.0)
+    are_alike: bool = True
+    at_each_length: bool = False
+
+
+class Chosen(NamedTuple):
+    """What the chosen rates cost, (widths, arms, 1, K) of log loss, and what the suite finds out about them."""
+
+    excess: np.ndarray
+    has_moved: bool
+    is_at_edge: bool
+
+
+def chosen(truth: Truth, rates: Rates, rng: np.random.Generator) -> Chosen:
+    """Choose the rate of each width and arm at the shortest length; the first width tries all at the longest again."""
+    moves = np.array([rates.moves[0], *[rates.moves[1]] * len(truth.ratios)])
+    first = rng.uniform(2.5, 3.5, (1 if rates.are_alike else len(moves), 1))
+    best = first - moves[:, None] * np.linspace(0, 1, len(COSTS))
+    excess = rates.bend * (CANDIDATES - best[..., None]) ** 2  # (arms, K, candidates)
+    spread = truth.noise * math.hypot(TRUNK, OWN) / math.sqrt(rates.seeds)
+    found = np.argmin(excess + spread * truth.draw(rng, (truth.widths, *excess.shape)), axis=-1)  # (widths, arms, K)
+    at = found if rates.at_each_length else found[..., :1]
+    return Chosen(
+        excess=rates.bend * (at - best)[:, :, None] ** 2,
+        has_moved=not rates.at_each_length and bool((found[0, :, -1] != found[0, :, 0]).any()),
+        is_at_edge=bool(np.isin(at, (CANDIDATES[0], CANDIDATES[-1])).any()),
+    )
+
+
+class Shares(NamedTuple):
+    """Shares of studies whose learning rates are chosen."""
+
+    pays: float  # said to pay
+    moved: float  # said to have a best rate that moved
+
+
+def with_chosen_rates(truth: Truth, rates: Rates, runs: int) -> Shares:
+    """What studies of one number of tokens find."""
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(runs):
+        at = chosen(truth, rates, rng)
+        is_settled = not at.has_moved and not at.is_at_edge
+        found.append((is_settled and onset(study_of(truth, rng, at.excess)).answer == "pays", at.has_moved))
+    return Shares(*np.mean(found, axis=0).tolist())
+
+
 LAST, MIDDLE, FIRST = 2, 1, 0
 NEVER = (1.0, 1.0, 1.0)
 # Truths that leave a claim just untrue: at which length or earlier it would be wrong to say that routing pays.
@@ -149,6 +218,23 @@ def rising(ratio: float, references: int = 2) -> Truth:
     return Truth(ratios=((1 / ratio, 1.0, ratio),) * references)
 
 
+AS_GOOD = NULLS["far better than dense, as good as the control"][0]
+# How the best rate moves with the length, and what a doubling costs: between 1.2 and 6.1 % where it was measured.
+MOVES: dict[str, Rates] = {
+    "stays, 3 %": Rates(),
+    "stays, 0.75 %": Rates(bend=0.0075),
+    "falls by half a doubling": Rates(moves=(0.5, 0.5)),
+    "falls by one doubling": Rates(moves=(1.0, 1.0)),
+    "falls by two doublings": Rates(moves=(2.0, 2.0)),
+    "falls by half a doubling, the route's stays": Rates(moves=(0.0, 0.5)),
+    "falls by one doubling, the route's stays": Rates(moves=(0.0, 1.0)),
+    "stays, and is another one for each arm": Rates(are_alike=False),
+    "falls by one doubling, each length tuned": Rates(moves=(1.0, 1.0), at_each_length=True),
+    "falls by one doubling, the route's stays, each length tuned": Rates(moves=(0.0, 1.0), at_each_length=True),
+}
+TUNED = ((1, 1.0), (1, 5.0), (3, 1.0), (3, 5.0))  # tuning seeds, and the factor of the noise
+
+
 def main(runs: int) -> None:
     print_row("truth under which it is wrong", *VARIANTS)
     print_row(*["---"] * (1 + len(VARIANTS)))
@@ -168,6 +254,17 @@ def main(runs: int) -> None:
     for ratios in ((0.7, 0.7, 0.7), NEVER, (1.2, 1.2, 1.2), (2.0, 2.0, 2.0), (0.7, 1.0, 1.5)):
         found = [coverages(changed, runs) for changed in _varied(Truth(ratios=(ratios,)))]
         print_row(ratios, *(", ".join(f"{100 * share:.1f}" for share in one) for one in found))
+
+    print_row("best rate", *(f"{seeds} tuning seeds, noise × {noise:g}" for seeds, noise in TUNED))
+    print_row(*["---"] * (1 + len(TUNED)))
+    for name, rates in MOVES.items():
+        print_row(name, *(_tuned(replace(rates, seeds=seeds), noise, runs) for seeds, noise in TUNED))
+
+
+def _tuned(rates: Rates, noise: float, runs: int) -> str:
+    """False claims, power, and studies whose best rate is said to have moved."""
+    false, found = (with_chosen_rates(replace(truth, noise=noise), rates, runs) for truth in (AS_GOOD, rising(1.5)))
+    return ", ".join(f"{100 * share:.1f}" for share in (false.pays, found.pays, false.moved))
 
 
 def _varied(truth: Truth) -> Iterator[Truth]:

@@ -122,6 +122,51 @@ def test_what_unsettles_the_answer_is_said():
     assert "stop after 3 seeds, and has 4" in said(study(seeds=4))[1]
 
 
+def failing(records, which):
+    """The records, of which those have failed."""
+    lost = {"status": "failed", "reason": "DivergedError: loss", "evaluations": []}
+    return [one.model_copy(update=lost) if which(one) else one for one in records]
+
+
+def is_routed_at_width_64(one):
+    return bool(one.routes) and one.config["backbone"]["hidden"] == 64
+
+
+# What is left of each study alone would begin to pay.
+PARTS = {
+    "a seed at both widths": (study(), lambda one: bool(one.routes) and one.seed == 2),
+    "the route at one width": (study(), is_routed_at_width_64),
+    "the control, which is as good as the route": (
+        study(fewer=(1.0, 1.0, 1.0)),
+        lambda one: one.row.startswith("fewer"),
+    ),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_cell_is_left_out_by_how_it_ended(part):
+    records, which = PARTS[part]
+    answer, reason = said(failing(records, which))
+    assert "is inconclusive" in answer
+    assert "not all trainings ended well" in reason
+    assert next(one.row for one in records if which(one)) in reason
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda one: bool(one.routes) and one.seed == 2,
+        is_routed_at_width_64,
+        lambda one: one.row.startswith("fewer") and one.config["backbone"]["hidden"] == 64,
+        lambda one: one.last.training_macs == MACS[0] and one.config["backbone"]["hidden"] == 64,
+    ],
+)
+def test_a_study_of_uneven_arms_is_inconclusive(which):
+    answer, reason = said([one for one in study() if not which(one)])
+    assert "is inconclusive" in answer
+    assert "not every arm has the same seeds and lengths at every width" in reason
+
+
 def test_the_page_says_what_was_decided_before(tmp_path):
     records = study()
     page = render(records, {"registered": STATED.model_dump(), "cells": [r.cell for r in records]}, tmp_path)
@@ -236,3 +281,10 @@ def test_the_page_draws_the_curves_and_says_where_they_are_lowest(tmp_path):
     page = html.unescape(render(sized(5e5), {"registered": STATED.model_dump()}, tmp_path))
     assert "2:8@0.5 with 16 tokens at 1e+10 training MACs: 0.5M" in page
     assert (tmp_path / "figures" / "isoflops.svg").exists()
+
+
+def test_a_control_that_no_rate_could_train_is_missed(tmp_path):
+    records = [one for one in study(fewer=(1.0, 1.0, 1.0)) if not one.row.startswith("fewer")]
+    plan = {"registered": STATED.model_dump(), "cells": [r.cell for r in records], "pending": 18}
+    page = render(records, plan, tmp_path)
+    assert "begins to pay" not in page and "not all cells have ended" in page
