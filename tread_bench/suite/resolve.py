@@ -19,7 +19,7 @@ from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
-from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.describe.guidance import iteration_at, iteration_or_share
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
@@ -411,17 +411,27 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         yield from _problems_without_training(cell, draft)
         return
     last = cell.training.iterations
-    at = () if cell.training.budget else cell.metrics.iterations(last)  # which else follow from the budget
+    moments = () if cell.training.budget else cell.metrics.at or ()  # which else follow from the budget
+    found = [*_moment_problems(moments, draft)]
+    yield from found
+    at = [] if found else [iteration_at(moment, last) for moment in moments]
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
     first = int(cell.training.start is None)
-    if list(at) != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
-        message = (
-            f"metrics.at {list(cell.metrics.at or at)}: must ascend and lie in {first}..{last} (training.iterations)"
-        )
+    if at != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
+        message = f"metrics.at {list(moments)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
+
+
+def _moment_problems(moments: Sequence[float], draft: Draft) -> Iterator[Problem]:
+    """Of what is neither an iteration nor a share of the training."""
+    for k, moment in enumerate(moments):
+        try:
+            iteration_or_share(moment, first=0)
+        except ValueError as error:
+            yield Problem(f"metrics.at.{k}: {error}", draft.latest(("metrics", "at", k)))
 
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

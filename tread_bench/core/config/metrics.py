@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
@@ -18,7 +17,7 @@ from pydantic import (
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
 from tread_bench.core.config.training import Width
 from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
-from tread_bench.core.describe.guidance import Blocks, iteration_at, iteration_or_share
+from tread_bench.core.describe.guidance import Blocks, iteration_at
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 from tread_bench.core.errors import UserError
 
@@ -85,7 +84,7 @@ def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHa
     return options.name if options is not None and options == type(options)() else serialize(options)
 
 
-Evaluated = Annotated[Int | Float, AfterValidator(partial(iteration_or_share, first=0)), BeforeValidator(no_boolean)]
+Evaluated = Annotated[int | float, BeforeValidator(no_boolean)]  # in range if `suite.resolve` says so
 
 
 class Metrics(Model):
