@@ -178,10 +178,10 @@ def test_a_folder_of_others_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_steps_are_timed_here(tmp_path):
-    done = tread_bench("profile", "--family", "DiT", "--tokens", "4:16", "--batch", "1", "--train", "--json")
+    done = tread_bench("profile", "--family", "DiT", "--tokens", "16", "--batch", "1", "--train", "--json")
     lines = json.loads(done.stdout)
-    assert [line["batch"] for line in lines] == [1] * 4 and all(line["step_ms_per_token"] > 0 for line in lines)
-    assert "[4/4] DiT-S/2 linear, 16 tokens" in done.stderr and "left" in done.stderr
+    assert [line["batch"] for line in lines] == [1, 1] and all(line["step_ms_per_token"] > 0 for line in lines)
+    assert "[2/2] DiT-S/2 linear, 16 tokens" in done.stderr and "left" in done.stderr
 
 
 def test_tables_need_numbers_of_tokens(tmp_path):
