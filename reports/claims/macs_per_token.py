@@ -57,12 +57,16 @@ class Course:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What two of them share that differ in how they mix tokens alone, as that of a `Pace`."""
+        """What two of them share that differ in how they mix tokens alone: the family, its sizes and the route.
+
+        Sizes are the settings that are numbers; a word names what mixes: "mixer gla".
+        """
         name, settings = name_and_sizes(self.points[0].row.first.backbone)
         return name, [setting for setting in settings if re.fullmatch(r"\w+ [\d.]+", setting)], self.route
 
     @property
     def mixes(self) -> bool:
+        """Return whether it has attention or a recurrence at all: a frame without either is a control."""
         return self.points[0].mixing > 0
 
     @property

@@ -2,70 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, median_interval
 from tread_bench.reports.claims.break_even import Line, TimedRow, lines_of
-from tread_bench.reports.rows.architectures import name_and_sizes
+from tread_bench.reports.claims.macs_per_token import CountedToken, Course
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
-_GROWS = 1.5  # times as many multiply-adds of mixing per token, from the fewest tokens to the most
-
 
 @dataclass(frozen=True, slots=True)
-class TimedToken:
-    """A row at its number of tokens: microseconds of a training step per token of an image, with all measurements."""
+class TimedToken(CountedToken):
+    """The same with microseconds of a training step per token of an image, and all their measurements."""
 
-    tokens: int
-    row: Row
     us: MeanInterval
 
-    @property
-    def macs(self) -> float:
-        return (self.row.cost("forward_macs") or 0) / self.tokens
-
-    @property
-    def mixing_macs(self) -> float:
-        """Of attention and recurrences, which join tokens."""
-        return sum(self.row.cost(kind) or 0 for kind in ("attention_macs", "scan_macs")) / self.tokens
-
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Course):
     """One architecture along one route ("dense": none), by number of tokens, two of them or more."""
 
-    architecture: str
-    route: str
     points: tuple[TimedToken, ...]
 
     @property
     def rate(self) -> float:
         return sum(route.rate for route in parse_routes(self.points[0].row.first.routes))
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What two of them share that differ in how they mix tokens alone: the family, its sizes and the route.
-
-        Sizes are the settings that are numbers; a word names what mixes: "mixer gla".
-        """
-        name, settings = name_and_sizes(self.points[0].row.first.backbone)
-        return name, [setting for setting in settings if re.fullmatch(r"\w+ [\d.]+", setting)], self.route
-
-    @property
-    def mixes(self) -> bool:
-        """Return whether it has attention or a recurrence at all: a frame without either is a control."""
-        return self.points[0].mixing_macs > 0
-
-    @property
-    def grows(self) -> bool:
-        """Return whether mixing costs more multiply-adds per token among more tokens, as softmax attention does."""
-        return self.points[-1].mixing_macs > _GROWS * self.points[0].mixing_macs
 
 
 class Overtaking(NamedTuple):
