@@ -46,7 +46,7 @@ class DiGSpec(BackboneSpec):
         for block in range(self.depth):
             if broken := self.mixer_at(block).rule(self.mixer_size(block)):
                 raise ValueError(broken)
-        if self.decay_skipped and not self.family.gates_by_token:
+        if self.decay_skipped and not self.mixer_family.gates_by_token:
             able = ", ".join(name for name, one in mixers().items() if one.gates_by_token)
             raise ValueError(f"decay_skipped needs a mixer with a gate of its own per token, not {self.mixer}: {able}")
         return self
@@ -56,14 +56,14 @@ class DiGSpec(BackboneSpec):
         return self.channels * (2 if self.learn_sigma else 1)
 
     @property
-    def family(self) -> MixerFamily:
+    def mixer_family(self) -> MixerFamily:
         """The description of the mixer."""
         return find_mixer(self.mixer)
 
     def mixer_at(self, block: int) -> MixerFamily:
         """Return the description of what a block has for a mixer."""
         is_attention = self.attention_every is not None and (block + 1) % self.attention_every == 0
-        return ATTENTION if is_attention else self.family
+        return ATTENTION if is_attention else self.mixer_family
 
     @property
     def mlp_hidden(self) -> int:
@@ -91,7 +91,8 @@ def dig_cost(spec: DiGSpec, tokens: Sequence[int]) -> Cost:
         depth=1, hidden=width, heads=1, **spec.model_dump(include={*BackboneSpec.model_fields, "learn_sigma"})
     )
     dit = dit_cost(outside, [spec.num_tokens])
-    dit_block = 12 * width * width + 6 * width * width + 15 * width
+    two = dit_cost(outside.model_copy(update={"depth": 2}), [spec.num_tokens] * 2)
+    dit_block = two.params - dit.params
     of_blocks = sum(mixer.params(size) + mlp + convolution + width for mixer, size in mixers_in)
     of_blocks += spec.depth * (6 * width * width + 6 * width)
     return replace(

@@ -131,7 +131,7 @@ class DiG(Backbone):
             c = c + self.y_embedder(y)
         tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
         streams = {"x": tokens}
-        if self.spec.family.shares_values:
+        if self.spec.mixer_family.shares_values:
             streams[VALUES] = torch.zeros_like(tokens)
         return TokenState(streams, grid=self.spec.grid, c=c, residual=("x",))
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture
+from tread_bench.reports.rows.architectures import by_architecture, name_of
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import millions
 from tread_bench.reports.text.sentences import say
@@ -66,31 +65,16 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
     for members in by_architecture(rows):
         timed = []
         for row in sorted(members, key=_rates):
-            tokens = row.cost("dense_tokens")
+            tokens = row.cost("image_tokens")
             if requested.is_timed_only(row.first) and tokens and row.speedup:
                 timed.append(TimedRow(int(tokens), row, *row.speedup))
-        for route, points in by_key(timed, lambda point: _route(point.row)).items():
-            lines.append(Line(_name(members), route, tuple(sorted(points, key=attrgetter("tokens")))))
+        for route, points in by_key(timed, lambda point: requested.route(point.row.first)).items():
+            lines.append(Line(name_of(members[0]), route, tuple(sorted(points, key=attrgetter("tokens")))))
     return lines
 
 
 def _rates(row: Row) -> list[float]:
     return [route.rate for route in parse_routes(row.first.routes)]
-
-
-def _name(rows: Sequence[Row]) -> str:
-    """What rows of one architecture are called together."""
-    return rows[0].architecture or rows[0].group.backbone
-
-
-def _route(row: Row) -> str:
-    """What was timed: "dense", "2:8@0.5", "2:8@0.5 rows" or "sprint 2:8@0.5"."""
-    first = row.first
-    parts = [] if requested.is_plain_routing(first) else [requested.method(first)]
-    if row.spans:
-        parts.append(first.routes)
-        parts += [first.selector] if first.selector != DEFAULT_SELECTOR else []
-    return " ".join(parts)
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -119,7 +103,7 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     for members in by_architecture(rows):
         lines = _routed(members)
         said = say("break_even", "statement", said=[in_words(line) for line in lines])
-        found.append((_name(members), f"{millions(members[0].cost('params'))} parameters", said))
+        found.append((name_of(members[0]), f"{millions(members[0].cost('params'))} parameters", said))
     return found
 
 

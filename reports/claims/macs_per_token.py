@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import product, takewhile
+from operator import attrgetter
+from typing import Any, NamedTuple, Self
 
-from tread_bench.reports.rows.architectures import by_architecture, name_and_sizes
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.architectures import by_architecture, name_and_sizes, name_of
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
@@ -16,7 +19,7 @@ _GROWS = 1.5  # times as many multiply-adds of mixing per token, from the fewest
 
 @dataclass(frozen=True, slots=True)
 class CountedToken:
-    """A row at its number of tokens: multiply-adds of a forward pass per token of an image, of all its blocks."""
+    """A row at its number of tokens: multiply-adds of a whole forward pass, per token of an image."""
 
     tokens: int
     row: Row
@@ -38,6 +41,20 @@ class CountedToken:
     def mixing(self) -> float:
         """Of what joins tokens."""
         return self.attention + self.scan
+
+    @property
+    def place(self) -> Hashable:
+        """What two of them share that are compared."""
+        return self.tokens
+
+    @property
+    def cost(self) -> float:
+        """Of a token: that by which they are compared."""
+        return self.macs
+
+    def costs_less(self, other: Self) -> bool:
+        """Return whether it is shown to cost less than another."""
+        return self.cost < other.cost
 
     def _of(self, kind: str) -> float:
         return (self.row.cost(kind) or 0) / self.tokens
@@ -75,57 +92,47 @@ class Course:
         return self.points[-1].mixing > _GROWS * self.points[0].mixing
 
 
-class Fewer(NamedTuple):
-    """From how many tokens on `linear` needs fewer multiply-adds than `attention`; None: not at the most of them."""
+class Beside(NamedTuple):
+    """From how many tokens on `linear` costs less than `attention`; None: not at the most of them."""
 
     linear: Course
     attention: Course
     tokens: int | None
     most: int
-    ratio: float  # multiply-adds of attention over its own, at the most tokens
+    ratio: float  # the cost of attention over its own, at the most tokens
 
 
 def courses(rows: Sequence[Row]) -> list[Course]:
     """Return a course per architecture and route of rows that differ in nothing else but their number of tokens."""
     found = []
     for members in by_architecture(rows):
-        counted = sorted((CountedToken(int(row.cost("dense_tokens") or 1), row) for row in members), key=_tokens)
-        for route, points in by_key(counted, lambda point: point.row.first.routes or "dense").items():
-            found.append(Course(members[0].architecture or members[0].group.backbone, route, tuple(points)))
+        counted = [CountedToken(int(row.cost("image_tokens") or 1), row) for row in members]
+        for route, points in by_key(counted, lambda point: requested.route(point.row.first)).items():
+            found.append(Course(name_of(members[0]), route, tuple(sorted(points, key=attrgetter("tokens")))))
     return found
 
 
-def _tokens(point: CountedToken) -> int:
-    return point.tokens
-
-
-def fewer(found: Sequence[Course]) -> list[Fewer]:
-    """Return where an architecture whose mixing has a linear cost needs fewer than one of its kind whose cost grows:
+def beside_attention(found: Sequence[Course]) -> list[Beside]:
+    """Return where an architecture whose mixing has a linear cost costs less than one of its kind whose cost grows:
     there, and at every larger number of tokens.
     """
-    return [
-        _fewer(linear, attention)
-        for attention in found
-        for linear in found
-        if linear.kind == attention.kind and attention.grows and linear.mixes and not linear.grows
-    ]
-
-
-def _fewer(linear: Course, attention: Course) -> Fewer:
-    others = {point.tokens: point for point in attention.points}
-    pairs = [(own, others[own.tokens]) for own in linear.points if own.tokens in others]
-    first = None
-    for own, other in reversed(pairs):
-        if own.macs >= other.macs:
-            break
-        first = own.tokens
-    own, other = pairs[-1]
-    return Fewer(linear, attention, first, own.tokens, other.macs / own.macs)
+    made = []
+    for attention, linear in product(found, repeat=2):
+        if linear.kind != attention.kind or not attention.grows or not linear.mixes or linear.grows:
+            continue
+        others = {point.place: point for point in attention.points}
+        pairs = [(own, others[own.place]) for own in linear.points if own.place in others]
+        less = [*takewhile(lambda pair: pair[0].costs_less(pair[1]), reversed(pairs))]
+        if pairs:
+            own, other = pairs[-1]
+            first = less[-1][0].tokens if less else None
+            made.append(Beside(linear, attention, first, own.tokens, other.cost / own.cost))
+    return made
 
 
 def summaries(rows: Sequence[Row]) -> list[str]:
     """Return from how many tokens on linear mixing needs fewer multiply-adds: a sentence for dense networks, and one
     for routed ones; none where nothing can be compared.
     """
-    by_way = by_key(fewer(courses(rows)), lambda one: one.linear.is_dense)
+    by_way = by_key(beside_attention(courses(rows)), lambda one: one.linear.is_dense)
     return [say("macs_per_token", "summary", found=found, is_dense=way) for way, found in by_way.items()]

@@ -21,7 +21,7 @@ Ends = Mapping[int, Sequence[tuple[float, float]]]  # by paired seed: training M
 @dataclass(frozen=True)
 class Panel:
     """A route at one number of tokens: its ratios by length, the shortest first, and by reference, dense before the
-    controls; those of loss decide, those of FID stand beside.
+    controls; those of loss decide, those of FID stand beside, if every length has them.
     """
 
     tokens: int
@@ -49,7 +49,7 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
             continue
         macs, names, _ = of_loss[0]
         loss = _over_widths([ratios for _, _, ratios in of_loss])
-        fid = _over_widths([ratios for _, _, ratios in of_fid])
+        fid = _over_widths([ratios for _, _, ratios in of_fid if len(ratios) == len(macs)])  # at every length, or none
         found.append(Panel(tokens, route, macs, names, loss, fid, onset(loss, len(routes))))
     return found
 
@@ -130,8 +130,9 @@ def arms_of(records: Sequence[Record]) -> dict[Arm, list[Record]]:
         if is_routed or requested.is_trained_densely(record):
             backbone = dict(record.config["backbone"])
             depth = int(backbone.pop("depth", 0))
-            key = record.cost.dense_tokens, json.dumps(backbone, sort_keys=True), depth
-            arms.setdefault((*key, record.routes if is_routed else ""), []).append(record)
+            key = record.cost.image_tokens, json.dumps(backbone, sort_keys=True), depth
+            route = ", ".join(filter(None, (requested.route(record), requested.scheduled(record))))
+            arms.setdefault((*key, route if is_routed else ""), []).append(record)
     return arms
 
 

@@ -122,13 +122,19 @@ class _Study:
     short: Row  # the shortest
 
     @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The first and the last block of each route."""
+        return [row.spans[0] for row in self.rows]
+
+    @property
     def places(self) -> list[tuple[float, float]]:
         """Where each route begins and ends, as shares of the depth."""
-        return [(first / row.blocks, (last + 1) / row.blocks) for row in self.rows for first, last in row.spans]
+        rows = zip(self.rows, self.spans, strict=True)
+        return [(first / row.blocks, (last + 1) / row.blocks) for row, (first, last) in rows]
 
     @property
     def blocks_bypassed(self) -> list[int]:
-        return [last + 1 - first for row in self.rows for first, last in row.spans]
+        return [last + 1 - first for first, last in self.spans]
 
     def outcome(self, figure: Figure) -> ByGroup:
         """The figure at the end of each training."""
@@ -140,8 +146,7 @@ class _Study:
 
     def of_short(self, figure: Callable[[Record, int, int], float | None]) -> ByGroup:
         """What the short dense training says of each place, by its first and its last block."""
-        spans = [row.spans[0] for row in self.rows]
-        return _by_group([[figure(_cell(self.short, seed), *span) for span in spans] for seed in self.seeds])
+        return _by_group([[figure(_cell(self.short, seed), *span) for span in self.spans] for seed in self.seeds])
 
     @property
     def kind(self) -> tuple[str, str, str]:
@@ -236,7 +241,7 @@ def _measured(study: _Study) -> Iterator[_Candidate]:
     """What is known without a full training."""
     of_one = study.macs([study.short], _last) / study.dense_macs
     of_short = {
-        "blocks bypassed": (0.0, study.of_short(lambda _, first, last: last - first)),
+        "blocks bypassed": (0.0, _by_group([study.blocks_bypassed] * len(study.seeds))),
         "layer similarity": (of_one, study.of_short(_dissimilarity)),
         "gradient in the route": (of_one, study.of_short(_share_of_gradient)),
     }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
+from typing import Self
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, median_interval
 from tread_bench.reports.claims.break_even import Line, TimedRow, lines_of
-from tread_bench.reports.claims.macs_per_token import CountedToken, Course
+from tread_bench.reports.claims.macs_per_token import CountedToken, Course, beside_attention
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.sentences import say
 
@@ -20,6 +20,18 @@ class TimedToken(CountedToken):
     """The same with microseconds of a training step per token of an image, and all their measurements."""
 
     us: MeanInterval
+
+    @property
+    def place(self) -> Hashable:
+        return _place(self)
+
+    @property
+    def cost(self) -> float:
+        return self.us.mean
+
+    def costs_less(self, other: Self) -> bool:
+        """Return whether its whole interval lies below the other's."""
+        return self.us.high is not None and other.us.low is not None and self.us.high < other.us.low
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +45,6 @@ class Pace(Course):
         return sum(route.rate for route in parse_routes(self.points[0].row.first.routes))
 
 
-class Overtaking(NamedTuple):
-    """From how many tokens on `linear` is faster than `attention`; None: not at the most of them."""
-
-    linear: Pace
-    attention: Pace
-    tokens: int | None
-    most: int
-    ratio: float  # time of attention over its own, at the most tokens
-
-
 def paces(rows: Sequence[Row]) -> list[Pace]:
     """Return a pace per architecture and route of rows that were only timed, if each number of tokens occurs once.
 
@@ -53,17 +55,22 @@ def paces(rows: Sequence[Row]) -> list[Pace]:
     found = []
     for lines in by_key(lines_of(rows), lambda line: line.architecture).values():
         points = [point for line in lines for point in line.points]
-        dense = {tokens: _dense_us(of_size) for tokens, of_size in by_key(points, lambda point: point.tokens).items()}
+        dense = {place: _dense_us(beside) for place, beside in by_key(points, _place).items()}
         found += [
             Pace(
                 line.architecture,
                 line.route,
-                tuple(TimedToken(point.tokens, point.row, _over(dense[point.tokens], point)) for point in line.points),
+                tuple(TimedToken(point.tokens, point.row, _over(dense[_place(point)], point)) for point in line.points),
             )
             for line in lines
             if _has_each_number_once(line)
         ]
     return found
+
+
+def _place(point: TimedRow | TimedToken) -> tuple[int, int]:
+    """What two steps share that are compared: tokens of an image, and images."""
+    return point.tokens, point.row.timings[0].batch
 
 
 def _has_each_number_once(line: Line) -> bool:
@@ -90,43 +97,7 @@ def _over(dense: MeanInterval, point: TimedRow) -> MeanInterval:
     return MeanInterval(dense.mean / point.speedup, low / point.high, high / point.low, dense.n)
 
 
-def overtakings(found: Sequence[Pace]) -> list[Overtaking]:
-    """Return where an architecture whose mixing has a linear cost overtakes one of its kind whose cost grows.
-
-    From a number of tokens on it is faster if there, and at every larger one, the whole interval of its time lies below
-    the whole interval of the other's.
-    """
-    made: list[Overtaking] = []
-    for attention in found:
-        for linear in found:
-            if linear.kind == attention.kind and attention.grows and linear.mixes and not linear.grows:
-                made += _overtaking(linear, attention)
-    return made
-
-
-def _overtaking(linear: Pace, attention: Pace) -> Iterator[Overtaking]:
-    others = {(point.tokens, _batch(point)): point for point in attention.points}
-    shared = [(own, other) for own in linear.points if (other := others.get((own.tokens, _batch(own))))]
-    if not shared:
-        return
-    first = None
-    for own, other in reversed(shared):
-        if not _is_below(own.us, other.us):
-            break
-        first = own.tokens
-    own, other = shared[-1]
-    yield Overtaking(linear, attention, first, own.tokens, other.us.mean / own.us.mean)
-
-
-def _batch(point: TimedToken) -> int:
-    return point.row.timings[0].batch
-
-
-def _is_below(one: MeanInterval, other: MeanInterval) -> bool:
-    return one.high is not None and other.low is not None and one.high < other.low
-
-
 def summary(rows: Sequence[Row]) -> str:
     """Return in a sentence from how many tokens on linear time pays, dense; "" where nothing can be compared."""
-    dense = [one for one in overtakings(paces(rows)) if not one.linear.rate]
+    dense = [one for one in beside_attention(paces(rows)) if one.linear.is_dense]
     return say("time_per_token", "summary", found=dense) if dense else ""

@@ -19,7 +19,7 @@ _WIDEST = math.log(2)  # log ratio of the strongest colours
 
 
 def onset_map(found: Sequence[Panel]) -> Picture | None:
-    """Draw C_dense / C_routed at equal loss and at equal FID over training MACs, a line for each number of tokens."""
+    """Draw C_dense / C_routed at equal loss and at equal FID over training MACs, a line for each panel."""
     if not found:
         return None
     figure = Figure(figsize=(9.6, 1.6 + 0.8 * len(found)), layout="constrained")
@@ -44,7 +44,7 @@ def _panel(axes: Axes, found: Sequence[Panel], ratios: Sequence[Sequence[Ratio]]
     axes.minorticks_off()
     axes.margins(x=0.25)
     axes.set_ylim(-0.7, len(found) - 0.5)
-    axes.set_yticks(range(len(found)), [f"{panel.tokens} tokens" for panel in found])
+    axes.set_yticks(range(len(found)), [f"{panel.tokens} tokens\n{panel.route}" for panel in found])
     axes.set_xlabel("training MACs", color=MUTED)
 
 

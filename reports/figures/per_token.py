@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.claims.macs_per_token import CountedToken, Course, Fewer, courses, fewer
+from tread_bench.reports.claims.macs_per_token import Beside, CountedToken, Course, beside_attention, courses
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import grid, logarithmic
-from tread_bench.reports.figures.lines import Point, aside, draw_line
+from tread_bench.reports.figures.lines import Point, aside, draw_line, legend_below, looks_by_name, tokens_below
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import MUTED, clean
+from tread_bench.reports.figures.style import MUTED
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
 
@@ -25,17 +24,17 @@ _QUANTITIES: dict[str, _Quantity] = {
 }
 
 
-def macs_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+def macs_per_token(rows: Sequence[Row]) -> Picture | None:
     """Draw all multiply-adds and those of recurrences, a line per architecture over the tokens, dense beside routed."""
     found = courses(rows)
     if not found:
         return None
-    made = {(one.linear.architecture, one.linear.route): one for one in fewer(found)}
+    made = {(one.linear.architecture, one.linear.route): one for one in beside_attention(found)}
     numbers = [_counted(one, point, made.get((one.architecture, one.route))) for one in found for point in one.points]
-    return picture_of("macs_per_token", _draw(found), numbers, suffix, found=found, made=bool(made))
+    return picture_of("macs_per_token", _draw(found), numbers, found=found, made=bool(made))
 
 
-def _counted(course: Course, point: CountedToken, beside: Fewer | None) -> dict[str, str]:
+def _counted(course: Course, point: CountedToken, beside: Beside | None) -> dict[str, str]:
     pays = DASH if beside is None else f"{beside.tokens:,}" if beside.tokens else "never here"
     return {
         "row": point.row.label,
@@ -50,8 +49,7 @@ def _counted(course: Course, point: CountedToken, beside: Fewer | None) -> dict[
 
 def _draw(found: Sequence[Course]) -> Figure:
     # A look for each architecture, the same in all panels.
-    names = list(dict.fromkeys(one.architecture for one in found))
-    looks = dict(zip(names, style.looks(False for _ in names), strict=True))
+    looks = looks_by_name(one.architecture for one in found)
 
     # A line of panels for each quantity that there is, dense and routed side by side.
     ways = {is_dense: [one for one in found if one.is_dense == is_dense] for is_dense in (True, False)}
@@ -64,10 +62,7 @@ def _draw(found: Sequence[Course]) -> Figure:
         axes.set_title("dense" if is_dense else "routed")
         if is_dense:
             axes.set_ylabel(what, color=MUTED)
-    handles = [
-        Line2D([], [], color=colour, marker=marker, label=clean(name)) for name, (colour, marker) in looks.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    legend_below(figure, looks)
     return figure
 
 
@@ -79,8 +74,5 @@ def _panel(axes: Axes, found: Sequence[Course], of: _Quantity, looks: dict[str, 
         draw_line(
             axes, [Point(point.row, point.tokens * apart, count) for point, count in counts], looks[one.architecture]
         )
-    tokens = sorted({point.tokens for one in found for point in one.points})
-    axes.set(xscale="log", xlabel="tokens of an image")
-    axes.set_xticks(tokens, [f"{count:,}" for count in tokens])
-    axes.minorticks_off()
+    tokens_below(axes, {point.tokens for one in found for point in one.points})
     logarithmic(axes)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
-from tread_bench.reports.claims.time_per_token import Overtaking, Pace, TimedToken, overtakings, paces
+from tread_bench.reports.claims.macs_per_token import Beside, beside_attention
+from tread_bench.reports.claims.time_per_token import Pace, TimedToken, paces
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above, logarithmic
 from tread_bench.reports.figures.forest import Column, forest, speed_up, stack, still
-from tread_bench.reports.figures.lines import Point, aside, draw_line
+from tread_bench.reports.figures.lines import Point, aside, draw_line, legend_below, looks_by_name, tokens_below
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, COLOURS, INK, MUTED, RULE, WORSE, clean, marks_of
@@ -81,16 +80,8 @@ def _panel_of_tokens(axes: Axes, lines: Sequence[Line]) -> None:
     for k, (one, (colour, marker)) in enumerate(ordered):
         _draw_route(axes, one, 1.05 ** aside(k, len(lines)), (MUTED if _is_control(one) else colour, marker))
 
-    _tokens_below(axes, {point.tokens for line in lines for point in line.points})
+    tokens_below(axes, {point.tokens for line in lines for point in line.points})
     axes.legend(loc="upper left", fontsize=8)
-
-
-def _tokens_below(axes: Axes, tokens: Collection[int]) -> None:
-    """Every number of tokens that was measured, in equal steps for equal factors."""
-    axes.set(xscale="log", xlabel="tokens of an image")
-    axes.xaxis.set_major_locator(FixedLocator(sorted(tokens)))
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
@@ -112,11 +103,12 @@ def time_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     the tokens; of rows that were only timed.
     """
     found = paces(rows) if is_about_speed(rows) else []
-    rates = _shared_rates(found)
+    known = [pace for pace in found if pace.is_dense or pace.rate]
+    rates = _shared_rates(known)
     if not rates:
         return None
-    drawn = [pace for pace in found if pace.rate in rates]
-    made = {(one.linear.architecture, one.linear.route): one for one in overtakings(found)}
+    drawn = [pace for pace in known if pace.rate in rates]
+    made = {(one.linear.architecture, one.linear.route): one for one in beside_attention(found)}
     numbers = [
         _paced(pace, point, made.get((pace.architecture, pace.route))) for pace in found for point in pace.points
     ]
@@ -135,7 +127,7 @@ def _is_one_route_each(members: Sequence[Pace]) -> bool:
     return len({pace.architecture for pace in members}) == len(members)
 
 
-def _paced(pace: Pace, point: TimedToken, beside: Overtaking | None) -> dict[str, str]:
+def _paced(pace: Pace, point: TimedToken, beside: Beside | None) -> dict[str, str]:
     pays = DASH if beside is None else f"{beside.tokens:,}" if beside.tokens else "not shown"
     return {
         "row": point.row.label,
@@ -153,8 +145,7 @@ def _paced(pace: Pace, point: TimedToken, beside: Overtaking | None) -> dict[str
 
 def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
     # A look for each architecture, the same in all panels.
-    names = list(dict.fromkeys(pace.architecture for pace in found))
-    looks = dict(zip(names, style.looks(False for _ in names), strict=True))
+    looks = looks_by_name(pace.architecture for pace in found)
     figure, panels = grid(len(rates), 4.4, sharey=True, columns=2)
     for rate, axes in zip(rates, panels, strict=True):
         members = [pace for pace in found if pace.rate == rate]
@@ -163,13 +154,10 @@ def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
             points = [Point(point.row, point.tokens * apart, point.us) for point in pace.points]
             draw_line(axes, points, looks[pace.architecture])
         axes.set_title(f"rate {rate:g}" if rate else "dense", loc="left")
-        _tokens_below(axes, {point.tokens for pace in members for point in pace.points})
+        tokens_below(axes, {point.tokens for pace in members for point in pace.points})
     logarithmic(panels[0])
     panels[0].set_ylabel("µs of a training step per token", color=MUTED)
-    handles = [
-        Line2D([], [], color=colour, marker=marker, label=clean(name)) for name, (colour, marker) in looks.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
+    legend_below(figure, looks)
     return figure
 
 

@@ -90,6 +90,11 @@ def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:
     return [list(members) for _, members in groupby(rows, _unit)]
 
 
+def name_of(row: Row) -> str:
+    """Return what its architecture is called, also where it is the only one."""
+    return row.architecture or row.group.backbone
+
+
 def what_differs(rows: Iterable[Row]) -> str:
     """Return whether the rows are of several architectures, else of several objectives, else of one: then ""."""
     units = {_unit(row) for row in rows}

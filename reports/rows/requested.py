@@ -9,6 +9,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.data_sources import DataFamily, data_sources
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import Evaluated, Tokens, methods
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.stored.records import Evaluation, Record, seed_group
 
 
@@ -126,6 +127,15 @@ def auxiliary(record: Record) -> str:
 def method(record: Record) -> str:
     """With its auxiliary losses, which make another method of it: "tread + repa"."""
     return " + ".join(filter(None, (record.method, auxiliary(record))))
+
+
+def route(record: Record) -> str:
+    """Return what it does with tokens: "dense", "2:8@0.5", "2:8@0.5 rows", or with its method "sprint 2:8@0.5"."""
+    parts = [] if is_routing_alone(record) else [method(record)]
+    if record.routes:
+        parts.append(record.routes)
+        parts += [record.selector] if record.selector != DEFAULT_SELECTOR else []
+    return " ".join(parts)
 
 
 def is_evaluated_by_teacher(record: Record) -> bool:

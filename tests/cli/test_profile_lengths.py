@@ -12,7 +12,9 @@ from pydantic import model_validator
 
 from tests.command_line import tread_bench
 from tread_bench.backbones.dit.family import DIT, DiTSpec
+from tread_bench.core.describe.families import families
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.costs import cost_figures
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.services import lengths
 from tread_bench.services.lengths import LengthsRequest, profile_lengths
@@ -167,6 +169,21 @@ def test_a_caption_counts_in_what_is_predicted(free):
     free(int(18.8 * GIB))
     (line,) = profile_lengths(request("64", "MMDiT", is_timed=True, batch=1)).lines
     assert "need about" in line["problem"]
+
+
+@pytest.mark.parametrize("tokens", ["-4:16", "0", "5:20", "16:4", "x", "1e2"])
+def test_tokens_that_are_no_squares_are_refused(tokens):
+    with pytest.raises(UserError, match=f"--tokens {tokens}: tokens lie on a square grid"):
+        profile_lengths(request(tokens))
+
+
+def test_a_token_is_one_of_the_image_where_a_network_has_others_beside():
+    """A U-ViT adds its time and its label: 18 tokens of a grid of 16."""
+    (line,) = profile_lengths(request("16", "U-ViT")).lines
+    spec = families()["U-ViT"].spec(**families()["U-ViT"].published[line["backbone"]] | {"image_size": 8})
+    figures = cost_figures(families()["U-ViT"], spec)
+    assert (spec.num_tokens, figures.dense_tokens, figures.image_tokens) == (16, 18, 16)
+    assert line["forward_macs_per_token"] == figures.forward_macs / 16
 
 
 def test_a_folder_of_others_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from synthetic_records import drawn_alone
 from test_time_per_token import ATTENTION, LINEAR, QUADRATIC, over, rows_of, study
 
-from tread_bench.reports.claims.macs_per_token import courses, fewer, summaries
+from tread_bench.reports.claims.macs_per_token import beside_attention, courses, summaries
 from tread_bench.reports.figures.per_token import macs_per_token as draw
 
 
@@ -33,13 +33,13 @@ MACS = {
 
 
 def test_fewer_are_needed_from_where_on_no_number_of_tokens_needs_as_many():
-    found = fewer(courses(rows_of(with_macs(study(), attention=SOFTMAX, **MACS))))
+    found = beside_attention(courses(rows_of(with_macs(study(), attention=SOFTMAX, **MACS))))
     assert [(one.linear.points[0].row.first.cell.partition("-")[0], one.tokens) for one in found] == [
         ("crossing", 256), ("early", 256), ("slow", None)
     ]  # fmt: skip
     assert [one.ratio for one in found] == pytest.approx([52 / 15, 52 / 15, 52 / 60])
     equal = with_macs(study(), attention=SOFTMAX, early=SOFTMAX)
-    assert [one.tokens for one in fewer(courses(rows_of(equal)))] == [None]
+    assert [one.tokens for one in beside_attention(courses(rows_of(equal)))] == [None]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_fewer_are_needed_from_where_on_no_number_of_tokens_needs_as_many():
     ids=["alone", "another family", "another width", "no mixing", "another route"],
 )
 def test_what_differs_in_more_than_its_mixing_is_not_compared(others):
-    assert fewer(courses(rows_of([*ATTENTION, *others]))) == []
+    assert beside_attention(courses(rows_of([*ATTENTION, *others]))) == []
 
 
 def test_dense_and_routed_networks_have_a_sentence_each():

@@ -7,7 +7,7 @@ import json
 import math
 
 import pytest
-from synthetic_records import evaluation, record, render
+from synthetic_records import drawn_alone, evaluation, record, render
 
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.config.hypothesis import Hypothesis
@@ -16,6 +16,7 @@ from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.onset import panels, statements
 from tread_bench.reports.figures.isoflops import _figure as figure_of
+from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.tables.onset import onset_table
 from tread_bench.services.decisions import hypothesis_of
 
@@ -95,6 +96,34 @@ def test_ratios_are_those_of_the_curves_by_reference_and_figure():
     shown = onset_table([panel])
     assert len(shown.rows) == 6
     assert shown.rows[0][3].bounds is not None
+
+
+def test_fid_stands_beside_where_every_length_has_it():
+    records = study()
+    smallest = [one.last.model_copy(update={"fid": None}) for one in records]
+    without = [
+        one.model_copy(update={"evaluations": [last]}) if last.training_macs == MACS[0] else one
+        for one, last in zip(records, smallest, strict=True)
+    ]
+    (panel,) = panels(without, STATED)
+    assert panel.fid == () and len(panel.loss) == len(panel.macs) == 3
+    assert {line[-1] for line in drawn_alone(lambda _: onset_map([panel]), []).table} == {"–"}
+    assert len(onset_table([panel]).rows) == 6
+
+
+def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
+    until = {"schedule": {"warmup": 0.0, "until": 0.8}}
+    rows = arm("rows", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32, selector="rows")
+    ending = [
+        one.model_copy(update={"config": one.config | until})
+        for one in arm("ending", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32)
+    ]
+    found = panels([*study(), *rows, *ending], STATED)
+    names = ["2:8@0.5", "2:8@0.5 rows", "2:8@0.5, dense from 0.8"]
+    assert [panel.route for panel in found] == names
+    assert all(ratio.estimate for panel in found for ratios in panel.loss for ratio in ratios)
+    picture = drawn_alone(lambda _: onset_map(found), [])
+    assert all(f">{name}<".encode() in picture.svg and name in picture.description for name in names)
 
 
 def test_without_a_hypothesis_there_is_no_claim():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, render, timing
 
-from tread_bench.reports.claims.time_per_token import overtakings, paces, summary
+from tread_bench.reports.claims.macs_per_token import beside_attention
+from tread_bench.reports.claims.time_per_token import paces, summary
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.speed import time_per_token as draw
 from tread_bench.reports.rows.architectures import side_by_side
@@ -21,7 +22,20 @@ LINEAR = {
 }
 
 
-def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True, moment=1.0, hidden=32, place="2:8"):
+def timed(
+    mixer,
+    us,
+    tokens,
+    rate=0.0,
+    spread=0.02,
+    family="DiG",
+    mixes=True,
+    moment=1.0,
+    hidden=32,
+    place="2:8",
+    batch=BATCH,
+    auxiliary=(),
+):
     """`moment`: how much slower the machine was when a row was timed; a routed step takes half of a dense one.
 
     `spread`: how far the two values of each measurement lie from their median.
@@ -30,15 +44,15 @@ def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True, mo
     mixing = (500.0 if mixer in QUADRATIC else 30_000.0 / tokens) * tokens**2 if mixes else 0
     kinds = {"attention_macs": round(mixing), "scan_macs": 0, "forward_macs": round(1e6 * tokens + mixing)}
     of_image = cost(routes).model_copy(update={"dense_tokens": tokens, **kinds})
-    ms = moment * us * tokens * BATCH / 1e3
+    ms = moment * us * tokens * batch / 1e3
     either_side = [ms * (1 - spread), ms * (1 + spread)]
     own_time = {
         "step_times_ms": either_side,
         "reference_step_times_ms": [one * (2 if rate else 1) for one in either_side],
-        "batch": BATCH,
+        "batch": batch,
     } | ({"speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1} if rate else {})
     sizes = f"depth 12, hidden {hidden}, heads 1, mixer {mixer}, patch 2"
-    name = f"{mixer}-{place}-{rate}-{hidden}"
+    name = f"{mixer}-{place}-{rate}-{hidden}" + f"-{batch}" * (batch != BATCH) + "-mae" * bool(auxiliary)
     own = {
         **NOTHING_MEASURED,
         "cell": f"{name}-{tokens}", "reference": f"{mixer}-2:8-0.0-{hidden}-{tokens}", "train_loss": [],
@@ -46,7 +60,8 @@ def timed(mixer, us, tokens, rate=0.0, spread=0.02, family="DiG", mixes=True, mo
         "cost": of_image, "timing": timing(1.0, 0).model_copy(update=own_time), "train_seconds": None,
         "config": {
             "data": {"name": "random_latents", "image_size": SIZES[tokens]},
-            "training": {"iterations": 0, "batch": BATCH},
+            "training": {"iterations": 0, "batch": batch},
+            "auxiliary": list(auxiliary),
         },
     }  # fmt: skip
     return record(f"{name}-{tokens}", routes, 0, None, **own)
@@ -87,13 +102,31 @@ def test_the_interval_of_a_step_has_all_moments_at_which_its_dense_twin_was_time
         assert found[rate].bounds == pytest.approx((20 * 0.98 / 2.1, 30 * 1.02 / 1.9))
 
 
+def test_dense_steps_of_other_batches_do_not_count():
+    """A dense step of 4 images takes 40 µs per token, one of 32 takes 20, and a routed one half of that."""
+    rows = rows_of([*over("early", [40] * 4), *over("early", [10] * 4, 0.5, batch=32)])
+    found = {pace.route: pace.points[0].us.mean for pace in paces(rows)}
+    assert found == {"dense": pytest.approx(40), "2:8@0.5": pytest.approx(10)}
+
+
+def test_an_auxiliary_loss_does_not_pass_for_dense_or_for_the_plain_route():
+    loss = ({"name": "mae"},)
+    own = [*over("early", LINEAR["early"], auxiliary=loss), *over("attention", QUADRATIC["attention"], auxiliary=loss)]
+    rows = rows_of([*study(), *own])
+    assert {pace.route for pace in paces(rows)} == {"dense", "dense + mae"}
+    assert summary(rows) == summary(rows_of(study()))
+    assert drawn_alone(draw, rows).svg.count(b">dense<") == 1
+    both = rows_of([*over("early", [5] * 4, 0.5), *over("early", [5] * 4, 0.5, auxiliary=loss)])
+    assert [(pace.route, len(pace.points)) for pace in paces(both)] == [("2:8@0.5", 4), ("tread + mae 2:8@0.5", 4)]
+
+
 def test_linear_time_pays_where_its_interval_stays_below_that_of_attention():
-    found = overtakings(paces(rows_of(study())))
+    found = beside_attention(paces(rows_of(study())))
     assert {one.linear.points[0].row.first.backbone.split("mixer ")[1].split(",")[0]: one.tokens for one in found} == {
         "early": 256, "crossing": 256, "slow": None
     }  # fmt: skip
     assert [one.ratio for one in found] == pytest.approx([52 / 15, 52 / 15, 52 / 60])
-    wide = overtakings(paces(rows_of(study(spread=0.2))))
+    wide = beside_attention(paces(rows_of(study(spread=0.2))))
     assert [one.tokens for one in wide] == [1024, 1024, None]  # at 256 the intervals overlap
 
 
@@ -113,12 +146,12 @@ ATTENTION = over("attention", QUADRATIC["attention"])
     ids=["alone", "another family", "another width", "no mixing", "another route", "one number of tokens"],
 )
 def test_what_differs_in_more_than_its_mixing_is_not_compared(others):
-    assert overtakings(paces(rows_of([*ATTENTION, *others]))) == []
+    assert beside_attention(paces(rows_of([*ATTENTION, *others]))) == []
 
 
 def test_the_most_tokens_are_those_that_both_have():
     """Attention ran out of memory at 1,024."""
-    (found,) = overtakings(paces(rows_of([*ATTENTION[:-1], *over("early", LINEAR["early"])])))
+    (found,) = beside_attention(paces(rows_of([*ATTENTION[:-1], *over("early", LINEAR["early"])])))
     assert (found.tokens, found.most, found.ratio) == (256, 256, pytest.approx(20 / 15))
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.data.test_parquet import COLOUR, png, write
 from tread_bench.cli.show.plan import show_plan
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData
@@ -22,6 +22,7 @@ from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGH
 from tread_bench.services import hours
 from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
 
 SUITE = """\
 name: mine
@@ -34,6 +35,7 @@ rows:
   dense: {}
   routed: {method: tread, routes: 1:2@0.5}
 """
+MACS = ("training_macs", "shared_macs", "tuning_macs", "tuning_evaluation_macs")  # of a row of a plan's table
 
 
 @pytest.fixture
@@ -268,6 +270,23 @@ def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.Captur
     assert plan["device_hours"] == pytest.approx(dense["device_hours"] + routed["device_hours"])
 
 
+def test_evaluations_of_tuning_and_of_other_averages_count(suite: Path) -> None:
+    """Three candidates with a seed each are three evaluations more of each row, and two more widths are two."""
+    pace = hours.Pace({}, 1.0, "stated")
+    found = []
+    for settings in (
+        [],
+        ["tune={candidates: [1e-4, 1e-3, 1e-2], seeds: 1, generate: true}"],
+        ["metrics.other_widths=[0.05, 0.1]"],
+    ):
+        plan = load_plan(suite, [*settings, "training.averages={snapshots: 8}"], look=Look.NOT_AT_ALL)
+        table = [row | dict.fromkeys(MACS[:-1], 0) for row in plan_table(plan, cell_cost)]
+        found.append(hours.add_hours(table, plan, pace) * 3600)
+    works = [expected_work(cells[0].cell) for cells in load_plan(suite, look=Look.NOT_AT_ALL).rows.values()]
+    assert found[0] == pytest.approx(sum(work.evaluation for work in works))
+    assert found[1] == pytest.approx(4 * found[0]) and found[2] == pytest.approx(3 * found[0])
+
+
 def timed_run(monkeypatch: pytest.MonkeyPatch, macs: int, batch: int, seconds: float | None = None) -> None:
     """A run of rows "dense" and "elsewhere", each evaluated in so many seconds: 3 images of 7 MACs, 40 calls of 2."""
     config = {"metrics": {"validation_samples": 5}}  # at 8 noise levels
@@ -308,7 +327,7 @@ def test_evaluations_are_counted_at_the_rate_of_those_of_a_run(suite: Path, monk
     pace = hours.pace_of(str(suite.parent), plan, [])
     macs_per_s = (3 * 7 + 5 * 8 * 2) / 0.5
     assert pace.evaluation == pytest.approx(macs_per_s)
-    table = [{"row": row, "training_macs": 0, "shared_macs": 0, "tuning_macs": 0} for row in plan.rows]
+    table = [dict.fromkeys(MACS, 0) | {"row": row} for row in plan.rows]
     works = [expected_work(cells[0].cell) for cells in plan.rows.values()]
     seconds = sum(len(work.at) * work.evaluation for work in works) / macs_per_s
     assert hours.add_hours(table, plan, pace) == pytest.approx(seconds * len(plan.cells) / len(works) / 3600)
@@ -323,7 +342,7 @@ def test_evaluations_of_another_rate_than_training_are_left_out(compute: list[st
     found = []
     for settings in ([], compute):
         plan = load_plan(suite, settings, look=Look.NOT_AT_ALL)
-        table = [{"row": row, "training_macs": 0, "shared_macs": 0, "tuning_macs": 0} for row in plan.rows]
+        table = [dict.fromkeys(MACS, 0) | {"row": row} for row in plan.rows]
         hours_in_all = hours.add_hours(table, plan, hours.Pace({}, 1.0, "stated"))
         found.append((hours_in_all, hours.hours_in_words(1.0, plan, hours.Pace({}, 1.0, "stated"))[0]))
     (alike, told_alike), (other, told_other) = found

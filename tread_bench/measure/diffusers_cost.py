@@ -24,7 +24,7 @@ from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
 from tread_bench.data.encode.vae import quiet
 from tread_bench.measure.bypassing import bypassing, record, removed
-from tread_bench.measure.macs import count_passes, macs_by_kind, macs_counter, minus
+from tread_bench.measure.macs import count_passes, macs_by_kind, macs_counter
 
 _TWO_STREAMS_THEN_ONE = ("transformer_blocks", "single_transformer_blocks")
 
@@ -219,7 +219,7 @@ def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str,
         before.append(macs_by_kind(counter))
 
     def leave(*_: Any) -> None:
-        passed.append(minus(macs_by_kind(counter), before[-1]))
+        passed.append(macs_by_kind(counter) - before[-1])
 
     handles: list[RemovableHandle] = []
     for block in blocks:

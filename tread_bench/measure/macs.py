@@ -49,7 +49,7 @@ def count_cost(
     def run_and_count(block: int, state: TokenState) -> TokenState:
         before = macs_by_kind(counter)
         state = run_block(block, state)
-        blocks.append(minus(macs_by_kind(counter), before))
+        blocks.append(macs_by_kind(counter) - before)
         return state
 
     model.run_block = run_and_count  # type: ignore[method-assign]
@@ -68,7 +68,7 @@ def count_passes(
         params=_num_parameters(network),
         trainable_params=sum(p.numel() for p in network.parameters() if p.requires_grad),
         blocks=tuple(blocks),
-        outside=minus(one_pass, sum(blocks, Macs())),
+        outside=one_pass - sum(blocks, Macs()),
         inputs=3 * one_pass.total - macs_by_kind(counter).total,
     )
 
@@ -97,7 +97,7 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     # The method's parameters, without those of a last layer that it does not use.
     params = _num_parameters(network.method)
     unused = _num_parameters(model) - _num_parameters(network.backbone)
-    return Extra(params, unused, minus(forward, routed.forward), train_step)
+    return Extra(params, unused, forward - routed.forward, train_step)
 
 
 class _BlocksAsStated:
@@ -167,7 +167,7 @@ def count_evaluated(cell: Cell, family: Family, spec: BackboneSpec, shallow: boo
         method = build_method(cell, backbone)
         x, t, y = _inputs(spec)
         stated = _BlocksAsStated(backbone, family, spec)
-        with FlopCounterMode(display=False) as counter:
+        with macs_counter() as counter:
             start = backbone.start(x, t, y)
             if shallow:
                 method.shallow_forward(backbone, start)
@@ -204,8 +204,3 @@ def macs_by_kind(counter: FlopCounterMode) -> Macs:
             kind = "linear"
         counts[kind] += flops // 2
     return Macs(**counts)
-
-
-def minus(a: Macs, b: Macs) -> Macs:
-    """Return the difference, kind by kind."""
-    return Macs(a.linear - b.linear, a.attention - b.attention, a.scan - b.scan)

@@ -15,7 +15,7 @@ from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.sources import read_run
-from tread_bench.suite.plan import Plan, PlannedCell
+from tread_bench.suite.plan import Plan
 
 _NAMED = 3  # rows in a message
 
@@ -126,9 +126,11 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     counts_evaluations = pace.evaluation is not None or _evaluates_as_it_trains(plan)
     for row in table:
         cells = plan.rows[row["row"]]
-        evaluation = _evaluation_macs(cells[0]) if counts_evaluations else 0
-        study = len(cells) * pace.hours(row["row"], row["training_macs"], evaluation)
-        row["device_hours"] = study + pace.hours(row["row"], row["tuning_macs"], 0)
+        own, of_tuning = expected_work(cells[0].cell).evaluations, row["tuning_evaluation_macs"]
+        if not counts_evaluations:
+            own = of_tuning = 0
+        study = len(cells) * pace.hours(row["row"], row["training_macs"], own)
+        row["device_hours"] = study + pace.hours(row["row"], row["tuning_macs"], of_tuning)
         row["shared_hours"] = len(cells) * pace.hours(row["row"], row["shared_macs"], 0)
     return math.fsum(row["device_hours"] - row["shared_hours"] for row in table)
 
@@ -136,11 +138,6 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
 def _evaluates_as_it_trains(plan: Plan) -> bool:
     """Whether a training step computes in float32 without compilation, as evaluations always do."""
     return plan.suite.compute.autocast == "none" and not plan.suite.compute.compile
-
-
-def _evaluation_macs(cell: PlannedCell) -> int:
-    work = expected_work(cell.cell)
-    return len(work.at) * work.evaluation
 
 
 def in_hours(hours: float) -> str:

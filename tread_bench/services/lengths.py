@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -145,7 +146,8 @@ def _sides(tokens: str) -> list[int]:
     """Sides of the grids of tokens, each twice the one before."""
     first, _, last = tokens.partition(":")
     try:
-        side, least, most = round(int(first) ** 0.5), int(first), int(last or first)
+        least, most = int(first), int(last or first)
+        side = math.isqrt(least)
     except ValueError:
         side, least, most = 0, 1, 0
     if side**2 != least or most < least or side < 1:
@@ -257,7 +259,7 @@ def _record(label: str, network: Network, routes: tuple[ResolvedRoute, ...], sel
         selector=selector if routes else "",
         num_blocks=family.num_blocks(spec),
         reference=f"{label}, {spec.num_tokens:,} tokens",
-        cost=cost.model_copy(update={"dense_tokens": spec.num_tokens}),  # of the image, without those of its prefix
+        cost=cost,
     )
 
 
@@ -337,7 +339,7 @@ def _too_large(network: Network, dense: Record, device: str) -> str:
     free = _free_bytes(device)
     if needed <= free:
         return ""
-    step = f"steps of {cell.training.batch} x {dense.cost.dense_tokens:,} tokens"
+    step = f"steps of {cell.training.batch} x {dense.cost.image_tokens:,} tokens"
     return f"not timed: {step} need about {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free"
 
 
@@ -377,7 +379,7 @@ def _per_token(cost: CostFigures | None, way: str = "") -> dict[str, float | Non
         return dict.fromkeys(names)
     linear = cost.forward_macs - cost.attention_macs - cost.scan_macs
     macs = (linear, cost.attention_macs, cost.scan_macs, cost.forward_macs)
-    return {name: count / cost.dense_tokens for name, count in zip(names, macs, strict=True)}
+    return {name: count / cost.image_tokens for name, count in zip(names, macs, strict=True)}
 
 
 def _times(length: Length) -> dict[str, Any]:

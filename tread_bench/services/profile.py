@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.costs import branch_cost, cost_figures
 from tread_bench.core.stored.records import CostFigures
 from tread_bench.services.configs import count_file
 from tread_bench.services.guidance import changed_sampling
@@ -65,12 +66,13 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         cost, about = count_file(request.config, request.routes, request.shape.get("image_size"), request.text_tokens)
         return _counts(cost) | about, cost
     _check_dialect(request)
-    device = _timing_device(request.device) if request.is_timed else ""
+    if request.is_timed:
+        from tread_bench.cell.numerics import usable_device
+
+        request = replace(request, device=usable_device(request.device))
     family, spec, routes = _resolve(request)
 
     # Counts, for any machine.
-    from tread_bench.core.numbers.costs import cost_figures
-
     cost = cost_figures(family, spec, routes, request.selector)
     found = {
         "backbone": request.backbone,
@@ -91,7 +93,7 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         from tread_bench.cell.speed import time_backbone
 
         try:
-            found |= time_backbone(family, spec, routes, request.selector, request.batch, device, Timing())
+            found |= time_backbone(family, spec, routes, request.selector, request.batch, request.device, Timing())
         except ValueError as error:
             raise UserError(str(error)) from None
     return found, cost
@@ -133,7 +135,7 @@ def _check_subject(request: ProfileRequest) -> None:
 
 def _check_dialect(request: ProfileRequest) -> None:
     """Raise UserError where an option would have no effect."""
-    if request.dialect is None and (request.depth or request.text_tokens):
+    if request.dialect is None and not (request.depth is None and request.text_tokens is None):
         raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
     if request.dialect is not None and (request.is_timed or request.guidance):
         raise UserError("--as writes a route and nothing else: leave --train and --guidance out")
@@ -143,18 +145,12 @@ def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], cost: Cos
     """The routes as a trainer writes them. Raises UserError."""
     assert request.dialect is not None
     num_blocks = len(cost.tokens_per_block)
-    image_share = cost.dense_tokens / (cost.dense_tokens + (request.text_tokens or 0))
+    image_share = cost.image_tokens / (cost.image_tokens + (request.text_tokens or 0))
     try:
         placed = moved(routes, num_blocks, request.depth or num_blocks)
         return write_routes(request.dialect, placed, image_share)
     except ValueError as error:
         raise UserError(str(error)) from None
-
-
-def _timing_device(requested: str) -> str:
-    from tread_bench.cell.numerics import usable_device
-
-    return usable_device(requested)
 
 
 def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]]:
@@ -195,8 +191,6 @@ def _guided(
         raise UserError("\n".join(problem.message for problem in complete))
 
     # The cost of each branch.
-    from tread_bench.core.numbers.costs import branch_cost
-
     branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
     macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}
     both = sum(macs.values(), Macs())

@@ -89,7 +89,7 @@ def profile(
                 ("--text-tokens", text_tokens),
                 ("--config", config),
             )
-            if given
+            if given not in (None, [])
         ]:
             raise UserError(f"--tokens profiles published sizes: leave {', '.join(others)} out")
         show_lengths(LengthsRequest(family, tokens, tuple(route), selector, train, batch, device, tables), as_json)

@@ -112,6 +112,9 @@ class Macs:
     def __add__(self, other: Macs) -> Macs:
         return Macs(self.linear + other.linear, self.attention + other.attention, self.scan + other.scan)
 
+    def __sub__(self, other: Macs) -> Macs:
+        return Macs(self.linear - other.linear, self.attention - other.attention, self.scan - other.scan)
+
 
 @dataclass(frozen=True, slots=True)
 class LastLayer:

@@ -76,10 +76,9 @@ def cost_figures(
     cost, dense = cost_of(family, spec, resolved, selector, lora), cost_of(family, spec, lora=lora)
     prefix = family.num_prefix(spec)
     tokens = tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix)
+    frozen = 0 if lora is None else cost.params - cost.trainable_params
     figures = figures_of(cost, dense, tokens, prefix + spec.num_tokens)
-    return (
-        figures if lora is None else figures.model_copy(update={"frozen_params": cost.params - cost.trainable_params})
-    )
+    return figures.model_copy(update={"prefix_tokens": prefix, "frozen_params": frozen})
 
 
 def figures_of(cost: Cost, dense: Cost, tokens: list[int], dense_tokens: int) -> CostFigures:

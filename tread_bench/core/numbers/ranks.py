@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,38 +38,29 @@ def rank_correlation(
         ValueError: there are fewer than `FEWEST` items, or not as many of one measurement as of the other.
     """
     # The correlation of each pair.
+    groups = np.zeros(0) if given is None else np.asarray(given)
+    lost = max(0, len(np.unique(groups)) - 1)
     found = []
     for measurements in pairs:
         a, b = (np.asarray(one, dtype=np.float64) for one in measurements)
         if a.shape != b.shape or a.ndim != 1 or len(a) < FEWEST:
             raise ValueError(f"{a.shape} and {b.shape}: must be as many items, and {FEWEST} or more")
-        if np.ptp(a) == 0 or np.ptp(b) == 0:
-            return None
         ranks = np.stack([stats.rankdata(a), stats.rankdata(b)])
         if given is not None:
-            ranks = _within_groups(ranks, given)
-            if np.ptp(ranks, axis=1).min() == 0 or _left(len(a), given) < FEWEST:
-                return None
-        found.append(_pearson(*ranks))
+            ranks = _within_groups(ranks, groups)
+        if np.ptp(ranks, axis=1).min() == 0 or len(a) - lost < FEWEST:
+            return None
+        found.append(float(np.corrcoef(*ranks)[0, 1]))
 
     # Their mean and its interval.
-    n, mean = len(a) if given is None else _left(len(a), given), float(np.mean(found))
+    n, mean = len(a) - lost, float(np.mean(found))
     least_disorder = 12 / (n * (n**2 - 1))  # two neighbours exchanged
     within = min(max(mean, least_disorder - 1), 1 - least_disorder)
     half = float(stats.norm.ppf((1 + confidence) / 2)) * math.sqrt((1 + within**2 / 2) / (n - 3))
     low, high = math.tanh(math.atanh(within) - half), math.tanh(math.atanh(within) + half)
-    return MeanInterval(mean, low, max(high, mean), n)
+    return MeanInterval(mean, min(low, mean), max(high, mean), n)
 
 
-def _within_groups(ranks: NDArray[np.float64], groups: ArrayLike) -> NDArray[np.float64]:
+def _within_groups(ranks: NDArray[np.float64], groups: NDArray[Any]) -> NDArray[np.float64]:
     """Ranks, (M, n), less the mean of their group."""
-    labels = np.asarray(groups)
-    return ranks - np.stack([ranks[:, labels == label].mean(axis=1) for label in labels], axis=1)
-
-
-def _left(items: int, groups: ArrayLike) -> int:
-    return items - (len(np.unique(np.asarray(groups))) - 1)
-
-
-def _pearson(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    return float(np.corrcoef(a, b)[0, 1])
+    return ranks - np.stack([ranks[:, groups == group].mean(axis=1) for group in groups], axis=1)

@@ -40,7 +40,7 @@ class Part(BaseModel):
 
 
 class CostFigures(Part):
-    """Parameters and MACs of one image; `tokens_per_block` includes prefix tokens.
+    """Parameters and MACs of one image; `tokens_per_block` and `dense_tokens` include prefix tokens.
 
     Training step costs are those of the routes as configured, and `mean_train_step_macs` is the mean over the schedule.
     `params` counts the network that is evaluated and what the method adds, `auxiliary_params` what auxiliary losses
@@ -51,6 +51,7 @@ class CostFigures(Part):
     trainable_params: NonNegativeInt
     tokens_per_block: list[NonNegativeInt] = Field(min_length=1)
     dense_tokens: PositiveInt
+    prefix_tokens: NonNegativeInt = Field(0, exclude_if=is_unused)
     forward_macs: PositiveInt
     dense_forward_macs: PositiveInt
     attention_macs: NonNegativeInt
@@ -68,6 +69,10 @@ class CostFigures(Part):
         if len(self.block_macs) != len(self.tokens_per_block):
             raise ValueError("block_macs and tokens_per_block must have an entry for every block")
         return self
+
+    @property
+    def image_tokens(self) -> int:
+        return self.dense_tokens - self.prefix_tokens
 
     @property
     def stored_params(self) -> int:

@@ -35,7 +35,8 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
         (B, H, L, V) in the dtype of v.
 
     Raises:
-        ValueError: an unknown kernel, numba on a GPU. ImportError: flash-linear-attention or numba is not installed.
+        ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit.
+        ImportError: flash-linear-attention or numba is not installed.
     """
     if kernel == "fla":
         from tread_bench.model.ops.recurrence_fla import linear_fla

@@ -1,4 +1,4 @@
-"""Mamba's convolution and selective scan on a CPU: operators around the loops in `ops.jit`. Imports numba.
+"""Mamba's convolution and selective scan on a CPU: operators around the loops in `conv` and `scan`. Imports numba.
 
 Shapes: B batch, L length, D channels, N states per channel, K taps. Operators take contiguous tensors of one dtype,
 float32 or float64.

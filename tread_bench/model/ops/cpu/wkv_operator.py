@@ -1,4 +1,4 @@
-"""Bi-WKV on a CPU: an operator around the loops in `ops.jit`. Imports numba. Tensors are (B, T, C), contiguous.
+"""Bi-WKV on a CPU: an operator around the loops in `wkv`. Imports numba. Tensors are (B, T, C), contiguous.
 
 Where exponents spread further than float64 holds, the form in PyTorch with a scale for every step takes over.
 """
