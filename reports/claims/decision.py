@@ -224,11 +224,11 @@ def _mean(sides: Sides) -> float:
 
 
 def _is_below(difference: MeanInterval | None) -> bool:
-    return difference is not None and difference.high is not None and difference.high < 0
+    return difference is not None and difference.is_below(0)
 
 
 def _is_above(difference: MeanInterval | None) -> bool:
-    return difference is not None and difference.low is not None and difference.low > 0
+    return difference is not None and difference.is_above(0)
 
 
 def _seeds_to_decide(sides: Sides, level: float) -> tuple[float | None, int | None]:

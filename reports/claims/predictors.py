@@ -47,7 +47,7 @@ class Predictor(NamedTuple):
     def ranks_in_reverse(self) -> bool:
         """Return whether it agrees with the opposite order beyond chance, which nobody expected."""
         found = self.correlations["validation_loss"]
-        return found is not None and found.high is not None and found.high < 0
+        return found is not None and found.is_below(0)
 
     @property
     def is_more_than_a_number_of_blocks(self) -> bool:
@@ -59,7 +59,7 @@ class Predictor(NamedTuple):
 
 
 def _is_above_0(found: MeanInterval | None) -> bool:
-    return found is not None and found.low is not None and found.low > 0
+    return found is not None and found.is_above(0)
 
 
 class Placements(NamedTuple):

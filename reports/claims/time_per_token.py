@@ -31,7 +31,7 @@ class TimedToken(CountedToken):
 
     def costs_less(self, other: Self) -> bool:
         """Return whether its whole interval lies below the other's."""
-        return self.us.high is not None and other.us.low is not None and self.us.high < other.us.low
+        return other.us.low is not None and self.us.is_below(other.us.low)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+import math
+from collections.abc import Callable, Sequence, Set
 
 from tread_bench.core.config.training import NARROWEST, WIDEST
-from tread_bench.core.numbers.tuning import extended
-from tread_bench.core.stored.records import Record
+from tread_bench.core.numbers.tuning import Best, extended
+from tread_bench.core.stored.records import Record, Tuning
 from tread_bench.reports.claims.branches import own_macs
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
@@ -66,14 +67,8 @@ def of_row(row: Row) -> str:
 def untuned(rows: Sequence[Row]) -> str:
     """Return a caution on rows whose best candidate lies at an edge, with what extends the range; "" without any."""
     at_edge = [row for row in rows if row.is_untuned]
-    if not at_edge:
-        return ""
-    rates: set[float] = set()
-    for row in at_edge:
-        rates |= {one.learning_rate for one in row.tuning.candidates} if row.tuning else set()
-    best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
-    wider = _wider(rates, best)
-    return say("tuning", "untuned", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
+    tried = {one.learning_rate for row in at_edge if row.tuning for one in row.tuning.candidates}
+    return _at_edge("untuned", rows, at_edge, tried, lambda tuning: tuning.best)
 
 
 def moved(rows: Sequence[Row]) -> str:
@@ -85,12 +80,8 @@ def moved(rows: Sequence[Row]) -> str:
 def widths_at_edge(rows: Sequence[Row]) -> str:
     """Return a caution on rows whose best width lies at an edge, with what extends the range; "" without any."""
     at_edge = [row for row in rows if row.is_width_at_edge]
-    if not at_edge:
-        return ""
-    best = {row.tuning.best_width.value for row in at_edge if row.tuning and row.tuning.best_width}
-    wider = _wider({one.width for row in at_edge for one in row.widths}, best)
-    possible = [width for width in wider if NARROWEST <= width <= WIDEST]
-    return say("tuning", "width_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=possible)
+    tried = {one.width for row in at_edge for one in row.widths}
+    return _at_edge("width_at_edge", rows, at_edge, tried, lambda tuning: tuning.best_width, NARROWEST, WIDEST)
 
 
 def scales_at_edge(rows: Sequence[Row]) -> str:
@@ -98,11 +89,8 @@ def scales_at_edge(rows: Sequence[Row]) -> str:
     any.
     """
     at_edge = [row for row in rows if row.is_scale_at_edge]
-    if not at_edge:
-        return ""
-    best = {row.tuning.best_scale.value for row in at_edge if row.tuning and row.tuning.best_scale}
-    wider = _wider({one.scale for row in at_edge for one in row.scales}, best)
-    return say("tuning", "scale_at_edge", rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
+    tried = {one.scale for row in at_edge for one in row.scales}
+    return _at_edge("scale_at_edge", rows, at_edge, tried, lambda tuning: tuning.best_scale)
 
 
 def luck(rows: Sequence[Row]) -> str:
@@ -114,6 +102,25 @@ def luck(rows: Sequence[Row]) -> str:
         if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1):
             return say("tuning", "luck", chosen_by=len(tuning.seeds), seeds=len(row.records), share=tuning.share)
     return ""
+
+
+def _at_edge(
+    macro: str,
+    rows: Sequence[Row],
+    at_edge: Sequence[Row],
+    tried: Set[float],
+    best_of: Callable[[Tuning], Best | None],
+    least: float = 0.0,
+    most: float = math.inf,
+) -> str:
+    """A caution on those of the rows whose best one lies at an edge of what was tried, with what extends it within the
+    bounds; "" without any.
+    """
+    if not at_edge:
+        return ""
+    best = {found.value for row in at_edge if row.tuning and (found := best_of(row.tuning))}
+    wider = [one for one in _wider(tried, best) if least <= one <= most]
+    return say("tuning", macro, rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
 
 
 def _wider(tried: Set[float], best: Set[float]) -> list[float]:

@@ -45,8 +45,8 @@ def _figure(found: Sequence[Placements]) -> Figure:
             of = predictor.correlations
             for axes, estimate in ((loss, of["validation_loss"]), (beyond, predictor.beyond_blocks), (fid, of["fid"])):
                 if estimate:
-                    is_above = estimate.low is not None and estimate.low > 0
-                    dot(axes, y, estimate.mean, estimate.bounds, BETTER if is_above else INK, "o" if y else "D")
+                    colour = BETTER if estimate.is_above(0) else INK
+                    dot(axes, y, estimate.mean, estimate.bounds, colour, "o" if y else "D")
             write(costs, y, number(predictor.costs), MUTED)
         for axes in (loss, beyond, fid):
             still(axes, 0)

@@ -36,7 +36,15 @@ class MeanInterval:
 
     def excludes(self, value: float) -> bool:
         """Return whether there is an interval and `value` lies outside it."""
-        return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
+        return self.is_above(value) or self.is_below(value)
+
+    def is_above(self, value: float) -> bool:
+        """Return whether there is an interval and all of it lies above `value`."""
+        return self.low is not None and self.low > value
+
+    def is_below(self, value: float) -> bool:
+        """Return whether there is an interval and all of it lies below `value`."""
+        return self.high is not None and self.high < value
 
 
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> MeanInterval:
