@@ -177,6 +177,19 @@ def test_tokens_that_are_no_squares_are_refused(tokens):
         profile_lengths(request(tokens))
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--family", "DiT", "--tokens", "16", "--num-classes", "0"], "leave --num-classes out"),
+        (["--family", "DiT", "--tokens", "16", "--text-tokens", "0"], "leave --text-tokens out"),
+        (["DiT-S/2", "--text-tokens", "0"], "name a trainer with --as"),
+    ],
+)
+def test_an_option_without_effect_is_refused_also_where_it_is_0(given, told):
+    done = tread_bench("profile", *given)
+    assert done.returncode == 2 and told in " ".join(done.stderr.split())
+
+
 def test_a_token_is_one_of_the_image_where_a_network_has_others_beside():
     """A U-ViT adds its time and its label: 18 tokens of a grid of 16."""
     (line,) = profile_lengths(request("16", "U-ViT")).lines
