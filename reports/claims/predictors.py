@@ -6,8 +6,10 @@ docs/methods/choosing-a-place.md has the definitions, and how often the answer i
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -65,7 +67,8 @@ def _is_above_0(found: MeanInterval | None) -> bool:
 class Placements(NamedTuple):
     """The places that one architecture was trained with, and what predicts their order.
 
-    `ceiling` are the full trainings of the other seeds, which a cheap measurement can hardly be better than.
+    `ceiling` are the full trainings of the other seeds, which a cheap measurement can hardly be better than. `left_out`
+    are the places that have not ended with all of the seeds.
     """
 
     architecture: str
@@ -73,6 +76,7 @@ class Placements(NamedTuple):
     seeds: int
     ceiling: Predictor
     predictors: list[Predictor]
+    left_out: Sequence[str]
 
     @property
     def places(self) -> int:
@@ -98,7 +102,7 @@ def placements(rows: Sequence[Row]) -> list[Placements]:
         ceiling = {figure: _correlation(outcomes[figure], outcomes[figure]) for figure in FIGURES}
         costs = study.macs(study.rows, _last) / study.dense_macs
         full = Predictor("full trainings", costs, ceiling, _correlation(loss, loss, given=study.blocks_bypassed))
-        found.append(Placements(study.name, study.rows, len(study.seeds), full, predictors))
+        found.append(Placements(study.name, study.rows, len(study.seeds), full, predictors, study.left_out))
     return found
 
 
@@ -120,6 +124,7 @@ class _Study:
     seeds: Sequence[int]  # paired ones, which all rows have
     dense: Row  # the longest dense training
     short: Row  # the shortest
+    left_out: Sequence[str]  # labels of other places, which have not ended with all of these seeds
 
     @property
     def spans(self) -> list[tuple[int, int]]:
@@ -181,13 +186,15 @@ def _study(rows: Sequence[Row]) -> _Study | None:
     if not dense or not routed:
         return None
 
-    # Those that have ended with every seed that any of them has.
-    seeds = sorted(set.union(*(_seeds(row) for row in routed)))
+    # Those that have ended with every seed that most of them have.
+    ended = Counter(chain.from_iterable(map(_seeds, routed)))
+    seeds = sorted(seed for seed, count in ended.items() if 2 * count > len(routed))
+    left_out = [row.short_label for row in routed if not _seeds(row).issuperset(seeds)]
     routed = [row for row in routed if _seeds(row).issuperset(seeds)]
     is_enough = len(routed) >= FEWEST and len(seeds) >= 2
     if not is_enough or not all(_seeds(row).issuperset(seeds) for row in (dense[0], dense[-1])):
         return None
-    return _Study(rows[0].architecture or rows[0].first.backbone, routed, seeds, dense[-1], dense[0])
+    return _Study(rows[0].architecture or rows[0].first.backbone, routed, seeds, dense[-1], dense[0], left_out)
 
 
 def _but_for_its_place(row: Row) -> str:
@@ -267,10 +274,14 @@ def _share_of_gradient(record: Record, first: int, last: int) -> float | None:
 
 
 def _in_smaller_networks(study: _Study, studies: Sequence[_Study]) -> Iterator[_Candidate]:
-    """The same places, as shares of the depth, in networks that cost less."""
+    """The same places, as shares of the depth, in networks that cost less; not known where one lacks some of them."""
     for smaller in studies:
         is_smaller = smaller.kind == study.kind and smaller.dense_macs_of_an_image < study.dense_macs_of_an_image
-        if is_smaller and set(smaller.places) == set(study.places) and smaller.seeds == study.seeds:
+        if not is_smaller or len(set(smaller.places) & set(study.places)) < FEWEST:
+            continue
+        name, costs = f"the same in {smaller.name}", smaller.macs(smaller.rows, _last) / study.dense_macs
+        if set(smaller.places) == set(study.places) and smaller.seeds == study.seeds:
             order = [smaller.places.index(place) for place in study.places]
-            costs = smaller.macs(smaller.rows, _last) / study.dense_macs
-            yield f"the same in {smaller.name}", costs, {f: smaller.outcome(f)[:, order] for f in FIGURES}
+            yield name, costs, {figure: smaller.outcome(figure)[:, order] for figure in FIGURES}
+        else:
+            yield name, costs, dict.fromkeys(FIGURES, np.full((2, len(study.places)), np.nan))

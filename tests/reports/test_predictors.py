@@ -196,6 +196,41 @@ def test_a_smaller_network_predicts_the_same_shares_of_the_depth():
     assert proxy.ranks_places
 
 
+def lacking(records, row, seed):
+    """The records without the training of one place with one seed."""
+    return [one for one in records if not (one.row == row and one.seed == seed)]
+
+
+def test_a_smaller_network_that_lacks_a_place_is_said_to_be_not_known():
+    def twice(place):
+        return 2 * place[0], 2 * place[1] + 1
+
+    small = network(arbitrary, places=PLACES)
+    deep = network(
+        lambda place: arbitrary((place[0] // 2, place[1] // 2)), depth=24, places=[*map(twice, PLACES)],
+        measured=lambda place: 0.5 * arbitrary((place, "other")),
+    )  # fmt: skip
+    lost = small[-1]
+    studies = placements(comparison([*lacking(small, lost.row, lost.seed), *deep]))
+    (proxy,) = [one for one in studies[1].predictors if "the same" in one.name]
+    assert proxy.correlations["validation_loss"] is None and not proxy.ranks_places
+    said = say("predictors", "answer", study=studies[1])
+    assert "No cheaper measurement is shown to predict it" in said and "the same in DiT (depth 12) not known" in said
+    assert studies[0].left_out == [
+        lost.row
+    ] and f"Over 15 places of a route in DiT (depth 12), without {lost.row}," in say(
+        "predictors", "answer", study=studies[0]
+    )
+
+
+def test_a_seed_that_few_places_have_yet_leaves_the_others_in():
+    records = network(arbitrary)
+    (early,) = [one for one in records if one.row == records[-1].row and one.seed == records[-1].seed]
+    more = early.model_copy(update={"seed": 7, "cell": "another", "config": early.config | {"seed": 7}})
+    (study,) = placements(comparison([*records, more]))
+    assert (study.places, study.seeds, study.left_out) == (16, 2, [])
+
+
 def test_other_places_of_a_smaller_network_predict_nothing():
     small = network(arbitrary)
     deep = network(arbitrary, depth=24)  # the same blocks, which are other shares
@@ -290,7 +325,7 @@ def test_dense_trainings_alone_come_after_what_is_compared(tmp_path):
 
 def test_the_page_says_that_nothing_predicts_it(tmp_path):
     text = html.unescape(render(network(arbitrary, measured=lambda place: arbitrary((place, "other"))), {}, tmp_path))
-    assert "No cheaper measurement predicts it as expected: blocks bypassed" in text
+    assert "No cheaper measurement is shown to predict it as expected: blocks bypassed" in text
 
 
 def test_the_picture_has_every_predictor_and_what_it_costs():
