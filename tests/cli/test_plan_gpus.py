@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
 from tests.command_line import tread_bench
 from tests.toy_suite import METRICS, write_suite
 from tread_bench.core.errors import UserError
-from tread_bench.services.gpus import hours_of, on_gpus, within_budget
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.services.gpus import WithinBudget, hours_of, on_gpus, within_budget
+from tread_bench.services.hours import Pace, add_hours, tuning_hours
 from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
 
 SUITE = f"""\
 name: toy
@@ -36,7 +40,7 @@ def plan(tmp_path):
 
 def table(plan, **hours):
     return [
-        {"row": row, "cells": len(cells), "device_hours": hours[row], "shared_hours": 0.0}
+        {"row": row, "cells": len(cells), "device_hours": hours[row], "tuning_hours": 0.0, "shared_hours": 0.0}
         for row, cells in plan.rows.items()
     ]
 
@@ -62,11 +66,32 @@ def test_a_suite_that_only_times_steps_has_no_hours(plan):
 
 def test_a_row_comes_with_those_that_it_cannot_do_without(plan):
     rows = table(plan, dense=3.0, routed=3.0, wider=9.0, other=2.0, guided=1.0)
-    found = within_budget(plan, rows, 9.0)
+    found = within_budget(plan, rows, 9.0, {})
     assert found.rows == ["dense", "routed", "guided", "other"] and found.left_out == ["wider"]
     assert found.device_hours == 9 and "--rows dense,routed,guided,other" in found.in_words()
-    assert within_budget(plan, rows, 6.0).rows == ["dense", "guided", "other"]  # `routed` trains to the MACs of `other`
-    assert within_budget(plan, rows, 1.0).in_words() == "No row fits into 1 device-hours."
+    assert within_budget(plan, rows, 6.0, {}).rows == ["dense", "guided", "other"]  # `other`: the budget of `routed`
+    assert within_budget(plan, rows, 1.0, {}).in_words() == "No row fits into 1 device-hours."
+
+
+def test_a_row_comes_with_what_chooses_its_learning_rate(tmp_path):
+    """Four candidates of 10 iterations choose for both lengths, 10 and 40; one hour trains 10."""
+    text = SUITE.split("rows:")[0].replace("1e-3", "1e-3, decay: wsd") + (
+        "rows: {long: {training: {iterations: 40}}, short: {training: {iterations: 10}}}\n"
+        "tune: {candidates: [1e-3, 2e-3, 3e-3, 4e-3], seeds: 1, share: 1, shortest: true}\n"
+    )
+    plan = load_plan(write_suite(tmp_path, text), [])
+    rows = plan_table(plan, cell_cost)
+    pace = Pace({}, rows[1]["training_macs"] / 3600, "stated", evaluation=math.inf)
+    assert add_hours(rows, plan, pace) == pytest.approx(4 + 4 + 1 - rows[1]["shared_hours"])
+    of_tuning = tuning_hours(plan, pace)
+    assert within_budget(plan, rows, 7.9, of_tuning).rows == ["short"]  # 1 + 4; `long` alone would take 4 + 4
+    assert within_budget(plan, rows, 7.9, of_tuning).device_hours == pytest.approx(5)
+    assert within_budget(plan, rows, 9.1, of_tuning).rows == ["long", "short"]
+
+
+def test_rows_are_quoted_as_a_shell_needs_them():
+    found = WithinBudget(5.0, 4.0, ["dense iterations=96"], ["routed iterations=96"])
+    assert "--rows 'dense iterations=96', which take 4." in found.in_words()
 
 
 @pytest.mark.parametrize("text", ["3d", "0", "-1", "nan", "inf", ""])

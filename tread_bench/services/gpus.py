@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -100,22 +101,30 @@ class WithinBudget:
         taken = f"which take {in_hours(self.device_hours)}"
         if not self.left_out:
             return f"{enough} all rows, {taken}."
-        return f"{enough} --rows {','.join(self.rows)}, {taken}. They are not enough for {', '.join(self.left_out)}."
+        rows, others = shlex.quote(",".join(self.rows)), ", ".join(self.left_out)
+        return f"{enough} --rows {rows}, {taken}. They are not enough for {others}."
 
 
-def within_budget(plan: Plan, table: Sequence[Mapping[str, Any]], budget: float) -> WithinBudget:
+def within_budget(
+    plan: Plan, table: Sequence[Mapping[str, Any]], budget: float, of_tuning: Mapping[str, float]
+) -> WithinBudget:
     """Return the rows that fit into so many device-hours, taken in the order of the suite.
 
     A row comes with those that it cannot do without: whose weights it reads, and to whose MACs it trains.
+
+    Args:
+        of_tuning: hours of each training that chooses a learning rate, by cell.
     """
     of_row = {row["row"]: row for row in table}
     row_of = {cell.id: cell.row for cell in plan.cells}
     trunks = {cell.row: row_of[cell.trunk.cell] for cell in plan.cells if cell.trunk}
 
     def taken(rows: Collection[str]) -> float:
-        """Hours of some rows; what two of them share counts once."""
-        shared = (of_row[row]["shared_hours"] for row in rows if trunks.get(row) in rows)
-        return math.fsum(of_row[row]["device_hours"] for row in rows) - math.fsum(shared)
+        """Hours of some rows and of what chooses their learning rates; what two of them share counts once."""
+        of_study = math.fsum(of_row[row]["device_hours"] - of_row[row]["tuning_hours"] for row in rows)
+        shared = math.fsum(of_row[row]["shared_hours"] for row in rows if trunks.get(row) in rows)
+        chosen_by = plan.tuning_cells(row for row in plan.tuning if row in rows)
+        return of_study - shared + math.fsum(of_tuning[cell.id] for cell in chosen_by)
 
     chosen: set[str] = set()
     for row, cells in plan.rows.items():

@@ -12,7 +12,7 @@ from typing import Any
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work
+from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work, training_macs
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan
@@ -117,22 +117,37 @@ def _evaluation_paces(record: Record) -> Iterator[float]:
 
 
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
-    """Add `device_hours` to each row, for all its cells and those that choose its learning rate, and `shared_hours`,
-    those of them that a longer row trains; return the sum, in which these count once.
+    """Add `device_hours` to each row, for all its cells and those that choose its learning rate; `tuning_hours`, those
+    of the latter; and `shared_hours`, those that a longer row trains. Return the sum, in which these count once.
+
+    Of rows that share the trainings which choose, the first has their hours.
 
     Evaluations are counted at the pace that was measured of them; without one, at that of training steps where they
     compute as these do, and else they are left out.
     """
-    counts_evaluations = pace.evaluation is not None or _evaluates_as_it_trains(plan)
+    of_tuning = tuning_hours(plan, pace)
     for row in table:
         cells = plan.rows[row["row"]]
-        own, of_tuning = expected_work(cells[0].cell).evaluations, row["tuning_evaluation_macs"]
-        if not counts_evaluations:
-            own = of_tuning = 0
-        study = len(cells) * pace.hours(row["row"], row["training_macs"], own)
-        row["device_hours"] = study + pace.hours(row["row"], row["tuning_macs"], of_tuning)
+        own = expected_work(cells[0].cell).evaluations if _counts_evaluations(plan, pace) else 0
+        chooses = [cell.id for cell in plan.tuning_cells({row["row"]} & plan.tuning.keys())]
+        row["tuning_hours"] = math.fsum(of_tuning.pop(cell, 0.0) for cell in chooses)
+        row["device_hours"] = len(cells) * pace.hours(row["row"], row["training_macs"], own) + row["tuning_hours"]
         row["shared_hours"] = len(cells) * pace.hours(row["row"], row["shared_macs"], 0)
     return math.fsum(row["device_hours"] - row["shared_hours"] for row in table)
+
+
+def tuning_hours(plan: Plan, pace: Pace) -> dict[str, float]:
+    """Return the hours of every training that chooses a learning rate, by cell."""
+    counts_evaluations = _counts_evaluations(plan, pace)
+    found = {}
+    for planned in plan.tuning_cells(plan.tuning):
+        evaluation = expected_work(planned.cell).evaluations if counts_evaluations else 0
+        found[planned.id] = pace.hours(planned.tunes, training_macs(planned.cell), evaluation)
+    return found
+
+
+def _counts_evaluations(plan: Plan, pace: Pace) -> bool:
+    return pace.evaluation is not None or _evaluates_as_it_trains(plan)
 
 
 def _evaluates_as_it_trains(plan: Plan) -> bool:
@@ -149,13 +164,13 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
     if pace.evaluation is not None:
         evaluations = "Evaluations are counted at the MACs per second of those there, with feature network and decoding"
-        left_out = "Starting is left out."
+        left_out = "Starting and measuring speed are left out."
     elif _evaluates_as_it_trains(plan):
         evaluations = "Evaluations are counted at the same MACs per second"
-        left_out = "Decoding, feature networks and starting are left out."
+        left_out = "Decoding, feature networks, starting and measuring speed are left out."
     else:
         evaluations = "Evaluations compute in float32 without compilation, at a rate that a training step does not show"
-        left_out = "They, decoding, feature networks and starting are left out."
+        left_out = "They, decoding, feature networks, starting and measuring speed are left out."
     lines = [
         f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}. {left_out}"
     ]

@@ -10,7 +10,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
 from tread_bench.services.gpus import OnGpus, WithinBudget, add_state, hours_of, on_gpus, within_budget
-from tread_bench.services.hours import Pace, add_hours, pace_of
+from tread_bench.services.hours import Pace, add_hours, pace_of, tuning_hours
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan, plan_table
@@ -100,6 +100,8 @@ def plan_suite(
         hours=hours,
         detection=detection,
         gpus=None if gpus is None else on_gpus(plan, rows, gpus),
-        budget=None if available is None else within_budget(plan, rows, available),
+        budget=None
+        if pace is None or available is None
+        else within_budget(plan, rows, available, tuning_hours(plan, pace)),
         memory=unpredicted,
     )
