@@ -134,6 +134,16 @@ def test_what_has_no_adapters_is_refused(tmp_path, row, message):
         planned(tmp_path, f"{BASE}{tuned}  wrong: {{{row}}}\n")
 
 
+def test_adapters_of_another_run_are_nothing_to_start_from(plan, tmp_path):
+    other = begun(tmp_path / "run", plan, SUITE)
+    at = f"{{row: tuned, run: '{other.root}'}}"
+    with pytest.raises(SuiteError) as refused:
+        planned(tmp_path, f"{BASE}  wrong: {{training: {{start: {at}}}}}\n")
+    (problem,) = refused.value.problems
+    assert problem.message.startswith("training.start.row 'tuned' keeps adapters alone (training.lora)")
+    assert "name the row that it starts from, or train all of its weights" in problem.message
+
+
 def test_without_peft_the_suite_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(resolve, "find_spec", lambda name: None)
     with pytest.raises(SuiteError, match=r"needs peft: pip install 'tread-bench\[lora\]'"):

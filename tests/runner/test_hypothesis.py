@@ -8,18 +8,31 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.run_folders import CHOICES, new_folder
-from tests.toy_suite import toy_suite
+from tests.toy_suite import FEW_SAMPLES
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.files import StoreError, read_json
 from tread_bench.runner.prepare import refuse_other_hypothesis, write_plan
 from tread_bench.suite.load import load_plan
 
+STUDY = f"""\
+name: toy
+seeds: 2
+base:
+  backbone: {{name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}}
+  training: {{batch: 16, learning_rate: 1e-3}}
+  sampling: {{steps: 2}}
+  metrics: {{{FEW_SAMPLES}}}
+matrix: {{training.iterations: [60, 120]}}
+rows:
+  dense: {{}}
+  routed: {{method: tread, routes: 1:2@0.5, training: {{budget: {{macs_of: dense}}}}}}
+"""
 STATED = "hypothesis: {claim: Routing pays., test: onset, margin: 1.1, stop: 2}\n"
 
 
 def plan_of(folder, more=STATED, overrides=()):
     path = folder / "suite.yaml"
-    path.write_text(toy_suite(20, 10, more=more))
+    path.write_text(STUDY + more)
     return load_plan(path, overrides)
 
 
@@ -41,7 +54,7 @@ def test_a_run_without_one_has_the_plan_that_it_had(tmp_path):
 
 
 def test_the_plan_says_what_is_decided_before(tmp_path):
-    (tmp_path / "suite.yaml").write_text(toy_suite(20, 10, more=STATED))
+    (tmp_path / "suite.yaml").write_text(STUDY + STATED)
     said = tread_bench("plan", "suite.yaml", cwd=tmp_path).stdout
     as_json = json.loads(tread_bench("plan", "suite.yaml", "--json", cwd=tmp_path).stdout)["hypothesis"]
     assert as_json["hypothesis"]["claim"] == "Routing pays."

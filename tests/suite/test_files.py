@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ rows:
   dense: {}
   routed: {method: tread, routes: 1:2@0.5}
 """
-MACS = ("training_macs", "shared_macs", "tuning_macs", "tuning_evaluation_macs")  # of a row of a plan's table
+MACS = ("training_macs", "shared_macs")  # of a row of a plan's table
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.Captur
 
 def test_evaluations_of_tuning_and_of_other_averages_count(suite: Path) -> None:
     """Three candidates with a seed each are three evaluations more of each row, and two more widths are two."""
-    pace = hours.Pace({}, 1.0, "stated")
+    pace = hours.Pace({}, math.inf, "stated", evaluation=1.0)
     found = []
     for settings in (
         [],
@@ -280,8 +281,7 @@ def test_evaluations_of_tuning_and_of_other_averages_count(suite: Path) -> None:
         ["metrics.other_widths=[0.05, 0.1]"],
     ):
         plan = load_plan(suite, [*settings, "training.averages={snapshots: 8}"], look=Look.NOT_AT_ALL)
-        table = [row | dict.fromkeys(MACS[:-1], 0) for row in plan_table(plan, cell_cost)]
-        found.append(hours.add_hours(table, plan, pace) * 3600)
+        found.append(hours.add_hours(plan_table(plan, cell_cost), plan, pace) * 3600)
     works = [expected_work(cells[0].cell) for cells in load_plan(suite, look=Look.NOT_AT_ALL).rows.values()]
     assert found[0] == pytest.approx(sum(work.evaluation for work in works))
     assert found[1] == pytest.approx(4 * found[0]) and found[2] == pytest.approx(3 * found[0])

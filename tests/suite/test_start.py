@@ -10,11 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests.run_folders import begun, new_folder, planned, quiet, train_all
+from tests.toy_suite import write_suite
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import WeightsRef
 from tread_bench.runner.runner import placed
+from tread_bench.suite.load import load_plan
 
 BASE = """\
 name: toy
@@ -67,10 +69,111 @@ def test_a_training_names_the_weights_that_it_starts_from_and_its_dense_twin(pla
     assert rows["routed"].cell.training.iterations > 8  # the same MACs
 
 
-def test_what_its_source_was_trained_with_is_part_of_a_row_s_identity(plan, tmp_path):
-    other = planned(tmp_path, SUITE.replace("iterations: 6", "iterations: 6, batch: 4"))
-    assert other.rows["tuned"][0].cell == plan.rows["tuned"][0].cell
-    assert other.rows["tuned"][0].id != plan.rows["tuned"][0].id
+READERS = """
+  alone: {training: {batch: 4}}
+  judged: {evaluate: tuned}
+  guided:
+    evaluate: alone
+    sampling: {guidance: {name: autoguidance, row: tuned}, guidance_scale: 2}
+"""
+TUNED = f"{BASE}  tuned: {{training: {{start: pretrained}}}}"
+
+
+@pytest.mark.parametrize("row", ["tuned", "judged", "guided"])
+def test_what_weights_were_trained_with_is_part_of_the_identity_of_all_that_reads_them(row, tmp_path):
+    (one,), (other,) = (
+        planned(tmp_path, f"{TUNED}{READERS}".replace("iterations: 6", pretraining)).rows[row]
+        for pretraining in ("iterations: 6", "iterations: 6, learning_rate: 1e-3")
+    )
+    assert other.cell == one.cell
+    assert other.id != one.id
+
+
+def test_no_other_id_depends_on_what_weights_were_trained_with(plan):
+    keys = {cell.row: cell.row_key for cell in plan.cells if cell.trains}  # finished cells are found by them
+    assert keys == {
+        "pretrained": "b8f988dd8f",
+        "tuned": "707a8acd7d",
+        "routed": "505c5e0d64",
+        "early": "b859f34833",
+    }
+
+
+ELSEWHERE = """
+  continued: {{training: {{start: {{row: tuned, run: '{run}'}}}}}}
+  judged: {{evaluate: {{row: tuned, run: '{run}'}}}}
+  guided:
+    evaluate: {{row: alone, run: '{run}'}}
+    sampling: {{guidance: {{name: autoguidance, row: tuned}}, guidance_scale: 2}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("iterations: 6", "iterations: 6, learning_rate: 1e-3"),
+        ("timing:", "compute: {autocast: bfloat16}\ntiming:"),
+    ],
+)
+def test_a_run_replaced_by_one_that_trained_otherwise_changes_the_ids_of_all_that_reads_it(old, new, tmp_path):
+    reading = f"{BASE}{ELSEWHERE.format(run=tmp_path / 'run')}"
+    plans = []
+    for text in (f"{TUNED}{READERS}", f"{TUNED}{READERS}".replace(old, new)):
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        begun(tmp_path / "run", planned(tmp_path, text), text)
+        plans.append(planned(tmp_path, reading).rows)
+    for row in ("continued", "judged", "guided"):
+        (one,), (other,) = (rows[row] for rows in plans)
+        assert other.cell == one.cell
+        assert other.id != one.id
+
+
+def test_the_id_of_a_cell_that_reads_another_run_does_not_depend_on_the_other_seeds(tmp_path):
+    text = TUNED.replace("seeds: [1]", "seeds: [0, 1]")
+    begun(tmp_path / "run", planned(tmp_path, text), text)
+    reading = f"{BASE}  continued: {{training: {{start: {{row: tuned, run: '{tmp_path / 'run'}'}}}}}}\n"
+    (alone,) = planned(tmp_path, reading).rows["continued"]
+    _, second = planned(tmp_path, reading.replace("seeds: [1]", "seeds: [0, 1]")).rows["continued"]
+    assert alone.id == second.id
+
+
+def test_a_row_of_another_run_that_started_from_weights_itself_can_be_gone_on_with(plan, folder, tmp_path):
+    text = f"""{BASE}
+  continued: {{training: {{start: {{row: tuned, run: '{folder.root}'}}}}, metrics: {{at: [0, 8]}}}}
+"""
+    here = planned(tmp_path, text)
+    (cell,) = here.rows["continued"]
+    source = WeightsRef(cell=plan.rows["tuned"][0].id, iteration=8, run=str(folder.root))
+    assert cell.sources == {"start": source}
+    record = run_cell(begun(tmp_path / "run", here, text, [cell]).root, cell.id, 1, quiet)
+    assert record.status == "done", record.reason
+    assert record.evaluations[0].validation_loss == outcome(plan, folder, "tuned").last.validation_loss
+
+
+@pytest.mark.parametrize("is_smoke", [False, True])
+@pytest.mark.parametrize(
+    ("dense", "start"),
+    [
+        ("tuned", "{row: pretrained, iteration: 6}"),
+        ("early", "{row: pretrained, iteration: 0.34}"),
+    ],
+)
+def test_a_budget_names_a_row_with_the_same_start_however_it_is_written(dense, start, is_smoke, tmp_path):
+    routed = f"start: {start}, budget: {{macs_of: {dense}}}"
+    text = SUITE.replace("start: pretrained, budget: {macs_of: tuned}", routed).replace(", metrics: {at: [0, 8]}", "")
+    rows = load_plan(write_suite(tmp_path, text), is_smoke=is_smoke).rows
+    assert rows["routed"][0].reference == rows[dense][0].id
+
+
+@pytest.mark.parametrize("start", ["early", "drawn"])
+def test_a_budget_of_a_row_with_another_start_is_refused(start, tmp_path):
+    drawn = "  drawn: {training: {batch: 4}}\n"
+    row = f"training: {{start: pretrained, budget: {{macs_of: {start}}}}}"
+    with pytest.raises(SuiteError) as refused:
+        planned(tmp_path, f"{SUITE}{drawn}  wrong: {{{row}}}\n")
+    (problem,) = refused.value.problems
+    message = f"training.start: row '{start}', which the budget names, starts from other weights; set the same"
+    assert problem.message == message
 
 
 def test_at_its_start_the_network_is_the_one_that_was_trained(plan, folder):

@@ -145,6 +145,8 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
     [
         (("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own length"),
         (("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
+        (("iterations=160]", "iterations=40]"), "'dense iterations=40': its learning rate is chosen at its own length"),
+        (("decay: wsd", "decay: linear"), "shortest has no effect: no rows differ in their length alone"),
     ],
 )
 def test_a_check_of_nothing_is_a_mistake(tmp_path, change, message):

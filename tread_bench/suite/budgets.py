@@ -115,9 +115,6 @@ def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator
             written = f"{dotted(loc)} {shortened(mine.get(key))}"
             message = f"{written}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
             yield Problem(message, draft.latest(loc, NAMED))
-    if cell.training.start != other.training.start:
-        message = f"training.start: row {name!r}, which the budget names, starts from other weights; set the same"
-        yield Problem(message, draft.latest(("training", "start"), NAMED))
 
 
 def given_as_well(draft: Draft) -> Iterator[Problem]:
@@ -148,6 +145,14 @@ def _of_length(cell: Cell, name: str, last: int, at: tuple[int, ...] | None) -> 
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     metrics = cell.metrics.model_copy(update={"at": at})
     return cell.model_copy(update={"training": training, "metrics": metrics})
+
+
+def other_start(cell: Cell, draft: Draft, other: Cell) -> Iterator[Problem]:
+    """The problem of a resolved row that starts from other weights than the one that its budget names."""
+    budget = cell.training.budget
+    if cell.training.start != other.training.start and budget is not None:
+        named = f"row {budget.macs_of!r}, which the budget names, starts from other weights"
+        yield Problem(f"training.start: {named}; set the same", draft.latest(("training", "start"), NAMED))
 
 
 def too_far(cell: Cell, ratio: float, other: Cell) -> Iterator[Problem]:

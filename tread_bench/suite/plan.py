@@ -23,10 +23,11 @@ from tread_bench.core.stored.records import CostFigures, Role
 from tread_bench.suite.branches import Branch, branches, shortest, unshared
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
+from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import Choice, shared_seeds, tuning_cell, unknown_checks
+from tread_bench.suite.tuning import Choice, check_problems, shared_seeds, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -238,7 +239,10 @@ def expand(
     problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite), *_not_shared(ordered)]
     if tune is not None:
         problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
-        problems += [] if problems else unknown_checks(tune, [row.name for row in ordered if row.resolved.cell.trains])
+        trained = {row.name: row.resolved.cell for row in ordered if row.resolved.cell.trains}
+        problems += [] if problems or is_smoke else check_problems(tune, trained)
+    if suite.hypothesis is not None and not problems and not is_smoke:
+        problems += undecidable(suite.hypothesis, [(row.name, row.resolved.cell) for row in ordered])
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
     known = ordered if tune is None or choices is None else _with_known_choices(ordered, choices)
@@ -264,15 +268,17 @@ class _Row:
     name: str
     loc: Loc
     resolved: Resolved
-    key: str  # digest of the resolved cell and the numerical choices
+    key: str  # digest of the resolved cell, the numerical choices, and what determines the weights that it reads
     architecture_key: str
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], tune: Tune | None = None) -> _Row:
-        read = filter(None, (resolved.weak, resolved.start))
-        sources = [weights.source.cell.model_dump(mode="json") for weights in read]
-        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *sources]))
+        evaluated = resolved.evaluated_weights
+        read = [*evaluated.source.history] if evaluated else []  # the cell itself has what its training was
+        for weights in filter(None, (resolved.weak, resolved.start)):
+            read += weights.source.determined_by
+        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *read]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
         chosen = {"learning_rate"} if tune else set()

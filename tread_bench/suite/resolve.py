@@ -34,6 +34,7 @@ from tread_bench.suite.budgets import (
     fitted,
     given_as_well,
     has_budget,
+    other_start,
     too_far,
 )
 from tread_bench.suite.files import Files
@@ -41,7 +42,7 @@ from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.tuning import Choice, at_choice, tuning_problems
-from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, started, weak_weights
+from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
 _Backbone = tuple[Family, BackboneSpec]
@@ -133,12 +134,14 @@ class Resolver:
             cell = at_choice(cell, self.choices[row.name])
 
         # Add the weights that this row reads from others, and register its own for later rows.
-        resolved = self._with_weights(Resolved(cell, family, spec), row)
+        resolved = Resolved(cell, family, spec, reference=reference, given_rate=given_rate)
+        resolved = self._with_weights(resolved, row)
         if cell.trains:
-            self.sources.rows[row.name] = resolved.cell
+            history = resolved.start.source.determined_by if resolved.start else ()
+            self.sources.rows[row.name] = Source(row.name, resolved.cell, history=history)
         if cell.evaluate is None:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
-        return resolved._replace(reference=reference, given_rate=given_rate)
+        return resolved
 
     def _checked(
         self, cell: Cell, invalid: list[Problem], draft: Draft
@@ -219,7 +222,7 @@ class Resolver:
         elif cell.training.start is not None and cell.trains:
             cell, start = started(cell, spec, row, self.sources)
         rule = cell.sampling.guidance
-        problems = []
+        problems = [*other_start(cell, row.draft, resolved.reference)] if resolved.reference else []
         try:
             weak = weak_weights(cell, evaluated_weights, self.sources, row)
         except ValueError as error:
@@ -229,7 +232,7 @@ class Resolver:
             raise SuiteError([*problems, *complete])
         if problems:
             raise SuiteError(problems)
-        return Resolved(complete, family, spec, evaluated_weights, weak, start)
+        return resolved._replace(cell=complete, evaluated_weights=evaluated_weights, weak=weak, start=start)
 
     def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
         key = cell.model_dump_json(include={"backbone", "data"}), has_data

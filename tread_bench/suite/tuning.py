@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened
+from tread_bench.suite.branches import shortest
 from tread_bench.suite.merge import Draft
 
 _RATE: Loc = ("training", "learning_rate")
@@ -105,8 +106,19 @@ def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:
         yield Problem(f"seed {shared[0]}: {rule}", ("seeds",))
 
 
-def unknown_checks(tune: Tune, rows: Sequence[str]) -> Iterator[Problem]:
-    """The problems of rows to check that the suite does not have, or does not train."""
+def check_problems(tune: Tune, rows: Mapping[str, Cell]) -> Iterator[Problem]:
+    """The problems of rows to check that the suite does not train, or that are tuned at their own length already."""
+    if not tune.shortest:
+        return
+    tuned_at = shortest(rows)
+    if all(tuned_at[row] == row for row in rows):
+        rule = "and have a decay that begins late, such as wsd; set it to false"
+        yield Problem(f"tune.shortest has no effect: no rows differ in their length alone {rule}", ("tune", "shortest"))
+        return
     for place, name in enumerate(tune.check):
+        at = ("tune", "check", place)
         if name not in rows:
-            yield Problem(unknown("trained row", name, rows), ("tune", "check", place))
+            yield Problem(unknown("trained row", name, [*rows]), at)
+        elif tuned_at[name] == name:
+            rule = "its learning rate is chosen at its own length, so there is nothing to check; name a longer row"
+            yield Problem(f"tune.check {name!r}: {rule}", at)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
@@ -28,12 +30,20 @@ class Source:
     """A row that provides weights, with the cell that describes them.
 
     `run` is the folder of another run, and `cells` then holds its cells by the suite's seed; "" is this run.
+    `history` is what determines the weights besides the cell, as JSON values: of a row of this run, all that its
+    training starts from; of another run, the digest in the ids of its cells, which covers that.
     """
 
     row: str
     cell: Cell
     run: str = ""
     cells: Mapping[int, str] = field(default_factory=dict)
+    history: tuple[JsonValue, ...] = ()
+
+    @property
+    def determined_by(self) -> tuple[JsonValue, ...]:
+        """All that determines the weights, as JSON values."""
+        return (self.cell.model_dump(mode="json"), *self.history)
 
     @property
     def kept(self) -> list[int]:
@@ -66,7 +76,7 @@ class Sources:
     """The trained rows of a suite, and those of other runs that a cell names."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
-        self.seeds, self.rows, self._others = seeds, dict[str, Cell](), dict[tuple[str, str], Source]()
+        self.seeds, self.rows, self._others = seeds, dict[str, Source](), dict[tuple[str, str], Source]()
 
     def find(self, row: str, by: DraftRow, run: str | None) -> Source:
         """Return the row that another one names; with a matrix, that of the same combination. Raises ValueError."""
@@ -76,7 +86,7 @@ class Sources:
             return self._others[run, row]
         for name in by.meant(row):
             if name in self.rows:
-                return Source(name, self.rows[name])
+                return self.rows[name]
         raise ValueError(unknown("trained row", row, self.rows))
 
 
@@ -91,7 +101,8 @@ def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
     if missing := [seed for seed in seeds if seed not in found]:
         raise ValueError(f"{run}: row {row!r} has no cell of seed {', '.join(map(str, missing))}; set seeds")
     cells = {seed: request.cell for seed, request in found.items()}
-    return Source(row, found[seeds[0]].configuration, run, cells)
+    first = found[seeds[0]]
+    return Source(row, first.configuration, run, cells, history=(first.cell.rpartition("-")[2],))
 
 
 def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
@@ -162,6 +173,9 @@ def _unfit_to_start(cell: Cell, spec: BackboneSpec, source: Source) -> Iterator[
             yield f"{named_row}: method {one.method.name} of {row} is more than that, and {rule}: choose another"
     if other.training.start is not None and not source.run:
         yield f"{named_row} starts from other weights itself; name a row that trains from the beginning"
+    elif other.training.lora is not None:
+        rule = "which fit no network without them; name the row that it starts from, or train all of its weights"
+        yield f"{named_row} keeps adapters alone (training.lora), {rule}"
 
 
 def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from tread_bench.core.config.base import Float, Int, Model
 
 MOST_CHARACTERS = 1000  # of a claim
+SAME_BUDGET = 1.05  # ratio up to which the training MACs of two arms or widths are one length
 
 
 class Hypothesis(Model):

@@ -1,0 +1,89 @@
+"""A suite whose hypothesis its rows could never decide is refused before it trains, with every reason at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tread_bench.core.problems import SuiteError
+from tread_bench.suite.load import load_plan
+
+BASE = """\
+name: study
+base:
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+  training: {batch: 16, learning_rate: 1e-3}
+matrix: MATRIX
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5, training: &equal {budget: {macs_of: dense}}}
+ROWS
+hypothesis: {claim: Routing pays., test: onset, margin: 1, stop: 3}
+"""
+LENGTHS = "{training.iterations: [60, 240]}"
+CONTROL = "  fewer: {backbone: {depth: 3}, training: *equal}"
+
+
+def said_of(folder, matrix=LENGTHS, rows=CONTROL, overrides=(), base=BASE):
+    """Why the suite is refused, on one line; "" if it is planned."""
+    path = folder / "suite.yaml"
+    path.write_text(base.replace("MATRIX", matrix).replace("ROWS", rows))
+    try:
+        load_plan(path, overrides)
+    except SuiteError as error:
+        return " ".join(str(error).split())
+    return ""
+
+
+def widths(*lengths):
+    """A matrix of widths, each with its numbers of iterations."""
+    both = [f"{{backbone.hidden: {hidden}, training.iterations: {n}}}" for hidden, ns in lengths for n in ns]
+    return f"{{include: [{', '.join(both)}]}}"
+
+
+def test_arms_of_equal_budgets_and_references_are_planned(tmp_path):
+    assert said_of(tmp_path) == ""
+    assert said_of(tmp_path, widths((16, (60, 240)), (8, (206, 824)))) == ""
+    assert said_of(tmp_path, rows="  other: {method: sprint, routes: 1:2@0.5}") == ""
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("  dear: {backbone: {depth: 3}}", "within 5%; give rows training: {budget: {macs_of: DENSE ROW}}"),
+        (
+            f"{CONTROL}\n  deep: {{method: tread, routes: 1:2@0.5, backbone: {{depth: 6}}, training: *equal}}",
+            "row 'deep iterations=60' has no dense row of the same tokens, width and depth: add one",
+        ),
+        (
+            f"{CONTROL}\n  again: {{method: tread, routes: 1:2@0.5, backbone: {{depth: 3}}, training: *equal}}",
+            "row 'again iterations=60' has the route of another row in a network of another depth",
+        ),
+        (
+            "  edm: {objective: {name: edm}, backbone: {depth: 3}}",
+            "rows of 16 tokens differ in objective (dense iterations=60, edm iterations=60)",
+        ),
+        ("  u: {backbone: {name: U-ViT}}", "rows of 16 tokens differ in backbone"),
+    ],
+)
+def test_rows_that_cannot_be_compared_are_named(tmp_path, rows, message):
+    found = said_of(tmp_path, rows=rows)
+    assert message in found, found
+
+
+@pytest.mark.parametrize(
+    ("matrix", "overrides", "message"),
+    [
+        ("{training.iterations: [60]}", (), "has one length; the ratio of compute is read on a curve"),
+        (widths((16, (60, 240)), (8, (60, 240))), (), "all arms and widths must cost the same"),
+        (widths((16, (60, 240)), (8, (206,))), (), "must be trained to as many lengths"),
+        (LENGTHS, ["hypothesis.margin=5"], "margin 5: the second length is 4 times the first; it must not be larger"),
+    ],
+)
+def test_lengths_that_cannot_be_compared_are_named(tmp_path, matrix, overrides, message):
+    found = said_of(tmp_path, matrix, overrides=overrides)
+    assert message in found, found
+
+
+def test_a_study_without_a_route_has_nothing_to_decide(tmp_path):
+    found = said_of(tmp_path, rows="", base=BASE.replace("method: tread, routes: 1:2@0.5", "backbone: {depth: 3}"))
+    assert "no row has routes alone, so there is nothing to decide" in found, found
