@@ -1,8 +1,9 @@
 """Whether to route: one rule over three tests of FID, each with its estimate, interval and seeds.
 
-The route is the one of lowest FID, relative to dense, at equal training MACs. Three questions are asked of it: is it
-better than dense at equal training MACs, is it better at equal measured time, and is it better than every control that
-costs the same MACs? docs/methods/decision.md has the table of decisions, and how often each of them is wrong.
+The route is the one of lowest FID, relative to its reference (dense), at equal training MACs. Three questions are asked
+of it: is it better than dense at equal training MACs, is it better at equal measured time, and is it better than every
+control that costs the same MACs? docs/methods/decision.md has the table of decisions, and how often each of them is
+wrong.
 
 The choice of the route, and that of the control, are part of the level. With m routes, k controls and level 5 %:
 
@@ -61,17 +62,19 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A route that was compared with dense at equal training MACs.
+    """A route that was compared with its reference at equal training MACs.
 
     Args:
         name: of its row.
-        at_macs: its FIDs and those of dense at equal training MACs.
+        reference: the row that it is compared with: dense, or the one that its budget names.
+        at_macs: its FIDs and those of its reference at equal training MACs.
         at_times: the same at equal measured time, for its speed-up and for both ends of the speed-up's interval; empty
             where that was not measured.
         controls: its FIDs and those of each control that costs the same MACs, by the control's name.
     """
 
     name: str
+    reference: str = "dense"
     at_macs: Sides
     at_times: Sequence[Sides] = ()
     controls: Mapping[str, Sides] = field(default_factory=dict)
@@ -104,6 +107,7 @@ class Decision:
         seeds: so many in all; None where even `MOST_SEEDS` are too few, or nothing is inconclusive.
         detectable: the smallest true difference in FID at equal training MACs that its seeds find with 80 % power.
         side_by_side: how many decisions share the level, itself included.
+        has_several_references: whether its routes were compared with different rows.
     """
 
     choice: Choice
@@ -113,6 +117,7 @@ class Decision:
     seeds: int | None = None
     detectable: float | None = None
     side_by_side: int = 1
+    has_several_references: bool = False
 
 
 def choice_of(at_macs: Outcome, at_time: Outcome, control: Outcome) -> Choice:
@@ -138,8 +143,8 @@ def choice_of(at_macs: Outcome, at_time: Outcome, control: Outcome) -> Choice:
             return Choice.TIME_OPEN
 
 
-def decide(candidates: Sequence[Candidate], reference: str = "dense", side_by_side: int = 1) -> Decision:
-    """Return the decision on routes that were compared with one reference; `UNTESTED` without any.
+def decide(candidates: Sequence[Candidate], side_by_side: int = 1) -> Decision:
+    """Return the decision on routes, each compared with its reference; `UNTESTED` without any.
 
     Args:
         side_by_side: how many decisions of a run are made together. In at most 5 % of runs, any of them is wrong.
@@ -149,13 +154,13 @@ def decide(candidates: Sequence[Candidate], reference: str = "dense", side_by_si
         nothing = [Claim(question=question, outcome=Outcome.UNTESTED) for question in QUESTIONS]
         return Decision(choice=Choice.UNTESTED, route="", tests=(nothing[0], nothing[1], nothing[2]))
 
-    # The three tests of the route of lowest FID.
+    # The three tests of the route of lowest FID, relative to its reference.
     best = min(compared, key=lambda one: _mean(one.at_macs))
     whole = LEVEL / side_by_side
     level = whole / len(compared)
     tests = (
-        _at_macs(best, compared, level, whole, reference),
-        _at_time(best, level, reference),
+        _at_macs(best, compared, level, whole),
+        _at_time(best, level),
         _against_controls(best, compared, level, whole),
     )
 
@@ -164,26 +169,33 @@ def decide(candidates: Sequence[Candidate], reference: str = "dense", side_by_si
     own, others = best.at_macs
     differences = [own[seed] - others[seed] for seed in own if seed in others]
     detectable = detectable_difference(differences, side_by_side * len(compared))
-    decision = Decision(choice=choice, route=best.name, tests=tests, detectable=detectable, side_by_side=side_by_side)
+    decision = Decision(
+        choice=choice,
+        route=best.name,
+        tests=tests,
+        detectable=detectable,
+        side_by_side=side_by_side,
+        has_several_references=len({one.reference for one in compared}) > 1,
+    )
     if choice is not Choice.UNDECIDED:
         return decision
     finds, seeds = _seeds_to_decide(best.at_macs, level)
     return replace(decision, finds=finds, seeds=seeds)
 
 
-def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, whole: float, reference: str) -> Claim:
+def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, whole: float) -> Claim:
     difference = _difference(best.at_macs, level)
     every_route_is_worse = all(_is_above(_difference(one.at_macs, whole)) for one in compared)
     outcome = _outcome(difference, fails=_is_above(difference) and every_route_is_worse)
-    return Claim(question=QUESTIONS[0], outcome=outcome, other=reference, difference=difference)
+    return Claim(question=QUESTIONS[0], outcome=outcome, other=best.reference, difference=difference)
 
 
-def _at_time(best: Candidate, level: float, reference: str) -> Claim:
+def _at_time(best: Candidate, level: float) -> Claim:
     difference = hull([_difference(sides, level) for sides in best.at_times])
     if difference is None:
         return Claim(question=QUESTIONS[1], outcome=Outcome.UNTESTED)
     outcome = _outcome(difference, fails=_is_above(difference))
-    return Claim(question=QUESTIONS[1], outcome=outcome, other=reference, difference=difference)
+    return Claim(question=QUESTIONS[1], outcome=outcome, other=best.reference, difference=difference)
 
 
 def _against_controls(best: Candidate, compared: Sequence[Candidate], level: float, whole: float) -> Claim:

@@ -26,12 +26,12 @@ def decisions(rows: Sequence[Row]) -> list[tuple[list[Row], Decision]]:
         rows: the comparison of a run.
     """
     found = [*chain.from_iterable(_evidence(members) for members in side_by_side(rows))]
-    tested = sum(bool(candidates) for _, candidates, _ in found)
-    return [(of_group, decide(candidates, reference, tested)) for of_group, candidates, reference in found]
+    tested = sum(bool(candidates) for _, candidates in found)
+    return [(of_group, decide(candidates, tested)) for of_group, candidates in found]
 
 
-def _evidence(rows: Sequence[Row]) -> list[tuple[list[Row], list[Candidate], str]]:
-    """For each group of these rows that is to be decided on: its rows, what was compared, and with which row."""
+def _evidence(rows: Sequence[Row]) -> list[tuple[list[Row], list[Candidate]]]:
+    """For each group of these rows that is to be decided on: its rows, and what was compared."""
     if is_swept(rows) or is_about_speed(rows):
         return []
     at_cost = equal_costs(rows)
@@ -42,16 +42,15 @@ def _evidence(rows: Sequence[Row]) -> list[tuple[list[Row], list[Candidate], str
         is_trained = any(not requested.is_evaluated_only(row.first) for row in of_group)
         if routes and is_trained and not any(row.is_smoke for row in of_group):
             compared = [one for one in at_cost if one.row.group == group]
-            found.append((of_group, *_candidates(compared, {id(row) for row in routes})))
+            found.append((of_group, _candidates(compared, {id(row) for row in routes})))
     return found
 
 
-def _candidates(at_cost: Sequence[AtEqualCost], routes: set[int]) -> tuple[list[Candidate], str]:
-    """The routes of a group that were compared at equal MACs, and what with."""
+def _candidates(at_cost: Sequence[AtEqualCost], routes: set[int]) -> list[Candidate]:
+    """The routes of a group that were compared at equal MACs."""
     compared = [one for one in at_cost if one.at_macs and id(one.row) in routes]
     controls = [one for one in at_cost if one.at_macs and instead_of_routing(one) and id(one.row) not in routes]
-    candidates = [_candidate(one, compared, controls) for one in compared]
-    return candidates, compared[0].reference.short_label if compared else ""
+    return [_candidate(one, compared, controls) for one in compared]
 
 
 def _candidate(one: AtEqualCost, routes: Sequence[AtEqualCost], controls: Sequence[AtEqualCost]) -> Candidate:
@@ -61,6 +60,7 @@ def _candidate(one: AtEqualCost, routes: Sequence[AtEqualCost], controls: Sequen
             of_same_cost[control.row.short_label] = (one.fids_at_macs, control.fids_at_macs)
     return Candidate(
         name=one.row.short_label,
+        reference=one.reference.short_label,
         at_macs=(one.fids_at_macs, one.references_at_macs),
         at_times=one.fids_at_times,
         controls=of_same_cost,

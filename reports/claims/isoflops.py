@@ -18,7 +18,6 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims.onset import Ends, arms_of, ends_of, reference_name
 
 FEWEST_SIZES = 3  # that have a parabola
-_SAME = 1.05  # ratio up to which two budgets are one
 
 
 class Size(NamedTuple):
@@ -72,9 +71,8 @@ def isoflops(records: Sequence[Record], plan: RunPlan) -> list[IsoFlop]:
             continue
         for place in range(lengths.pop()):
             macs = [points[place][0] for _, by_seed in sizes for points in by_seed.values()]
-            if max(macs) <= _SAME * min(macs):
-                curve = [Size(n, {seed: points[place][1] for seed, points in by_seed.items()}) for n, by_seed in sizes]
-                found.append(IsoFlop(tokens, place, float(np.mean(macs)), name, curve, _best(curve), is_dense))
+            curve = [Size(n, {seed: points[place][1] for seed, points in by_seed.items()}) for n, by_seed in sizes]
+            found.append(IsoFlop(tokens, place, float(np.mean(macs)), name, curve, _best(curve), is_dense))
     return sorted(found, key=lambda one: (one.tokens, one.length))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean
 from typing import Any
 
@@ -22,6 +23,8 @@ Ends = Mapping[int, Sequence[tuple[float, float]]]  # by paired seed: training M
 class Panel:
     """A route at one number of tokens: its ratios by length, the shortest first, and by reference, dense before the
     controls; those of loss decide, those of FID stand beside, if every length has them.
+
+    `rising` are the arms whose loss does not fall from one length to the next, so that no ratio is known.
     """
 
     tokens: int
@@ -30,6 +33,7 @@ class Panel:
     references: tuple[str, ...]
     loss: tuple[tuple[Ratio, ...], ...]
     fid: tuple[tuple[Ratio, ...], ...]
+    rising: tuple[str, ...]
     found: Onset
 
 
@@ -50,15 +54,16 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
         macs, names, _ = of_loss[0]
         loss = _over_widths([ratios for _, _, ratios in of_loss])
         fid = _over_widths([ratios for _, _, ratios in of_fid if len(ratios) == len(macs)])  # at every length, or none
-        found.append(Panel(tokens, route, macs, names, loss, fid, onset(loss, len(routes))))
+        rising = tuple(_rising(arms, tokens, route))
+        found.append(Panel(tokens, route, macs, names, loss, fid, rising, onset(loss, len(routes))))
     return found
 
 
 def statements(found: Sequence[Panel], records: Sequence[Record], stated: Registered, is_over: bool) -> list[str]:
     """Return from where on routing pays, a sentence for each number of tokens, and why some of it is inconclusive."""
     open_because = list(_unsettled(records, stated, is_over))
-    said = [say("onset", "answer", panel=panel, is_open=bool(open_because)) for panel in found]
-    return [*said, *open_because]
+    shared = {"margin": stated.hypothesis.margin, "is_open": bool(open_because)}
+    return [*(say("onset", "answer", panel=panel, **shared) for panel in found), *open_because]
 
 
 def answers(
@@ -97,9 +102,15 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
     moved = {row: tuning for row, tuning in tuned.items() if tuning.has_moved}
     if moved:
         yield say("onset", "moved", moved=moved)
+    unchecked = [row for row, tuning in tuned.items() if is_over and tuning.check and tuning.best_there is None]
+    if unchecked:
+        yield say("onset", "unchecked", rows=unchecked)
     edge = [row for row, tuning in tuned.items() if (best := tuning.best) and not best.is_bracketed]
     if edge:
         yield say("onset", "edge", rows=edge, are_all=len(edge) == len(tuned))
+    edge_there = [row for row, tuning in tuned.items() if (best := tuning.best_there) and not best.is_bracketed]
+    if edge_there:
+        yield say("onset", "edge_there", rows=edge_there)
 
 
 def _is_whole(records: Sequence[Record]) -> bool:
@@ -127,7 +138,8 @@ def arms_of(records: Sequence[Record]) -> dict[Arm, list[Record]]:
         if record.status != "done" or record.last is None or record.cost is None:
             continue
         is_routed = requested.is_routing_alone(record) and bool(record.routes)
-        if is_routed or requested.is_trained_densely(record):
+        is_arm = is_routed or requested.is_trained_densely(record)
+        if is_arm and not requested.is_evaluated_only(record):
             backbone = dict(record.config["backbone"])
             depth = int(backbone.pop("depth", 0))
             key = record.cost.image_tokens, json.dumps(backbone, sort_keys=True), depth
@@ -151,6 +163,18 @@ def _of_width(
     whole = [one for one in routed.values() if len(one) == lengths]
     macs = tuple(mean(one[place][0] for one in whole) for place in range(lengths))
     return macs, tuple(ends), [[column[place] for column in columns] for place in range(lengths)]
+
+
+def _rising(arms: Mapping[Arm, Sequence[Record]], tokens: int, route: str) -> Iterator[str]:
+    """The arms beside a route, itself included, whose loss does not fall with every length, in some seed and width."""
+    own = {width: depth for t, width, depth, r in arms if (t, r) == (tokens, route)}
+    names = {}
+    for (t, width, depth, r), members in arms.items():
+        if t == tokens and width in own and r in ("", route):
+            of_seeds = [[loss for _, loss in ends] for ends in ends_of(members, "loss").values()]
+            if any(later >= loss for losses in of_seeds for loss, later in pairwise(losses)):
+                names[r or reference_name(depth, own[width])] = True
+    return iter(names)
 
 
 def reference_name(depth: int, routed_depth: int | None) -> str:

@@ -154,9 +154,10 @@ class _Study:
         return _by_group([[figure(_cell(self.short, seed), *span) for span in self.spans] for seed in self.seeds])
 
     @property
-    def kind(self) -> tuple[str, str, str]:
+    def kind(self) -> tuple[str, ...]:
         """What a smaller network shares with a larger one."""
-        return self.dense.first.family, self.dense.group.data, self.dense.group.objective
+        group = self.dense.group
+        return self.dense.first.family, group.data, group.objective, group.start
 
     @property
     def dense_macs_of_an_image(self) -> float:
@@ -174,7 +175,7 @@ class _Study:
 
 
 def _architecture(row: Row) -> tuple[str, ...]:
-    return row.first.backbone, row.group.data, row.group.objective
+    return row.first.backbone, row.group.data, row.group.objective, row.group.start
 
 
 def _study(rows: Sequence[Row]) -> _Study | None:

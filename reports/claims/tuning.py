@@ -99,8 +99,8 @@ def luck(rows: Sequence[Row]) -> str:
     """
     for row in rows:
         tuning = row.tuning
-        if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1):
-            return say("tuning", "luck", chosen_by=len(tuning.seeds), seeds=len(row.records), share=tuning.share)
+        if tuning is not None and (len(tuning.seeds) < len(row.records) or tuning.share < 1 or tuning.shortest):
+            return say("tuning", "luck", tuning=tuning, seeds=len(row.records))
     return ""
 
 

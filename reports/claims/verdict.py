@@ -49,7 +49,7 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
         nothing = "No cell of this comparison has finished, so there is no result yet."
         return Verdict(group=group, at_iterations=nothing, cost=_missing(rows))
 
-    # The row of lowest FID at equal training MACs, and that at equal iterations.
+    # The row of lowest FID at equal training MACs, relative to its reference, and that at equal iterations.
     compared = comparable(at_cost, rows)
     pays = compared[0] if compared else None
     routed = [row for row, _ in ranked(rows)]
@@ -99,7 +99,7 @@ def _at_iterations(
 
 
 def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:
-    """Return those of the ranked rows that have an FID at equal training MACs, the lowest first.
+    """Return those of the ranked rows that have an FID at equal training MACs, the lowest beside its reference first.
 
     None where their costs are equal as they are, so that equal MACs are equal iterations.
     """
@@ -111,10 +111,11 @@ def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEq
 
 
 def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int) -> str:
-    """Return the sentence on the row of lowest FID at equal training MACs."""
+    """Return the sentence on the row of lowest FID at equal training MACs, relative to its reference."""
     many = plural(len(compared), kind([other.row for other in compared])) if len(compared) > 1 else ""
+    is_relative = len({other.reference.short_label for other in compared}) > 1
     claim = concluded(one.at_macs, one.at_macs_p)
-    return say("verdict", "at_equal_cost", one=one, many=many, claim=claim, places=places)
+    return say("verdict", "at_equal_cost", one=one, many=many, is_relative=is_relative, claim=claim, places=places)
 
 
 def _smallest_at_iterations(row: Row, rows: Sequence[Row]) -> float | None:

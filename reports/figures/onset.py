@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tread_bench.core.config.hypothesis import SAME_BUDGET
 from tread_bench.core.numbers.onset import Ratio
 from tread_bench.reports.claims.onset import Panel
 from tread_bench.reports.figures.picture import Picture, picture_of
@@ -40,7 +41,11 @@ def _panel(axes: Axes, found: Sequence[Panel], ratios: Sequence[Sequence[Ratio]]
             text = say("onset", "ratio_of", ratio=ratio)
             axes.annotate(text, (macs, height), (0, -14), textcoords="offset points", ha="center", va="top", fontsize=7)
     axes.set_xscale("log")
-    axes.set_xticks(found[0].macs, [f"{macs:.3g}" for macs in found[0].macs])
+    ticks: list[float] = []
+    for macs in sorted(macs for panel in found for macs in panel.macs):
+        if not ticks or macs > SAME_BUDGET * ticks[-1]:
+            ticks.append(macs)
+    axes.set_xticks(ticks, [f"{macs:.3g}" for macs in ticks])
     axes.minorticks_off()
     axes.margins(x=0.25)
     axes.set_ylim(-0.7, len(found) - 0.5)

@@ -295,7 +295,7 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     verdicts: list[dict[str, Any]] = []
     for name, (members, decided) in zip(names, of_sets, strict=True):
         is_first = bool(decided) and not any(verdict["decisions"] for verdict in verdicts)
-        verdict = _verdict(members, decided, is_over)
+        verdict = _verdict(members, decided, is_over, may_add_seeds=report.plan.registered is None)
         verdict |= {"title": name, "predicted": _predicted(members, report.placed)}
         verdict["reading"] = decision_view.reading(decided[0][1]) if is_first else ""  # once, below the first ones
         verdicts.append(verdict)
@@ -308,7 +308,7 @@ def _predicted(rows: Sequence[Row], placed: Sequence[Placements]) -> list[str]:
     return [say("predictors", "answer", study=study) for study in own]
 
 
-def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> dict[str, Any]:
+def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool, may_add_seeds: bool) -> dict[str, Any]:
     """The answer and its price, on one architecture; a lead and a statement for each of several."""
     further: list[str] = []
     controls: Sequence[str] = ()
@@ -332,7 +332,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool) -> di
         controls = answer.controls
 
     # A decision has the price of its own route; all else is what it rests on.
-    decided = [_decision(members, found, is_over) for members, found in made]
+    decided = [_decision(members, found, is_over, may_add_seeds) for members, found in made]
     overview = ""
     if len(decided) == 1:
         further = [*further, cost, power]
@@ -364,7 +364,7 @@ def _decided(rows: Sequence[Row], sets: Sequence[Sequence[Row]]) -> list[list[_D
     return [[one for one in made if any(one[0][0] is row for row in of_set)] for of_set in sets]
 
 
-def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
+def _decision(rows: Sequence[Row], decision: Decision, is_over: bool, may_add_seeds: bool) -> dict[str, Any]:
     """A decision with its strip of tests, and its price."""
     places = decimals(row.fid.mean for row in rows if row.fid)
     route = next(row for row in rows if row.short_label == decision.route)
@@ -375,7 +375,7 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[st
         "legend": decision_view.legend(decision, route),
         "price": price_of(route),
         "dialects": _dialects(route) if decision.choice.is_for_routing else [],
-        "certainty": decision_view.certainty(decision, places),
+        "certainty": decision_view.certainty(decision, places, may_add_seeds),
     }
 
 
@@ -474,6 +474,7 @@ _IN_TITLE = {
     "backbone": "{}",
     "data": "data {}",
     "objective": "objective {}",
+    "start": "from the weights of {}",
     "iteration": "iteration {:,}",
     "protocol": "protocol {}",
 }

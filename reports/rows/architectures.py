@@ -34,8 +34,8 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
 
 
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept,
-    except that rows with no other of their architecture beside them come last.
+    """Return the rows by data, start, metric protocol and iteration, whatever their architecture and objective; order
+    is kept, except that rows with no other of their architecture beside them come last.
 
     A group without a finished cell has neither protocol nor iteration and stands with the first of its data. Rows that
     were only timed stand side by side, by number of tokens: each was timed in turn with its own dense twin.
@@ -44,9 +44,9 @@ def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
     if timed:
         others = side_by_side([row for row in rows if not requested.is_timed_only(row.first)])
         return [*others, sorted(timed, key=lambda row: (_natural(row), row.cost("dense_tokens") or 0))]
-    sets: dict[tuple[str, str, int], list[Row]] = {}
+    sets: dict[tuple[tuple[str, str], str, int], list[Row]] = {}
     for row in sorted(rows, key=lambda row: not row.group.iteration):
-        key = (row.group.data, row.group.protocol, row.group.iteration)
+        key = ((row.group.data, row.group.start), row.group.protocol, row.group.iteration)
         alike = (other for other in sets if other[0] == key[0])
         sets.setdefault(key if row.group.iteration else next(alike, key), []).append(row)
     found = [sorted(members, key=_natural) for members in sets.values()]
@@ -67,6 +67,7 @@ def told_apart(groups: Sequence[Group]) -> list[str]:
         [backbones[group.backbone] for group in groups],
         [objectives[group.objective] for group in groups],
         [data[_data_text(group.data)] for group in groups],
+        [f"from {group.start}" if group.start else "from drawn weights" for group in groups],
         [f"iteration {group.iteration:,}" if group.iteration else "without an evaluation" for group in groups],
         [f"protocol {group.protocol}" for group in groups],
     )

@@ -1,7 +1,8 @@
 """One row per configuration, all seeds together, beside its dense reference.
 
-Rows are in groups: same architecture, data, objective, metric protocol and iteration. Only rows of one group are
-ranked. A row with a budget is in the group of the row that its budget names, whatever its length and architecture.
+Rows are in groups: same architecture, data, weights to start from, objective, metric protocol and iteration. Only rows
+of one group are ranked. A row with a budget is in the group of the row that its budget names, whatever its length and
+architecture.
 """
 
 from __future__ import annotations
@@ -162,6 +163,7 @@ class _Cells:
             backbone=of_budget[0].backbone if of_budget else record.backbone,
             data=_data(record),
             objective=_objective(record),
+            start=requested.start(record),
             protocol=last.protocol or "" if last else "",
             iteration=end or last.iteration if last else 0,
         )
@@ -206,10 +208,10 @@ def _evaluation(record: Record, group: Group) -> Evaluation | None:
 
 
 def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
-    """A row without a finished cell is placed with the rows of its architecture, data and objective."""
+    """A row without a finished cell is placed with the rows of its architecture, data, objective and start."""
     if row.done:
         return row
-    alike = [other.group for other in rows if other.done and other.group[:3] == row.group[:3]]
+    alike = [other.group for other in rows if other.done and other.group[:4] == row.group[:4]]
     return replace(row, group=min(alike)) if alike else row
 
 

@@ -59,9 +59,13 @@ def source(record: Record) -> str:
 
 
 def start(record: Record) -> str:
-    """Return whose weights its training starts from, such as "dense at 400"; "" where its weights are drawn."""
+    """Return whose weights its training starts from, such as "dense at 400" or "dense at 400 of RUN"; "" where its
+    weights are drawn.
+    """
     found = training(record, "start")
-    return f"{found['row']} at {found['iteration']}" if found else ""
+    if not found:
+        return ""
+    return f"{found['row']} at {found['iteration']}" + (f" of {found['run']}" if found["run"] else "")
 
 
 def depends_on_length(record: Record) -> bool:

@@ -40,6 +40,7 @@ class Group(NamedTuple):
     backbone: str
     data: str
     objective: str  # with what its validation loss depends on: losses of two objectives are different quantities
+    start: str  # whose weights training starts from: no figure has what those have cost; "" where they are drawn
     protocol: str
     iteration: int
 

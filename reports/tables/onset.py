@@ -16,7 +16,7 @@ def onset_table(found: Sequence[Panel]) -> Table:
     for panel in found:
         for place, macs in enumerate(panel.macs):
             for k, name in enumerate(panel.references):
-                p = panel.found.p_values[place]
+                own, of_all = panel.loss[place][k].p_value, panel.found.p_values[place]
                 lines.append(
                     [
                         Entry(f"{panel.tokens} tokens, {panel.route}"),
@@ -24,7 +24,7 @@ def onset_table(found: Sequence[Panel]) -> Table:
                         Entry(name),
                         _entry(panel.loss[place][k]),
                         _entry(panel.fid[place][k]) if panel.fid else Entry(DASH),
-                        Entry(f"{p:.3f}", key=p) if p is not None else Entry(DASH),
+                        *(Entry(f"{p:.3f}", key=p) if p is not None else Entry(DASH) for p in (own, of_all)),
                     ]
                 )
     headers = (
@@ -33,15 +33,16 @@ def onset_table(found: Sequence[Panel]) -> Table:
         "reference",
         "ratio at equal loss",
         "ratio at equal FID",
-        "p for all references",
+        "p that the route is no cheaper",
+        "p for all references and longer",
     )
-    return Table("onset", "Compute of a reference over a route's", headers, lines)
+    return Table("onset-ratios", "Compute of a reference over a route's", headers, lines)
 
 
 def _entry(ratio: Ratio) -> Entry:
     estimate = ratio.estimate
     if estimate is None:
         return Entry(DASH)
-    if ratio.is_bound:
-        return Entry(f"{estimate.mean:.3g}", "a bound", estimate.mean)
+    if ratio.is_least or ratio.is_most:
+        return Entry(f"{estimate.mean:.3g}", "or more" if ratio.is_least else "or less", estimate.mean)
     return estimate_entry(estimate, 2)

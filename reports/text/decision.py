@@ -92,9 +92,11 @@ def reading(decision: Decision) -> str:
     return say("strip", "reading", decision=decision)
 
 
-def certainty(decision: Decision, places: int) -> str:
-    """Return what the seeds of a decision could have found, in a sentence."""
-    return say("decision", "certainty", decision=decision, places=places)
+def certainty(decision: Decision, places: int, may_add_seeds: bool) -> str:
+    """Return what the seeds of a decision could have found, in a sentence, and how to add those that would settle it,
+    unless the study stated after how many it stops.
+    """
+    return say("decision", "certainty", decision=decision, places=places, may_add_seeds=may_add_seeds)
 
 
 def certainties(decisions: Mapping[str, Decision], places: int) -> str:
@@ -108,7 +110,15 @@ def scope(rows: Sequence[Row]) -> str:
     sizes = [*filter(None, (members[0].cost("params") for members in by_architecture(rows)))]
     batch = requested.training(first.first, "batch")
     span = (min(sizes, default=None), max(sizes, default=None))
-    return say("decision", "scope", row=first, span=span, data=requested.data(first.first), batch=batch)
+    return say(
+        "decision",
+        "scope",
+        row=first,
+        span=span,
+        data=requested.data(first.first),
+        batch=batch,
+        start=requested.start(first.first),
+    )
 
 
 def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:

@@ -18,10 +18,14 @@ def decimals(values: Iterable[float | None]) -> int:
 
 
 def number(value: float | None, places: int = 2, signed: bool = False) -> str:
-    """Return a fixed number of decimals, thousands apart, a true minus sign; a dash for nothing."""
+    """Return a fixed number of decimals, thousands apart, a true minus sign; a dash for nothing.
+
+    With a sign, what lies below 0 by less than a decimal shows still has a minus: -0.00.
+    """
     if value is None or not math.isfinite(value):
         return DASH
-    return f"{round(value, places) + 0.0:{'+' if signed else ''},.{places}f}".replace("-", MINUS)
+    shown = value if signed else round(value, places)
+    return f"{shown + 0.0:{'+' if signed else ''},.{places}f}".replace("-", MINUS)
 
 
 def ratio(value: float) -> str:

@@ -47,7 +47,7 @@ def ratio(*values: float) -> Ratio:
 def test_the_ratio_of_two_power_laws_is_known_at_every_length(factor):
     found = log_ratios(power_law(factor), power_law())
     assert [one.value for one in found] == pytest.approx([math.log(factor)] * 3)
-    assert not any(one.is_bound for one in found)
+    assert not any(one.is_least or one.is_most for one in found)
 
 
 def test_swapping_the_arms_inverts_the_ratio():
@@ -64,7 +64,8 @@ def test_costs_that_differ_a_little_count():
 def test_nothing_is_extrapolated():
     """At the second of three lengths the better arm was that good at its first, a quarter of the compute, already."""
     found = log_ratios(power_law(50.0), power_law())
-    assert all(one.is_bound for one in found)
+    assert all(one.is_least and not one.is_most for one in found)
+    assert all(one.is_most and not one.is_least for one in log_ratios(power_law(), power_law(50.0)))
     assert [math.exp(one.value) for one in found] == pytest.approx([16, 4, 16])
     bound = Ratio(dict.fromkeys(SEEDS, found[1])).estimate
     assert bound.mean == pytest.approx(4)
@@ -83,7 +84,17 @@ def test_widths_are_averaged_seed_by_seed_over_the_seeds_they_share():
     second = Ratio({0: LogRatio(math.log(8.0), 0.0, True), 1: LogRatio(math.log(2.0), 0.0)})
     mean = Ratio.mean_of([ratio(2.0, 8.0, 3.0), second])
     assert mean.logs == pytest.approx({0: math.log(4.0), 1: math.log(4.0)})
-    assert mean.is_bound
+    assert mean.is_least and not mean.is_most and mean.estimate.bounds is None
+
+
+def test_bounds_from_below_and_from_above_leave_a_ratio_unknown():
+    """Four times or more at one width, and a quarter or less at another, may be any ratio."""
+    least, most = (
+        dict.fromkeys(SEEDS, one[1])
+        for one in (log_ratios(power_law(50.0), power_law()), log_ratios(power_law(0.05), power_law()))
+    )
+    assert Ratio.mean_of([Ratio(least), Ratio(most)]).estimate is None
+    assert Ratio.mean_of([Ratio(least), Ratio(most)]).p_value is not None
 
 
 def test_it_pays_from_the_shortest_length_down_to_which_every_length_does():

@@ -15,7 +15,19 @@ from scipy import stats
 from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
 from synthetic_records import architectures, record, render
 from synthetic_studies import guidance
-from test_equal_cost import EIGHT, ROUTE, ROUTED_END, SMALL_END, budget_row, cost, dense, law, of_seeds, timing
+from test_equal_cost import (
+    EIGHT,
+    ROUTE,
+    ROUTED_END,
+    SMALL_END,
+    beside_its_own,
+    budget_row,
+    cost,
+    dense,
+    law,
+    of_seeds,
+    timing,
+)
 
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
@@ -167,6 +179,30 @@ def test_a_smaller_network_at_the_same_macs_is_a_control(control, choice):
     assert document["choice"] == choice and document["tests"][0]["low_fid"] == found.tests[0].difference.low
 
 
+def test_a_route_is_compared_with_its_own_reference_and_no_other(tmp_path, plan):
+    records = [*beside_its_own("full", 20.0, 18.0), *beside_its_own("lora", 30.0, 27.0)]
+    (document,) = documents(comparison(records))
+    at_macs = document["tests"][0]
+    assert (document["route"], at_macs["against"]) == ("lora", "lora-dense")
+    assert at_macs["difference_fid"] == pytest.approx(-3.0)
+    assert document["sentence"].startswith("lora is better than lora-dense at equal MACs; ")
+    page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    assert "Is lora better than lora-dense at equal training MACs?" in page
+    assert "It is compared with lora-dense, the training without this route." in page
+    assert "A true difference from lora-dense of " in page
+
+
+def test_routes_that_are_worse_than_their_references_are_not_said_to_be_worse_than_one_of_them():
+    routes = [
+        replace(candidate("full", 4.0), reference="full-dense"),
+        replace(candidate("lora", 3.0, time=(-3.0, -3.0, -3.0)), reference="lora-dense"),
+    ]
+    found = decide(routes)
+    assert sentence(found) == "Do not route: every route is worse than its reference at equal training MACs."
+    assert [test.other for test in found.tests] == ["lora-dense", "lora-dense", ""]
+    assert "worse than lora-dense at" in sentence(decide(routes[1:]))
+
+
 def test_without_routes_or_in_a_smoke_run_there_is_no_decision():
     assert decisions(comparison(dense())) == []
     assert decisions(comparison([*dense(), *budget_row()], is_smoke=True)) == []
@@ -237,14 +273,16 @@ def test_of_several_architectures_without_a_difference_none_is_called_better_in_
     assert wrong <= stats.binom.ppf(0.999, runs, 0.05)
 
 
-def of_arm(depth=12, side=8):
-    """A study of one route as an arm of a larger one, with another architecture or other data."""
-    arm = f"{depth} {side}"
+def of_arm(depth=12, side=8, start=None):
+    """A study of one route as an arm of a larger one, with another architecture, other data or others' weights."""
+    arm = f"{depth} {side} {start or ''}".strip()
     made = []
     for one in [*dense(), *budget_row()]:
         config = one.config | {"data": {"name": "glyphs", "image_size": side}}
         if config["training"].get("budget"):
             config["training"] = config["training"] | {"budget": {"macs_of": f"dense {arm}"}}
+        if start:
+            config["training"] = config["training"] | {"start": {"row": start, "iteration": 1200, "run": None}}
         changes = {
             "backbone": f"DiT (depth {depth}, hidden 64)",
             "row": f"{one.row} {arm}",
@@ -276,8 +314,9 @@ def test_several_decisions_begin_with_how_often_each_answer_was_given(tmp_path, 
         ({"depth": 6}, {"DiT (depth 12)", "DiT (depth 6)"}, 1),
         ({"side": 16}, {"glyphs (image_size 8)", "glyphs (image_size 16)"}, 2),
         ({"depth": 6, "side": 16}, {"DiT (depth 12)", "DiT (depth 6)"}, 2),
+        ({"start": "dense 12 8"}, {"from drawn weights", "from dense 12 8 at 1200"}, 2),
     ],
-    ids=["architectures", "data", "both"],
+    ids=["architectures", "data", "both", "weights"],
 )
 def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, plan, others, names, tables, capsys):
     """Whether their rows stand in one table or in several."""
@@ -368,6 +407,7 @@ def test_the_scope_has_the_size_of_the_network_or_the_range_of_several():
     assert f", {one[0].cost('params') / 1e6:.3g}M parameters, " in scope(one)
     assert min(sizes) < max(sizes) and f", {min(sizes):.3g}M to {max(sizes):.3g}M parameters, " in scope(several)
     assert ", – parameters, " in scope(comparison([record("dense", "", 0, 20.0, cost=None)]))
+    assert " iterations of 64 images from the weights of base at 1200: " in scope(comparison(of_arm(start="base")))
 
 
 def test_the_strip_has_one_scale_around_zero():

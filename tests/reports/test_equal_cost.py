@@ -72,6 +72,15 @@ def budget_row(at_end=18.0, at_iterations=23.0, **options):
     return of_seeds("route", fids, routes=ROUTE, macs_of="dense", noise=NOISE, **options)
 
 
+def beside_its_own(kind, dense_fid, at_end):
+    """A dense row and a route to its MACs, of one kind of training among others."""
+    own = of_seeds(f"{kind}-dense", {DENSE_END: dense_fid})
+    own = [one.model_copy(update={"reference": one.cell}) for one in own]
+    fids = {DENSE_END: dense_fid + 1, ROUTED_END: at_end}
+    routed = of_seeds(kind, fids, routes=ROUTE, macs_of=f"{kind}-dense", noise=NOISE)
+    return [*own, *routed]
+
+
 def law(iteration, factor=1.0):
     return 20.0 * factor * (iteration / DENSE_END) ** -0.7
 
@@ -377,6 +386,16 @@ def test_the_row_of_lowest_fid_of_several_is_said_to_have_it():
         "At equal training MACs, route, which has the lowest FID of 2 routes, is better than dense, by 2.00"
     )
     assert found.cost.count("saves") == 1  # the same row is the best at equal iterations
+
+
+def test_the_lowest_difference_of_rows_with_several_references_is_not_called_the_lowest_fid():
+    (found,) = answers(comparison([*beside_its_own("full", 20.0, 18.0), *beside_its_own("lora", 30.0, 27.0)]))
+    assert found.at_cost.startswith(
+        "At equal training MACs, lora, which of 2 rows has the lowest FID relative to its reference, is better than "
+        "lora-dense, by 3.00 FID"
+    )
+    (found,) = answers(comparison([*beside_its_own("full", 20.0, 22.0), *beside_its_own("lora", 30.0, 31.0)]))
+    assert "relative to its reference, though above that of lora-dense, is worse than lora-dense, by" in found.at_cost
 
 
 def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():

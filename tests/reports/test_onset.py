@@ -8,16 +8,22 @@ import math
 
 import pytest
 from synthetic_records import drawn_alone, evaluation, record, render
+from test_equal_cost import budget_row, dense
 
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.config.hypothesis import Hypothesis
+from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.onset import panels, statements
+from tread_bench.reports.claims.tuning import luck
 from tread_bench.reports.figures.isoflops import _figure as figure_of
 from tread_bench.reports.figures.onset import onset_map
+from tread_bench.reports.page import run as page_of_run
+from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.onset import onset_table
+from tread_bench.reports.text.numbers import number, words
 from tread_bench.services.decisions import hypothesis_of
 
 MACS = (1e10, 4e10, 16e10)
@@ -143,9 +149,10 @@ def moved(check):
 
 def test_what_unsettles_the_answer_is_said():
     assert len(said(study(tuning=moved((3.0, 1.0, 2.0))))) == 1
-    answer, reason = said(study(tuning=moved((1.0, 2.0, 3.0))))
+    answer, reason, at_edge = said(study(tuning=moved((1.0, 2.0, 3.0))))
     assert "is inconclusive" in answer
     (row, *_) = {record.row for record in study()}
+    assert "at its own length, the best learning rate lies at an edge" in at_edge
     assert "the best learning rate moved with the length" in reason and f"{row} from 2 at the shortest to 1" in reason
     assert "not all cells have ended" in said(study(), is_over=False)[1]
     assert "stop after 3 seeds, and has 4" in said(study(seeds=4))[1]
@@ -237,7 +244,7 @@ def test_json_answers_what_was_stated():
 SIZES = (1e5, 4e5, 16e5)
 
 
-def sized(best, seeds=3, sizes=SIZES, shift=1.0, drift=0.0):
+def sized(best, seeds=3, sizes=SIZES, drift=0.0):
     """Three arms of these sizes, whose loss is lowest at `best` parameters, moved by `drift` from seed to seed."""
     found = []
     for hidden, size in enumerate(sizes):
@@ -246,8 +253,6 @@ def sized(best, seeds=3, sizes=SIZES, shift=1.0, drift=0.0):
                 distance = math.log(size / best) - drift * one.seed
                 loss = one.last.validation_loss + 0.01 * distance**2
                 last = one.last.model_copy(update={"validation_loss": loss})
-                if hidden and one.last.training_macs == MACS[-1]:
-                    last = last.model_copy(update={"training_macs": shift * MACS[-1]})
                 cost = one.cost.model_copy(update={"params": round(size)})
                 found.append(one.model_copy(update={"evaluations": [last], "cost": cost}))
     return found
@@ -298,10 +303,6 @@ def test_two_sizes_have_ratios_and_no_curve():
     assert panels(sized(5e5, sizes=SIZES[:2]), STATED)
 
 
-def test_sizes_trained_to_other_budgets_are_not_on_one_curve():
-    assert {one.macs for one in isoflops(sized(5e5, shift=1.2), PLAN)} == set(MACS[:2])
-
-
 def test_without_a_hypothesis_there_is_no_curve():
     assert isoflops(sized(5e5), PLAN.model_copy(update={"registered": None})) == []
 
@@ -317,3 +318,103 @@ def test_a_control_that_no_rate_could_train_is_missed(tmp_path):
     plan = {"registered": STATED.model_dump(), "cells": [r.cell for r in records], "pending": 18}
     page = render(records, plan, tmp_path)
     assert "begins to pay" not in page and "not all cells have ended" in page
+
+
+def test_a_check_that_chose_nothing_leaves_the_answer_open():
+    cells = moved((3.0, 1.0, 2.0))
+    lost = [one.model_copy(update={"validation_losses": [], "failed": 1}) for one in cells.check]
+    answer, reason = said(study(tuning=cells.model_copy(update={"check": lost})))
+    assert "is inconclusive" in answer and "no candidate could be trained on every seed" in reason
+    at_edge = cells.model_copy(update={"check": [lost[0], *cells.check[1:]]})
+    answer, reason = said(study(tuning=at_edge))
+    assert "is inconclusive" in answer and "lies at an edge of the candidates that could be trained" in reason
+
+
+def test_a_loss_that_rises_is_named():
+    records = study()
+    rising = next(one for one in records if one.routes and one.last.training_macs == MACS[1])
+    last = rising.last.model_copy(update={"validation_loss": 10.0})
+    records[records.index(rising)] = rising.model_copy(update={"evaluations": [last]})
+    (answer,) = said(records)
+    assert "is inconclusive, since the loss of 2:8@0.5 does not fall with every length" in answer
+    assert "dense not known" in answer
+
+
+def test_a_margin_is_part_of_the_answer():
+    stated = Registered.of(Hypothesis(claim="Routing pays.", test="onset", margin=1.4, stop=3))
+    records = study((1.3, 1.3, 1.3), (1.3, 1.3, 1.3))
+    (answer,) = statements(panels(records, stated), records, stated, True)
+    assert "does not pay within what was measured, up to 1.6e+11 training MACs by more than 1.4 times" in answer
+
+
+def test_bounds_say_in_which_direction(tmp_path):
+    records = study((50.0, 50.0, 50.0), (0.01, 0.01, 0.01))
+    (answer,) = said(records)
+    assert "dense at least 16; 8 blocks at most 0.0625" in answer, answer
+
+
+def test_weights_that_are_evaluated_again_are_no_length_of_their_own():
+    records = study()
+    again = [
+        one.model_copy(update={"row": "again", "config": one.config | {"evaluate": {"row": one.row}}})
+        for one in records
+        if not one.routes
+    ]
+    assert said([*records, *again]) == said(records)
+
+
+def test_a_study_that_stops_is_not_advised_to_go_on(tmp_path, capsys):
+    records = [
+        one.model_copy(update={"config": one.config | {"backbone": {"depth": 12}}})
+        for one in [*dense(), *budget_row(at_end=19.9)]
+    ]
+    plan = {"cells": [one.cell for one in records]}
+    print_comparison(records, len(records))
+    assert "Add seeds to this run: --seeds" in capsys.readouterr().out
+    assert "adds seeds to this run" in render(records, plan, tmp_path)
+
+    print_comparison(records, len(records), stated=STATED)
+    assert "--seeds" not in capsys.readouterr().out
+    stated = render(records, plan | {"registered": STATED.model_dump()}, tmp_path)
+    assert "adds seeds to this run" not in stated
+
+
+def test_the_ratios_and_their_map_are_tables_of_their_own(tmp_path, monkeypatch):
+    records = study()
+    cells = [one.cell for one in records]
+    named = {"cells": cells, "references": dict.fromkeys(cells, ""), "rows": dict.fromkeys(cells, ("dense", 0))}
+    (tmp_path / "tables").mkdir()
+    with monkeypatch.context() as patched:
+        patched.setattr(page_of_run, "pictures", lambda *_: [])
+        page_of_run.render(records, PLAN.model_copy(update=named), tmp_path, export=tmp_path / "tables")
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert {"onset.csv", "onset-ratios.csv"} <= names, names
+
+
+def test_budgets_of_every_panel_are_marked():
+    other = [
+        one.model_copy(
+            update={
+                "cost": one.cost.model_copy(update={"image_tokens": 64}),
+                "evaluations": [one.last.model_copy(update={"training_macs": 100 * one.last.training_macs})],
+            }
+        )
+        for one in study()
+    ]
+    picture = drawn_alone(lambda _: onset_map(panels([*study(), *other], STATED)), [])
+    assert all(f">{label}<".encode() in picture.svg for label in ("1e+10", "1.6e+11", "1e+12", "1.6e+13"))
+
+
+def test_rates_that_a_shorter_training_chose_are_cautioned_about():
+    """As many tuning seeds as the study has, at whole trainings: of a row itself there is nothing to say."""
+    tuning = moved((3.0, 1.0, 2.0)).model_copy(update={"seeds": [0, 1, 2], "share": 1.0})
+    assert luck(comparison(study(tuning=tuning))) == ""
+    said = luck(comparison(study(tuning=tuning.model_copy(update={"shortest": "dense"}))))
+    assert "at 100 % of the shortest row’s training chose it" in said
+    assert "choose with --set tune.shortest=false and with as many tuning seeds" in said and "tune.share" not in said
+
+
+def test_a_bound_below_0_keeps_its_sign():
+    minus = "\N{MINUS SIGN}"
+    assert words(MeanInterval(-0.73, -0.95, -0.0033, 2)) == f"{minus}0.73 [{minus}0.95, {minus}0.00]"
+    assert number(-0.0033) == "0.00" and number(0.0, signed=True) == "+0.00"

@@ -91,6 +91,27 @@ def test_a_route_of_two_seeds_is_not_called_the_lowest_where_dense_is_lower():
     assert below.startswith("Of 2 routes, a has the lowest FID: ")
 
 
+def test_rows_that_start_from_weights_of_another_row_are_not_ranked_with_those_of_drawn_weights():
+    """The row that they start from has the lowest FID of all, after as many iterations on the same data."""
+
+    def started(one):
+        training = one.config["training"] | {"start": {"row": "dense", "iteration": 1200, "run": None}}
+        changes = {"row": f"tuned-{one.row}", "cell": f"tuned-{one.cell}", "reference": f"tuned-{one.reference}"}
+        return one.model_copy(update=changes | {"config": one.config | {"training": training}})
+
+    drawn = rows_of(dense=[15, 15.1, 15, 14.9, 15], a=[17] * 5)
+    tuned = map(started, rows_of(dense=[20] * 5, a=[18] * 5))
+    lost = started(failed("b", "1:8@0.5", 0, "diverged"))
+    rows = comparison([*drawn, *tuned, lost])
+    sets = [{row.name for row in members} for members in side_by_side(rows)]
+    assert sets == [{"dense", "a"}, {"tuned-dense", "tuned-a", "tuned-b"}]
+    assert {row.name for row in rows if row.is_lowest_fid} == {"dense", "tuned-a"}
+    assert {row.name for row in rows if row.is_among_lowest_fid} == {"dense", "tuned-a"}
+    of_drawn, of_tuned = answers(rows)
+    assert of_tuned.at_iterations.startswith("tuned-a has an FID of ") and "better than tuned-dense" in str(of_tuned)
+    assert of_drawn.at_iterations.startswith("a has an FID of ") and "worse than dense" in of_drawn.at_iterations
+
+
 def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_rows():
     noise = [0.01, -0.02, 0.03, -0.01, -0.01]
 

@@ -44,12 +44,12 @@ def print_comparison(
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
 
-    # The decisions, and how many seeds would settle those that are open.
+    # The decisions, and how many seeds would settle those that are open, unless it was stated when to stop.
     decisions = documents(rows, is_over=len(records) >= planned)
     for decision in decisions:
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
-        if decision["choice"] == "undecided" and decision["seeds_to_decide"]:
+        if decision["choice"] == "undecided" and decision["seeds_to_decide"] and stated is None:
             console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
 
     # What was stated before the run.

@@ -20,7 +20,8 @@ Answer = Literal["pays", "does not pay", "inconclusive"]
 
 
 class LogRatio(NamedTuple):
-    """log(C_reference / C_routed) of one seed; a bound where the true one is further from 0 than could be measured.
+    """log(C_reference / C_routed) of one seed; where it is further from 0 than could be measured, `is_least` says that
+    the true one is this or more, and `is_most` that it is this or less.
 
     `advantage` is what is tested: log(loss of the reference / loss of the routed arm), where the reference has had as
     many times the compute as the margin says. Unlike the ratio, it has no kink where the two arms are equal.
@@ -28,7 +29,8 @@ class LogRatio(NamedTuple):
 
     value: float
     advantage: float
-    is_bound: bool = False
+    is_least: bool = False
+    is_most: bool = False
 
 
 def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[LogRatio] | None:
@@ -50,8 +52,10 @@ def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[Log
     for place, ends in enumerate(zip(reference.values, routed.values, strict=True)):
         loss = max(ends) if place else min(ends)
         above, below = (min(arm.cost_at(loss), arm.costs[-1]) for arm in arms)
+        value = math.log(above / below)
         is_bound = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
-        found.append(LogRatio(math.log(above / below), _advantage(reference, routed, place, margin), is_bound))
+        advantage = _advantage(reference, routed, place, margin)
+        found.append(LogRatio(value, advantage, is_bound and value > 0, is_bound and value < 0))
     return found
 
 
@@ -90,17 +94,25 @@ class Ratio:
         return known if len(known) == len(self.by_seed) else {}
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the ratio of some seed is further from 1 than could be measured."""
-        return any(found is not None and found.is_bound for found in self.by_seed.values())
+    def is_least(self) -> bool:
+        """Whether the true ratio may be larger: that of some seed or width is this or more."""
+        return any(found is not None and found.is_least for found in self.by_seed.values())
+
+    @property
+    def is_most(self) -> bool:
+        """Whether the true ratio may be smaller: that of some seed or width is this or less."""
+        return any(found is not None and found.is_most for found in self.by_seed.values())
 
     @property
     def estimate(self) -> MeanInterval | None:
-        """The ratio and its 95 % interval (Student's, of the logs); without an interval where the ratio is a bound."""
-        if not self.logs:
+        """The ratio and its 95 % interval (Student's, of the logs); without an interval where the ratio is a bound.
+
+        None where it is not known: a loss does not fall, or one bound is from below and another from above.
+        """
+        if not self.logs or (self.is_least and self.is_most):
             return None
         found = mean_interval(list(self.logs.values()))
-        if found.bounds is None or self.is_bound:
+        if found.bounds is None or self.is_least or self.is_most:
             return MeanInterval(math.exp(found.mean), None, None, found.n)
         low, high = map(math.exp, found.bounds)
         return MeanInterval(math.exp(found.mean), low, high, found.n)
@@ -121,8 +133,12 @@ def _mean(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
     known = [ratio for ratio in ratios if ratio is not None]
     if len(known) < len(ratios):
         return None
-    value, advantage, _ = np.mean(known, axis=0)
-    return LogRatio(float(value), float(advantage), any(ratio.is_bound for ratio in known))
+    return LogRatio(
+        float(np.mean([ratio.value for ratio in known])),
+        float(np.mean([ratio.advantage for ratio in known])),
+        any(ratio.is_least for ratio in known),
+        any(ratio.is_most for ratio in known),
+    )
 
 
 @dataclass(frozen=True, slots=True)
