@@ -361,11 +361,12 @@ def _apart(a: Row, b: Row, varied: set[str]) -> Differing:
 
 
 def _varied(run: Run) -> Iterator[str]:
-    """Settings of training in which rows of one run differ."""
+    """Settings of training in which rows of one run differ; not the start, whose own training no figure has."""
     first = _fingerprint(run.rows[0])
     for row in run.rows[1:]:
         own = _fingerprint(row)
-        yield from (key for key in (own | first) if key.startswith("training.") and own.get(key) != first.get(key))
+        keys = (key for key in own | first if key.startswith("training.") and not key.startswith("training.start"))
+        yield from (key for key in keys if own.get(key) != first.get(key))
 
 
 def _ranking(group: Sequence[Member], differing: Differing) -> Ranking:

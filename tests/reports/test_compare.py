@@ -230,6 +230,17 @@ def test_what_a_suite_varies_itself_does_not_keep_its_rows_apart():
     assert ranking.runs == ["a", "b"] and len(ranking.members) == 4
 
 
+def test_rows_that_start_from_weights_are_not_ranked_with_those_of_drawn_ones():
+    drawn = rows_of({"dense": STUDY["dense"]})
+    start = {"row": "dense", "iteration": 1200, "run": None}
+    tuned = changed(
+        [one.model_copy(update={"row": "tuned", "cell": f"tuned-{one.seed}"}) for one in drawn],
+        training={"start": start},
+    )
+    found = rankings([run("a", drawn + tuned), run("b", drawn + tuned)])
+    assert [[member.row.name for member in one.members] for one in found] == [["dense"] * 2, ["tuned"] * 2]
+
+
 def test_rows_trained_otherwise_are_not_the_same_row():
     routed = {"2:8": STUDY["2:8"]}
     other = [one.model_copy(update={"config": {**one.config, "routes": ["1:8@0.5"]}}) for one in rows_of(routed)]
