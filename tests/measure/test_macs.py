@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tread_bench.core.describe.families import make_spec
+from tests.backbones.networks import SIZES, TEXT
+from tread_bench.core.config.training import Lora
+from tread_bench.core.describe.families import Macs, make_spec
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import cost_of
+from tread_bench.measure import macs
 from tread_bench.measure.macs import count_cost
 
 
@@ -34,3 +39,50 @@ def test_cross_attention_is_counted_as_queries_keys_values_and_two_products():
     assert two.blocks[0].linear - one.blocks[0].linear == 512 * 8 * (2 * 4 + 2 * 3) + 3 * 8 * 8
     assert two.blocks[0].attention == 2 * 4 * 3 * 512 and two.blocks[0].scan == one.blocks[0].scan
     assert two.outside.linear - one.outside.linear == two.inputs - one.inputs == 3 * 6 * 8  # the text has no gradient
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "rank"),
+    [
+        ("DiT", {}, 1),
+        ("DiT", TEXT["DiT"], 5),
+        ("JiT", {}, 2),  # tokens join within
+        ("U-ViT", TEXT["U-ViT"], 2),  # a prefix and long skips
+        ("MMDiT", {}, 3),  # a second stream, which no route takes
+        ("DiS", {}, 2),
+        ("DRWKV", {"q_shift": "grid"}, 2),
+        ("ZigMa", {**TEXT["ZigMa"], "depth": 4}, 2),
+        ("DiG", {"mixer": "rwkv7", "attention_every": 2}, 2),
+    ],
+)
+def test_with_adapters_three_counts_give_what_each_routed_network_is_counted_to_cost(name, sizes, rank):
+    pytest.importorskip("peft")
+    family, spec = make_spec(name, **{**SIZES[name], **sizes})
+    for routes in ("", "1:2@0.5", "0:1@0.25,3:3@0.75"):
+        counted = count_cost(replace(family, cost=None), spec, routes, "rows", Lora(rank=rank))
+        assert cost_of(family, spec, routes, "rows", Lora(rank=rank)) == counted
+
+
+def test_one_network_with_adapters_is_built_for_all_rates(monkeypatch):
+    pytest.importorskip("peft")
+    built = []
+    build = macs.build_backbone
+    monkeypatch.setattr(macs, "build_backbone", lambda *given: built.append(given) or build(*given))
+    family, spec = make_spec("DiT", **{**SIZES["DiT"], "depth": 3})
+    costs = [cost_of(family, spec, [Route(0, 1, bypassed / 16)], lora=Lora(rank=7)) for bypassed in range(16)]
+    assert len(built) == 1 and len({cost.train_step for cost in costs}) == 16
+
+
+def test_where_no_quadratic_is_stated_each_network_with_adapters_is_counted(monkeypatch):
+    """As of attention within windows of four tokens, or where there are too few tokens to see it."""
+    pytest.importorskip("peft")
+    monkeypatch.setattr(macs, "_three_counts", None)
+    family, spec = make_spec("DiT", **SIZES["DiT"])
+
+    def in_windows(spec, tokens):
+        return replace(family.cost(spec, tokens), blocks=tuple(Macs(attention=4 * -(-count // 4)) for count in tokens))
+
+    one_token = spec.model_copy(update={"patch": 8})
+    for stated, of, routes in ((in_windows, spec, "1:2@0.5"), (family.cost, one_token, "")):
+        cost, counted = (count_cost(replace(family, cost=one), of, routes, lora=Lora(rank=1)) for one in (stated, None))
+        assert cost == counted

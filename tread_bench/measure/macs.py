@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Lora
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.describe.routes import RoutesLike
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, families
+from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.numbers.cell_costs import Extra
-from tread_bench.measure.targets import open_targets
 from tread_bench.model.adapters import add_adapters
-from tread_bench.model.backbone import Backbone, TokenState, build_backbone
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone, come_back, leave
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.methods.base import BatchRange, build_method
@@ -35,8 +38,11 @@ def count_cost(
 ) -> Cost:
     """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device.
 
-    With adapters, the backward pass has no gradient of a frozen weight, nor of any input before the first adapter.
+    With adapters, the backward pass has no gradient of a frozen weight, nor of any input before the first adapter. If
+    the family states a cost that is quadratic in each block's tokens, three counts give that of all routes, exactly.
     """
+    if lora is not None and (cost := _from_three_counts(family, spec, routes, lora)) is not None:
+        return cost
     with torch.device("meta"):
         model = build_backbone(family, spec, {"attention": "math"})
         if lora is not None:
@@ -71,6 +77,90 @@ def count_passes(
         outside=one_pass - sum(blocks, Macs()),
         inputs=3 * one_pass.total - macs_by_kind(counter).total,
     )
+
+
+_BYPASSED = (0, 1, 2)  # tokens, in three counts
+
+
+def _from_three_counts(family: Family, spec: BackboneSpec, routes: RoutesLike, lora: Lora) -> Cost | None:
+    """The cost with adapters if it is quadratic in each block's tokens, as the family states its cost without them.
+
+    What an adapter adds is linear in the tokens, and a gradient is a product of as many MACs as the forward one.
+    """
+    if family.cost is None or spec.num_tokens <= max(_BYPASSED):
+        return None
+    num_blocks, prefix = family.num_blocks(spec), family.num_prefix(spec)
+    tokens = tokens_per_block(resolve_routes(routes, num_blocks), num_blocks, spec.num_tokens, prefix)
+    dense_tokens = prefix + spec.num_tokens
+    bypassed = [dense_tokens - count for count in tokens]
+    stated = [_by_kind(family.cost(spec, [dense_tokens - n] * num_blocks).blocks) for n in _BYPASSED]
+    if (_quadratic(stated, bypassed) != _by_kind(family.cost(spec, tokens).blocks)).any():
+        return None
+    dense, counts = _three_counts(family.name, spec, lora)
+    blocks = _quadratic(counts, bypassed)
+    return replace(
+        dense,
+        blocks=tuple(Macs(*forward) for *forward, _ in blocks),
+        inputs=dense.inputs + sum(blocks[:, -1] - counts[0][:, -1]),
+    )
+
+
+def _quadratic(counts: Sequence[NDArray[np.object_]], bypassed: Sequence[int]) -> NDArray[np.object_]:
+    """Integers (blocks, X) where each block has its own number of bypassed tokens, from those with 0, 1 and 2."""
+    dense, one, two = counts
+    n = np.array(bypassed, dtype=object)[:, None]
+    return dense + n * (one - dense) + n * (n - 1) // 2 * (two - 2 * one + dense)
+
+
+def _by_kind(blocks: Sequence[Macs]) -> NDArray[np.object_]:
+    """Forward MACs (blocks, 3) as integers without a largest one."""
+    return np.array([(block.linear, block.attention, block.scan) for block in blocks], dtype=object)
+
+
+@cache
+def _three_counts(family: str, spec: BackboneSpec, lora: Lora) -> tuple[Cost, list[NDArray[np.object_]]]:
+    """Count a network with adapters on the meta device.
+
+    Returns:
+        The dense cost, and for each number of bypassed tokens the integers (blocks, 4) of `_count_blocks`.
+    """
+    with torch.device("meta"):
+        model = build_backbone(families()[family], spec, {"attention": "math"})
+        add_adapters(model, lora, seed=0)
+        costs, counts = zip(*(_count_blocks(model, bypassed) for bypassed in _BYPASSED), strict=True)
+    return costs[0], list(counts)
+
+
+def _count_blocks(model: Backbone, bypassed: int) -> tuple[Cost, NDArray[np.object_]]:
+    """Count a model with tokens that bypass all of its blocks.
+
+    Returns:
+        The whole cost, and for each block its forward MACs by kind and its part of `Cost.inputs`, (blocks, 4).
+    """
+    counter = macs_counter()
+    blocks: list[Macs] = []
+    reached: dict[int, int] = {}  # MACs so far where a gradient reaches a block: autograd runs the last operation first
+
+    def note(block: int, _: Tensor) -> None:
+        reached.setdefault(block, macs_by_kind(counter).total)
+
+    def forward() -> Tensor:
+        kept = torch.arange(model.spec.num_tokens - bypassed)
+        state = leave(model.start(*_inputs(model.spec)), kept[None])
+        for block in range(model.num_blocks):
+            before = macs_by_kind(counter)
+            state = model.run_block(block, state)
+            blocks.append(macs_by_kind(counter) - before)
+            for stream in state.streams.values():
+                if stream.requires_grad:
+                    stream.register_hook(partial(note, block))
+        return model.finish(come_back(state))
+
+    cost = count_passes(model, counter, forward, blocks)
+    ends = [cost.train_step, *(reached.get(block, cost.train_step) for block in range(model.num_blocks))]
+    backward = np.array(ends[:-1], dtype=object) - ends[1:]
+    by_kind = _by_kind(blocks)
+    return cost, np.column_stack([by_kind, 2 * by_kind.sum(1) - backward])
 
 
 def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, share: float = 1.0) -> Extra:
@@ -126,6 +216,8 @@ class _BlocksAsStated:
 
 def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
     """Cost of REPA's projection after each block; `train_step` includes the pass of its target features."""
+    from tread_bench.measure.targets import open_targets  # imports all of timm, for a second
+
     targets = open_targets(config)
     with torch.device("meta"):
         repa = Repa(config, build_backbone(family, spec, {"attention": "math"}), targets)
