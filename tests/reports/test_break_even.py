@@ -71,7 +71,7 @@ def test_a_route_pays_from_where_its_whole_interval_lies_above_1_and_stays_there
 
 
 def test_the_verdict_is_on_speed_alone(rows):
-    verdict = _verdict(rows, made=[], is_over=True)
+    verdict = _verdict(rows, made=[], is_over=True, may_add_seeds=True)
     assert verdict["quality"] == (
         "On this machine a route pays in DiT from 16 tokens on (2:8@0.5) and in DRWKV from 1,024 tokens on (2:8@0.5)."
     )
