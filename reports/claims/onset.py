@@ -54,7 +54,7 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
         macs, names, _ = of_loss[0]
         loss = _over_widths([ratios for _, _, ratios in of_loss])
         fid = _over_widths([ratios for _, _, ratios in of_fid if len(ratios) == len(macs)])  # at every length, or none
-        rising = tuple(_rising(arms, tokens, route))
+        rising = tuple(dict.fromkeys(_rising(arms, tokens, route)))
         found.append(Panel(tokens, route, macs, names, loss, fid, rising, onset(loss, len(routes))))
     return found
 
@@ -168,13 +168,11 @@ def _of_width(
 def _rising(arms: Mapping[Arm, Sequence[Record]], tokens: int, route: str) -> Iterator[str]:
     """The arms beside a route, itself included, whose loss does not fall with every length, in some seed and width."""
     own = {width: depth for t, width, depth, r in arms if (t, r) == (tokens, route)}
-    names = {}
     for (t, width, depth, r), members in arms.items():
         if t == tokens and width in own and r in ("", route):
             of_seeds = [[loss for _, loss in ends] for ends in ends_of(members, "loss").values()]
             if any(later >= loss for losses in of_seeds for loss, later in pairwise(losses)):
-                names[r or reference_name(depth, own[width])] = True
-    return iter(names)
+                yield r or reference_name(depth, own[width])
 
 
 def reference_name(depth: int, routed_depth: int | None) -> str:

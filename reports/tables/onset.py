@@ -12,6 +12,7 @@ from tread_bench.reports.text.numbers import DASH
 
 def onset_table(found: Sequence[Panel]) -> Table:
     """Return the ratios of loss, which decide, and of FID, by number of tokens, length and reference."""
+    # A line for each reference at each length of each panel.
     lines = []
     for panel in found:
         for place, macs in enumerate(panel.macs):
@@ -27,6 +28,8 @@ def onset_table(found: Sequence[Panel]) -> Table:
                         *(Entry(f"{p:.3f}", key=p) if p is not None else Entry(DASH) for p in (own, of_all)),
                     ]
                 )
+
+    # As one table.
     headers = (
         "route",
         "training MACs",
