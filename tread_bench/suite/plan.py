@@ -15,7 +15,7 @@ from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
-from tread_bench.core.numbers.cell_costs import expected_work, training_macs
+from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import BranchRef, Reads, WeightsRef
 from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
@@ -515,7 +515,7 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     forward MACs.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
-    first, `tuning_macs` what they cost together, and `tuning_evaluation_macs` what evaluating them costs.
+    first, and `tuning_macs` what they cost together.
     `average_snapshots` is the number of snapshots of its averages that a cell stores, `average_bytes` their size.
 
     Args:
@@ -528,7 +528,6 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
         counted.update(cell.id for cell in tuning)
         row["tuning_cells"] = len(tuning)
         row["tuning_macs"] = sum(training_macs(cell.cell) for cell in tuning)
-        row["tuning_evaluation_macs"] = sum(expected_work(cell.cell).evaluations for cell in tuning)
         row["disk_bytes"] += len(tuning) * disk_bytes(tuning[0], row["trained_params"]) if tuning else 0
     macs = {row["row"]: row["training_macs"] for row in table}
     for row, cells in zip(table, plan.rows.values(), strict=True):
