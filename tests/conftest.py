@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.leftovers import MARK, end_started, watch_this_process
+
 CHECKOUT = Path(__file__).parents[1]
 FIXED_ENVIRONMENT = {
     "COLUMNS": "120",  # width of tables
@@ -25,6 +27,7 @@ FIXED_ENVIRONMENT = {
 }
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so do its children
 os.environ.update(FIXED_ENVIRONMENT)  # here, before any test imports torch; processes that tests start inherit it
+watch_this_process()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -44,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch sees none"))
     # What waits for minutes begins first: no process is left alone with it at the end.
     items.sort(key=lambda item: "tests/runner/executors/" not in item.nodeid)
+
+
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    if call.excinfo:  # cut off at its time limit, say: what it started has nobody who ends it
+        end_started(**{MARK: os.environ[MARK], "PYTEST_CURRENT_TEST": f"{item.nodeid} ({call.when})"})
 
 
 def _has_cuda() -> bool:

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tread_bench.runner.executors.lifeline import end_with_parent
+
 MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that asks for terabytes gets an error
 
 
@@ -112,8 +114,9 @@ def serve() -> dict[str, Any] | None:
         request, start = json.loads(line), time.monotonic()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        server, pid = os.getpid(), os.fork()
         if not pid:
+            end_with_parent(server)
             answers.close()
             return request
         status = _end_of(pid, request["limit_s"])
