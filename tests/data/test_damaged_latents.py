@@ -107,7 +107,7 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
         "infinite": (first(npy(np.full(MOMENTS, np.inf, np.float32))), f"{FIRST}: contains NaN"),
         "no labels": (gone("dataset.json"), "dataset.json: no such file"),
         "null labels": (index('{"labels": null}'), "set data.num_classes: 0"),
-        "deep labels": (index("[" * 10**5), "dataset.json cannot be read as JSON"),
+        "deep labels": (index("[" * 10**5), r"dataset.json: not .* in JSON"),
         "wrong labels": (index('{"labels": [1]}'), r"list of \[name, number\]"),
         "one label": (index(f'{{"labels": [["{FIRST}", 0]]}}'), "no label of 00000/img-mean-std-00000001.npy"),
         "label text": (labels("0", '"cat"'), "label 'cat' of"),

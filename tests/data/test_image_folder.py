@@ -152,7 +152,7 @@ HARMS: dict[str, tuple[Any, dict[str, Any], str]] = {
         lambda folder: None, {"num_classes": 5},
         "{pets}: 3 class folders (cat, dog, eel) where data.num_classes is 5: set data.num_classes: 3",
     ),
-    "empty class": (empty_class, {}, "{pets}: no images in cat, and images are generated of every class"),
+    "empty class": (empty_class, {}, "{pets}: 2 class folders (dog, eel) where data.num_classes is 3"),
     "loose": (loose, {}, "{pets}/loose-0.png: in no class folder; move them into one, or set data.num_classes: 0"),
     "no class": (no_class, {}, "{pets}: no class folders, and data.num_classes is 3: put the images of each class"),
     "damaged": (damaged, {}, "{pets}/eel/032.png: not a readable image"),

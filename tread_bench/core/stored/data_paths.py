@@ -10,6 +10,20 @@ from glob import glob, has_magic
 
 from tread_bench.core.errors import UserError
 
+_NEVER_DATA = frozenset(  # of macOS, Windows, NAS and file systems
+    ["__macosx", "@eadir", "#recycle", "$recycle.bin", "lost+found", "thumbs.db", "desktop.ini"]
+)
+
+
+def is_data(name: str) -> bool:
+    """Return whether a path may be a user's data: no part of it begins with a dot, or is what systems leave behind.
+
+    Args:
+        name: below the folder, or in the archive, that the user named.
+    """
+    parts = name.replace(os.sep, "/").removeprefix("./").split("/")
+    return not any(part.startswith(".") or part.lower() in _NEVER_DATA for part in parts)
+
 
 def expanded(paths: Sequence[str], suffixes: tuple[str, ...]) -> list[str]:
     """Return the files that the entries of a suite name, each once.
@@ -56,7 +70,7 @@ def matches(entry: str) -> list[str]:
     """Return what exists under this name, or matches it as a glob, in the order of the names; else the entry itself."""
     if os.path.lexists(entry) or not has_magic(entry):
         return [entry]
-    return sorted(glob(entry, recursive=True)) or [entry]
+    return sorted(path for path in glob(entry, recursive=True) if is_data(os.path.basename(path))) or [entry]
 
 
 def all_matches(entries: Iterable[str]) -> list[str]:
@@ -80,7 +94,7 @@ def is_missing(path: str) -> bool:
 
 
 def entries_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:
-    """Yield all files in a folder and below, in the order of their names; names that begin with a dot are left out.
+    """Yield all files in a folder and below, in the order of their names; what is never data is left out.
 
     Links are followed.
 
@@ -97,7 +111,7 @@ def entries_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) 
     with os.scandir(folder) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
-        if entry.name.startswith("."):
+        if not is_data(entry.name):
             continue
         if entry.is_dir():
             yield from entries_below(entry.path, above | {here})

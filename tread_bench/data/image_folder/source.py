@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,8 @@ from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.captions.folders import FolderReader
 from tread_bench.data.captions.texts import Texts
-from tread_bench.data.check import message_of
+from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.class_folders import INDEX, are_numbers
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
 from tread_bench.data.images.decode import Wanted
@@ -32,13 +33,13 @@ _NAMED = 3  # folders, classes or images in a message
 def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSource:
     """Both splits. Raises UserError naming the file or folder and the rule."""
     # Names of files and folders.
-    train = listed(choice.train)
-    held_out = listed(choice.held_out) if choice.held_out else None
+    train = listed(choice.train, _reads_labels(choice))
+    held_out = listed(choice.held_out, _reads_labels(choice)) if choice.held_out else None
     for problem in _problems(choice, train, held_out):
         raise UserError(problem)
 
     # Images with their labels or captions.
-    classes = train.classes if choice.num_classes else []
+    classes = train.classes if choice.num_classes else {}
     texts, held_out_texts = _texts(choice, train, held_out)
     held_out_images = None if held_out is None else FolderImages(held_out, classes, held_out_texts)
     return open_images(choice, FolderImages(train, classes, texts), held_out_images, folder)
@@ -66,15 +67,14 @@ class FolderImages:
     """Image files with the classes of their folders.
 
     Args:
-        classes: names of the class folders; a label is the place of a name. Images in no class have label 0.
+        classes: labels by the names of classes. Images in no class have label 0.
         texts: the captions; None: there are none.
     """
 
-    def __init__(self, listing: Listing, classes: list[str], texts: Texts | None = None) -> None:
+    def __init__(self, listing: Listing, classes: Mapping[str, int], texts: Texts | None = None) -> None:
         self._listing = listing
         self.texts = texts
-        labels = {name: label for label, name in enumerate(classes)}
-        self.classes = np.array([labels.get(name, 0) for name in listing.class_of], dtype=np.int64)
+        self.classes = np.array([classes.get(name, 0) for name in listing.class_of], dtype=np.int64)
 
     @cached_property
     def sha256(self) -> str:
@@ -114,7 +114,7 @@ class RealFolders(OnDemand):
                 f"{', '.join(folders)}: no image files ({', '.join(SUFFIXES)}); data.images needs at least one"
             )
         wanted = Wanted(image_size, 3, enlarge=False, key="data.decoded_size", way_out="take it out")
-        super().__init__(FolderImages(found, found.classes), wanted)
+        super().__init__(FolderImages(found, {}), wanted)
 
     def problems(self) -> Iterator[str]:
         """A message for the first and for the last image if it cannot be used."""
@@ -124,18 +124,14 @@ class RealFolders(OnDemand):
 def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     """A message for each mistake in folders and labels, and for the first and last image if it cannot be used."""
     # Folders.
-    train, wrong = _listed_or_wrong(choice.train)
-    held_out, wrong_too = _listed_or_wrong(choice.held_out)
+    train, wrong = _listed_or_wrong(choice, choice.train)
+    held_out, wrong_too = _listed_or_wrong(choice, choice.held_out)
     yield from (*wrong, *wrong_too, *_problems(choice, train, held_out))
 
     # Labels, and how many there are.
     if train is not None:
-        empty = sorted({*train.classes} - {*train.class_of})
-        if generates and choice.num_classes and empty:
-            yield (
-                f"{_names(train.folders)}: no images in {_names(empty)}, and images are generated of every class; "
-                "remove the empty folders and correct data.num_classes, or set metrics.generate: false"
-            )
+        if generates and choice.num_classes and are_numbers(train.classes):
+            yield from absent_classes(FolderImages(train, train.classes).classes, choice.num_classes)
         yield from too_few_to_split(choice, len(train.paths))
 
     # Captions.
@@ -147,15 +143,22 @@ def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     # Images.
     for split in filter(None, (train, held_out)):
         if split.paths:
-            yield from end_problems(FolderImages(split, []), Wanted.of(choice))
+            yield from end_problems(FolderImages(split, {}), Wanted.of(choice))
 
 
-def _listed_or_wrong(entries: tuple[str, ...]) -> tuple[Listing | None, list[str]]:
+def _reads_labels(choice: ImageFolderData) -> bool:
+    """Whether the names of classes are needed."""
+    return bool(choice.num_classes or (choice.captions and choice.captions.template))
+
+
+def _listed_or_wrong(choice: ImageFolderData, entries: tuple[str, ...]) -> tuple[Listing | None, list[str]]:
     """A split, None where there is none, and a message for each folder that cannot be listed."""
+    reads_labels = _reads_labels(choice)
     try:
-        return listed(entries) if entries else None, []
+        return listed(entries, reads_labels) if entries else None, []
     except UserError:
-        return None, [message for folder in all_matches(entries) for message in message_of(listed, (folder,))]
+        folders = all_matches(entries)
+        return None, [message for folder in folders for message in message_of(listed, (folder,), reads_labels)]
 
 
 def image_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
@@ -163,7 +166,7 @@ def image_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     for entries in (choice.train, choice.held_out):
         with suppress(UserError):  # which `file_problems` reports
             split = listed(entries)
-            yield from header_problems(FolderImages(split, []), _names(split.folders), Wanted.of(choice))
+            yield from header_problems(FolderImages(split, {}), _names(split.folders), Wanted.of(choice))
 
 
 def _problems(choice: ImageFolderData, train: Listing | None, held_out: Listing | None) -> Iterator[str]:
@@ -175,13 +178,20 @@ def _problems(choice: ImageFolderData, train: Listing | None, held_out: Listing 
     # Class folders.
     if train is None or not choice.num_classes or not train.classes:
         return
-    found = len(train.classes)
-    if found != choice.num_classes:
+    classes = train.classes
+    found = max(classes.values()) + 1
+    if are_numbers(classes) and found > choice.num_classes:
         yield (
-            f"{_names(train.folders)}: {found} class folders ({_names(train.classes)}) where data.num_classes is "
+            f"{_names(train.folders)}: classes {_names([*classes])} are whole numbers, which are their labels, and "
+            f"data.num_classes {choice.num_classes} allows 0 to {choice.num_classes - 1}: set data.num_classes: "
+            f"{found}, or give the folders other names, such as class-{next(iter(classes))}"
+        )
+    elif found != choice.num_classes and not are_numbers(classes):
+        yield (
+            f"{_names(train.folders)}: {found} class folders ({_names([*classes])}) where data.num_classes is "
             f"{choice.num_classes}: set data.num_classes: {found}, or 0 for none, or name another folder"
         )
-    if held_out and (others := sorted({*held_out.classes} - {*train.classes})):
+    if held_out and (others := sorted(held_out.classes.keys() - classes.keys())):
         yield (
             f"{_names(held_out.folders)}: class folders {_names(others)}, which the training images lack; "
             "name them as there, or take them out"
@@ -195,7 +205,7 @@ def _split_problems(choice: ImageFolderData, split: Listing) -> Iterator[str]:
     elif choice.num_classes and not split.classes:
         yield (
             f"{where}: no class folders, and data.num_classes is {choice.num_classes}: put the images of each class "
-            "into a folder of its own, or set data.num_classes: 0"
+            f"into a folder of its own, their labels into {INDEX}, or set data.num_classes: 0"
         )
     elif choice.num_classes and (loose := _in_no_class(split)):
         yield f"{_names(loose)}: in no class folder; move them into one, or set data.num_classes: 0"

@@ -9,17 +9,16 @@ import hashlib
 import io
 import zipfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.files import json_of
+from tread_bench.data.class_folders import INDEX, class_labels, indexed_labels
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.layouts import FEATURES, INDEX, LABELS
+from tread_bench.data.latents.layouts import FEATURES, LABELS
 from tread_bench.data.latents.store import Store, stored_array
 from tread_bench.data.latents.trees import Tree, open_tree
 
@@ -147,26 +146,10 @@ class ListedFiles(FileStore):
     def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
         """Of `dataset.json`: {"labels": [[name, label], ...]}."""
         where = tree.where(INDEX)
-        found = json_of(tree.read(INDEX, _INDEX_BYTES), Path(where), "write it again")
-        listed = found.get("labels") if isinstance(found, dict) else None
-        if listed is None:
+        labels = indexed_labels(tree.read(INDEX, _INDEX_BYTES), where, names)
+        if labels is None:
             raise UserError(f"{where}: no labels in it; set data.num_classes: 0, or list them")
-        try:
-            by_name = {str(name): label for name, label in listed}
-            labels = [by_name[name] for name in names]
-        except KeyError as error:
-            raise UserError(f"{where}: no label of {error.args[0]}; list every file below {tree.path}") from None
-        except (TypeError, ValueError):
-            raise UserError(f'{where}: "labels" must be a list of [name, number]') from None
-        wrong = next(
-            (i for i, label in enumerate(labels) if isinstance(label, bool) or not isinstance(label, int)), None
-        )
-        if wrong is not None:
-            raise UserError(f"{where}: label {labels[wrong]!r} of {names[wrong]}; expected a whole number")
-        try:
-            return np.array(labels, dtype=np.int64)
-        except OverflowError:
-            raise UserError(f"{where}: a label is larger than 64 bits") from None
+        return np.array(labels, dtype=np.int64)
 
 
 class InClassFolders(FileStore):
@@ -176,7 +159,7 @@ class InClassFolders(FileStore):
         folders = [name.partition("/")[0] for name in names]
         if outside := [name for name in names if "/" not in name]:
             raise UserError(f"{tree.where(outside[0])}: not in a class folder, so its label is unknown")
-        numbers = {folder: number for number, folder in enumerate(sorted(set(folders)))}
+        numbers = class_labels(folders)
         if len(numbers) != self.choice.num_classes:
             raise UserError(
                 f"{tree.path}: {len(numbers)} class folders where data.num_classes is {self.choice.num_classes}; a "

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tread_bench.data.class_folders import INDEX
 from tread_bench.data.latents.manifest import StoredCaptions, manifest_path
 
 SD_VAE_SCALE = 0.18215
-INDEX = "dataset.json"  # of REPA, EDM2 and SR-DiT
 LIGHTNINGDIT_STATISTICS = "latents_stats.pt"
 FEATURES, LABELS = "_features", "_labels"  # in names of fast-DiT's folders
 _SAMPLES = {"quantity": "sample", "already_scaled": False}

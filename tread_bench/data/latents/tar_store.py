@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.data_paths import is_data, named_where_unreadable
 from tread_bench.data.latents.arrays import LONGEST_NUMBER, ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
@@ -119,7 +119,7 @@ def members_of(path: str, read: Collection[str]) -> Iterator[tuple[str, str, int
         with named_where_unreadable(path), tarfile.open(path, "r:") as shard:
             for member in shard:
                 end = max(end, member.offset_data + -(-member.size // _BLOCK) * _BLOCK)
-                if not member.isreg():
+                if not member.isreg() or not is_data(member.name):
                     continue
                 key, extension = _key(member.name)
                 if member.offset_data + member.size > size:

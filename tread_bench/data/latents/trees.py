@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_paths import entries_below
+from tread_bench.core.stored.data_paths import entries_below, is_data
 
 
 class Folder:
@@ -63,7 +63,7 @@ class Archive:
             raise UserError(f"{path}: {packed.filename} is compressed; write the archive without compression (zip -0)")
 
     def names(self, suffix: str) -> list[str]:
-        return sorted(name for name in self._file.namelist() if name.endswith(suffix))
+        return sorted(name for name in self._file.namelist() if name.endswith(suffix) and is_data(name))
 
     def where(self, name: str) -> str:
         return f"{self.path}: {name}"

@@ -21,6 +21,7 @@ from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import entries_below, folder_name
 from tread_bench.data.check import messages_of
+from tread_bench.data.class_folders import are_numbers, class_labels, class_names
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
 from tread_bench.data.images.headers import problems_in_threads
@@ -199,19 +200,17 @@ def _natural(name: str) -> tuple[list[str | int], str]:
 
 
 def _labels(root: str, names: Sequence[str]) -> tuple[NDArray[np.int64] | None, tuple[str, ...] | None]:
-    """The number that is a class folder's name; else the place of the name among the sorted names, and these.
+    """Labels of the images, and the names of the classes where these are not whole numbers; None: there are none.
 
     Raises:
-        UserError: some images are in class folders, and some are not.
+        UserError: some images have a class, and some have none.
     """
-    folders = [name.partition(os.sep)[0] if os.sep in name else "" for name in names]
-    if not any(folders):
+    found = class_names(root, names)
+    if not any(found):
         return None, None
-    if "" in folders:
-        loose = names[folders.index("")]
+    if "" in found:
+        loose = names[found.index("")]
         raise UserError(f"{root}: {loose} is in no class folder, and others are; move all into class folders, or none")
-    classes = tuple(sorted(set(folders)))
-    if all(re.fullmatch("[0-9]{1,9}", name) for name in classes):
-        return np.array([int(folder) for folder in folders], dtype=np.int64), None
-    places = {name: place for place, name in enumerate(classes)}
-    return np.array([places[folder] for folder in folders], dtype=np.int64), classes
+    labels = class_labels(found)
+    classes = None if are_numbers(labels) else tuple(labels)
+    return np.array([labels[name] for name in found], dtype=np.int64), classes

@@ -44,6 +44,8 @@ class Npz:
     def __init__(self, path: Path) -> None:
         self.path = path
         check_plain_file(path)
+        if path.suffix.lower() == ".zip":
+            raise UserError(f"{path}: a zip archive; unpack it and name the folder, or name an .npz file")
         with self._opened() as archive:
             members = archive.infolist()
         self._members = {member.filename.removesuffix(_SUFFIX): member for member in members}
