@@ -35,7 +35,7 @@ from tread_bench.core.stored.conditions import decisive, is_same_figure
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import DataFile, Record, paired_seed
 from tread_bench.core.stored.redaction import own_name
-from tread_bench.regression.history.configuration import of_quality
+from tread_bench.reports.claims.configuration import of_quality
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.rows.requested import data
 from tread_bench.reports.rows.row import Row, by_key

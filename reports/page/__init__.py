@@ -1,1 +1,1 @@
-"""Pages: of a run, of two runs side by side, of a baseline's history, of an evaluation."""
+"""Pages: of a run, of two runs side by side, of an evaluation."""

@@ -92,7 +92,6 @@ def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
     "arguments",
     [
         ("plan", LONG),
-        ("ci", "history", LONG),
         ("run", "smoke", "--shard", f"1/{DIGITS}"),
         ("run", "smoke", "--shard", "1/1000000000"),
         ("plan", "smoke", "--set", f"backbone.hidden={DIGITS[:250]}"),
@@ -149,21 +148,13 @@ def test_a_number_beyond_64_bits_is_told_with_its_option():
 NO_GIT = {"PATH": "/nowhere"}
 
 
-def test_regress_without_git_says_so(tmp_path):
-    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1))
-    assert_told(
-        tread_bench("ci", "regress", suite, "--against", "HEAD", **NO_GIT), 2, "^regress reads .* git.*: install git\n$"
-    )
-
-
 @pytest.mark.slow
-def test_all_but_regress_work_without_git(tmp_path):
+def test_commands_work_without_git(tmp_path):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
     out = tmp_path / "run"
     assert_told(tread_bench("run", suite, "--out", out, **NO_GIT), 0, "")
     assert '"git": null' in (out / "plan.json").read_text(encoding="utf-8")
     assert_told(tread_bench("status", out, **NO_GIT), 0, "")
-    assert_told(tread_bench("ci", "history", out, "--out", tmp_path / "history", **NO_GIT), 0, "")
 
 
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
@@ -318,7 +309,7 @@ def test_what_was_typed_is_quoted_printably_and_not_for_ever():
         assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr
 
 
-@pytest.mark.parametrize("command", ["report --export run.json", "compare", "ci history", "report"])
+@pytest.mark.parametrize("command", ["report --export run.json", "compare", "report"])
 def test_links_that_lead_in_a_circle_are_told_in_one_message(command, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     done = tread_bench(*command.split(), "loop", *(["loop/run"] if command == "compare" else []), cwd=tmp_path)

@@ -15,7 +15,6 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.figures.pictures import pictures
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
-sys.path.insert(0, str(Path(__file__).parents[1] / "regression" / "history"))
 
 from synthetic_records import NUMERICS, RENDERING_S, VERSIONS, record, render, study, write_samples
 from synthetic_runs import write_run

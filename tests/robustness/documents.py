@@ -107,7 +107,6 @@ OF_THE_BEGUN = (*_of_a_run("begun"), *(f"begun/cells/routed-*/{name}" for name i
 READERS = (
     *((command, (0, 2), ()) for command in (("status", "done"), ("status", "done", "--json"))),
     (("report", "done"), (0, 2), _derived("done")),
-    (("ci", "history", "done", "accepted", "--out", "history"), (0, 2, 3), ()),
     (("ci", "check", "done", "--baseline", "baseline.json"), (0, 1, 2, 3), ()),
     (("ci", "check", "done", "--baseline", "baseline.json", "--accept"), (0, 2), ("baseline.json",)),
     (("clean", "done", "--yes"), (0, 2), CHECKPOINTS),
@@ -119,10 +118,7 @@ READERS = (
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (
     *((("plan", "toy.yaml"), 30.0), (("plan", "toy.yaml", "--json"), 30.0)),
-    *(
-        (("run", "toy.yaml", "--smoke", "--out", "new"), 15.0),
-        (("ci", "regress", "toy.yaml", "--against", "nowhere"), 30.0),
-    ),
+    (("run", "toy.yaml", "--smoke", "--out", "new"), 15.0),
     (("features", "toy.yaml", "--out", "new.safetensors", "--iterations", "1"), 30.0),
 )
 ARGUMENTS = (
@@ -146,7 +142,6 @@ LINKED_COMMANDS = (
     *(("clean", "done", "--yes"), ("report", "done"), ("run", "toy.yaml", "--out", "done")),
     *(
         ("sample", "done", "--cell", "dense", "--num", "2"),
-        ("ci", "history", "done", "--out", "history"),
         ("status", "done"),
     ),
 )
@@ -183,7 +178,7 @@ CASES = (
         Case(f"done/{document}", damage_bytes, command, statuses, replaceable)
         for document in ("records.jsonl", "results.csv", "index.html", "suite.yaml", "figures/*")
         for command, statuses, replaceable in READERS
-        if command[0] in ("report", "run") or "history" in command[:2]
+        if command[0] in ("report", "run")
     ),
     *(
         Case(

@@ -56,11 +56,7 @@ PHASES: dict[str, Sign] = {
     "writing records and page": _is_recorded,
 }
 OTHERS = (
-    *(
-        ("report", "done"),
-        ("sample", "done", "--cell", "dense", "--num", "2"),
-        ("ci", "history", "done", "--out", "history"),
-    ),
+    *(("report", "done"), ("sample", "done", "--cell", "dense", "--num", "2")),
     *(("status", "begun", "--watch"), ("plan", "toy.yaml"), ("profile", "DiT-S/2"), ("list", "backbones"), ("doctor",)),
     *(("ci", "check", "done", "--baseline", "baseline.json"), ("run", "toy.yaml", "--out", "done"), ("--help",)),
     ("features", "files.yaml", "--out", "new.safetensors", "--iterations", "200"),

@@ -34,7 +34,6 @@ RESUME = ("run", "toy.yaml", "--out", "begun")
 AGAIN = ("run", "toy.yaml", "--out", "done")
 REPORT, STATUS = ("report", "done"), ("status", "done")
 SAMPLE = ("sample", "done", "--cell", "dense", "--num", "2")
-HISTORY = ("ci", "history", "done", "accepted", "--out", "history")
 CHECK = ("ci", "check", "done", "--baseline", "baseline.json")
 CLEAN = ("clean", "done", "--yes")
 FEATURES = ("features", "files.yaml", "--out", "new.safetensors", "--iterations", "2")
@@ -194,12 +193,10 @@ def _everywhere(
 
 MACHINES = (
     # languages
-    *_everywhere(
-        "an ASCII locale", (RUN, AGAIN, REPORT, STATUS, PLAN, LIST, CHECK, HISTORY, DOCTOR), environment=ASCII
-    ),
+    *_everywhere("an ASCII locale", (RUN, AGAIN, REPORT, STATUS, PLAN, LIST, CHECK, DOCTOR), environment=ASCII),
     *_everywhere(
         "streams of Latin 1",
-        (REPORT, AGAIN, STATUS, HISTORY),
+        (REPORT, AGAIN, STATUS),
         environment={"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"},
     ),
     *_everywhere("a locale that does not exist", (PLAN,), environment={"LC_ALL": "xx_YY.UTF-8"}),
@@ -242,28 +239,28 @@ MACHINES = (
     ),
     *_everywhere(
         "a run folder that cannot be written",
-        (AGAIN, STATUS, CHECK, HISTORY, CLEAN),
+        (AGAIN, STATUS, CHECK, CLEAN),
         EITHER,
         prepare=modes("done", 0o555),
         before=without_rights,
     ),
     *_everywhere(
         "a place that cannot be written",
-        (RUN, FEATURES, HISTORY),
+        (RUN, FEATURES),
         REFUSED,
         prepare=modes("", 0o555),
         before=without_rights,
     ),
     *_everywhere(
         "records that cannot be read",
-        (REPORT, STATUS, HISTORY, CHECK, AGAIN, CLEAN),
+        (REPORT, STATUS, CHECK, AGAIN, CLEAN),
         (0, 2, 3),
         prepare=modes("done/cells/*/record.json", 0),
         before=without_rights,
     ),
     *_everywhere(
         "a cell that cannot be entered",
-        (REPORT, STATUS, HISTORY, CHECK, AGAIN, CLEAN, SAMPLE),
+        (REPORT, STATUS, CHECK, AGAIN, CLEAN, SAMPLE),
         (0, 2, 3),
         prepare=modes("done/cells/dense-*", 0),
         before=without_rights,
@@ -305,7 +302,7 @@ MACHINES = (
         Machine(f"files of {size} bytes at most", command, statuses, before=limited(resource.RLIMIT_FSIZE, size))
         for size, command, statuses in (
             *((0, REPORT, REFUSED), (1000, REPORT, REFUSED), (50_000, SAMPLE, DONE), (0, CHECK, LOST_OUTPUT)),
-            *((10_000, RUN, (1, 2)), (1000, FEATURES, REFUSED), (1000, HISTORY, REFUSED), (100_000, RESUME, (0, 1, 2))),
+            *((10_000, RUN, (1, 2)), (1000, FEATURES, REFUSED), (100_000, RESUME, (0, 1, 2))),
         )
     ),
     *_everywhere("one processor", (RUN,), before=one_processor),
@@ -321,9 +318,6 @@ MACHINES = (
     *_everywhere("stdin is closed", (RUN, CLEAN), before=closed(0)),
     # what is not installed, or not set
     *_everywhere("no git", (RUN, DOCTOR), environment={"PATH": "/nowhere"}),
-    *_everywhere(
-        "no git", (("ci", "regress", "toy.yaml", "--against", "HEAD"),), REFUSED, environment={"PATH": "/nowhere"}
-    ),
     *_everywhere("no home", (REPORT, RUN), environment={"HOME": None, "USER": None, "PATH": None}),
     *_everywhere(
         "a home that cannot be written",
@@ -354,14 +348,13 @@ MACHINES = (
     ),
     *(
         Machine(f"{command[0]} --out {told}", (*command, "--out", out), REFUSED)
-        for command in (SAMPLE, HISTORY[:4], FEATURES[:2])
+        for command in (SAMPLE, FEATURES[:2])
         for told, out in (("below a file", "toy.yaml/x"), ("of 300 characters", "x" * 300))
     ),
     Machine("sample --out /dev/null", (*SAMPLE, "--out", "/dev/null"), REFUSED),
     Machine(
         "features --out over a suite", ("features", "files.yaml", "--out", "toy.yaml", "--iterations", "1"), REFUSED
     ),
-    Machine("history --out mine", (*HISTORY[:3], "--out", "mine"), REFUSED),
     Machine("sample --out mine", (*SAMPLE, "--out", "mine"), REFUSED),
     Machine("a run folder behind a link", ("report", "link"), DONE, prepare=linked("link", "done")),
     Machine("a run folder behind a link to itself", ("report", "link"), REFUSED, prepare=linked("link", "link")),

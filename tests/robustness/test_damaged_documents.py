@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
-from tread_bench.cli.show.check import show_check
 from tread_bench.cli.show.clean import clean_folder
 from tread_bench.core.errors import UserError
-from tread_bench.regression.history.runs import read_runs
 from tread_bench.reports.page.run import render
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
-from tread_bench.services.check import Outputs
+from tread_bench.services.check import check_run
 from tread_bench.services.sample import SampleRequest, _find
 
 STORED = Path(__file__).parents[1] / "stored"
@@ -70,12 +68,11 @@ def documents(folder):
 def readers(folder):
     """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
     first, second = (json.loads((STORED / "plan.json").read_text()))["cells"]
-    baseline, nowhere = folder.root.parent / "baseline.json", Outputs()
+    baseline = folder.root.parent / "baseline.json"
     request = SampleRequest(root=folder.root, cell=second, num=1)
     return {
         "status": lambda: status_of(folder),
-        "history": lambda: read_runs([folder.root]),
-        "check": lambda: show_check(folder.root, baseline, True, nowhere, as_json=True),
+        "check": lambda: check_run(folder.root, baseline, True),
         "clean": lambda: clean_folder(folder.root, False),
         "sample": lambda: _find(folder, request),
         "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),
@@ -208,8 +205,6 @@ def test_a_damaged_record_costs_its_own_row_only(folder, field, value):
     states = {cell.cell: cell.state for cell in status_of(folder).cells}
     assert states == {first: "done", second: "unreadable"}
     assert second not in {path.parent.parent.name for path in folder.removable()}
-    (run,), left_out = read_runs([folder.root])
-    assert [record.cell for record in run.records] == [first] and str(path) in left_out[0].reason
 
 
 def test_the_page_of_a_run_with_a_damaged_record_names_it(folder):

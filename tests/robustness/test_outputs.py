@@ -15,15 +15,14 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
-from tread_bench.cli.show.check import show_check
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.documents import EXPORTED
 from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
-from tread_bench.regression.baseline.baseline import read_baseline
+from tread_bench.regression.baseline import read_baseline
 from tread_bench.reports.page.document import write_pictures
-from tread_bench.services.check import Outputs
+from tread_bench.services.check import check_run
 from tread_bench.services.export import export_run
 from tread_bench.services.features import train_features
 from tread_bench.services.report import render_report
@@ -104,8 +103,7 @@ def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -
 
 
 FILES = {
-    "check --junit": lambda path, overwrite: Outputs(path, None, overwrite).try_paths(),
-    "check --markdown": lambda path, overwrite: Outputs(None, path, overwrite).try_paths(),
+    "check --junit": lambda path, overwrite: check_run(Path("no-run"), Path("no.json"), False, path, overwrite),
     "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
     "report --export": lambda path, overwrite: export_run(Path("no-run"), path, overwrite=overwrite),
@@ -169,7 +167,6 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
         (
             *["ci", "check", "run", "--baseline", "b.json", "--junit", "run/index.html", "--overwrite"],
         ): "is in the run folder",
-        ("ci", "regress", "smoke", "--against", "HEAD", "--markdown", "run.json"): "run.json exists",
         ("run", "smoke", "--out", "run/cells/a"): "is in the run folder",
     }.items():
         done = tread_bench(*arguments, cwd=tmp_path)
@@ -179,7 +176,7 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
 
 def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
     with pytest.raises(OutputError, match=r"^--baseline .* is in the run folder"):
-        show_check(run, run / "baseline.json", True, Outputs())
+        check_run(run, run / "baseline.json", True)
 
 
 @pytest.mark.parametrize("content", ["", "mine", "{}", json.dumps({"generator": EXPORTED}), PLAN.read_text()])
@@ -343,5 +340,4 @@ def test_files_are_written_in_one_place():
         "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
-        "tread_bench/regression/versions/environments.py": {"(packages / 'shared.pth').write_text"},
     }

@@ -15,10 +15,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.numbers.cell_costs import cell_cost, iterations_within, training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.records import paired_seed
-from tread_bench.regression.versions.windows import settings
 from tread_bench.runner.folder import RunFolder
-from tread_bench.services.regress import without_budgets
-from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import expand, plan_table
 
 BASE = {
@@ -339,7 +336,6 @@ def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
     for command in (
         ("report", "run", "--export", "run.json"),
         ("report", "run.json", "--out", "page"),
-        ("ci", "history", "run", "--out", "history"),
         ("ci", "check", "run", "--baseline", "accepted.json", "--accept"),
         ("ci", "check", "run", "--baseline", "accepted.json"),
         ("sample", "run", "--cell", "again", "--noise-seed", "1003", "--num", "2"),
@@ -354,15 +350,6 @@ def test_a_smoke_run_comes_as_near_as_its_iterations_allow():
     assert loc == ("rows", "row", "training", "budget", "macs_of") and "train row 'dense' for more" in message
     cells = {name: cells[0].cell for name, cells in plan_of(rows, overrides=short, is_smoke=True).rows.items()}
     assert (cells["row"].training.iterations, cells["row"].metrics.at) == (6, (2, 4, 6))
-
-
-def test_windows_that_time_two_versions_have_no_budgets(tmp_path):
-    suite = tmp_path / "toy.yaml"
-    suite.write_text(SMALL)
-    overrides = settings(without_budgets(suite, ["training.batch=4"]))
-    assert {cell.cell.training.iterations for cell in load_plan(suite, overrides).cells} == {1}
-    suite.write_text(SMALL.partition("  routed:")[0])
-    assert without_budgets(suite, []) == []
 
 
 def test_of_a_row_that_is_only_timed_the_budget_is_nothing():

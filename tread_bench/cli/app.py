@@ -14,11 +14,9 @@ from tread_bench.cli.commands.doctor import doctor
 from tread_bench.cli.commands.encode import encode
 from tread_bench.cli.commands.evaluate import evaluate
 from tread_bench.cli.commands.features import features
-from tread_bench.cli.commands.history import history
 from tread_bench.cli.commands.listing import list_
 from tread_bench.cli.commands.plan import plan
 from tread_bench.cli.commands.profile import profile
-from tread_bench.cli.commands.regress import regress
 from tread_bench.cli.commands.report import report
 from tread_bench.cli.commands.run import run
 from tread_bench.cli.commands.sample import sample
@@ -107,12 +105,8 @@ COMMANDS = (
     features,
     encode,
 )
-OF_CI = (check, regress, history)
-ci = typer.Typer(
-    cls=Commands, name="ci", help="Guard figures: against accepted ones, another version, or over many runs."
-)
+ci = typer.Typer(cls=Commands, name="ci", help="Guard figures against accepted ones.")
 for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
-for guard in OF_CI:
-    ci.command(guard.__name__)(guard)
+ci.command("check")(check)
 app.add_typer(ci, no_args_is_help=True)

@@ -64,10 +64,6 @@ TablesOption = Annotated[
     ),
 ]
 
-JunitOption = Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")]
-
-MarkdownOption = Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")]
-
 OverwriteOption = Annotated[
     bool, typer.Option("--overwrite", help="replace a file that exists", rich_help_panel=FORGETS)
 ]

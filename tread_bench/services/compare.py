@@ -12,7 +12,6 @@ from typing import Any
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import StoreError
-from tread_bench.regression.history.runs import refuse_without_figures
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 
@@ -65,7 +64,7 @@ def _read_all(paths: Sequence[Path]) -> list[Source]:
                 raise StoreError(f"{path} is given twice; give each run once")
             seen.add(place)
             source = read_run(path)
-            refuse_without_figures(path, source.plan, source.records, source.unreadable)
+            _refuse_without_figures(source)
             found.append(source)
         except UserError as error:
             mistakes.append(str(error))
@@ -74,6 +73,15 @@ def _read_all(paths: Sequence[Path]) -> list[Source]:
     if mistakes:
         raise UserError("\n".join(mistakes))
     return found
+
+
+def _refuse_without_figures(source: Source) -> None:
+    """Raise StoreError for a run that says nothing beside others: a smoke run, or one that has no finished cell."""
+    if source.plan.smoke:
+        raise StoreError(f"{source.path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
+    if not any(record.status == "done" for record in source.records):
+        unfinished = f"{source.path} has no finished cell; `tread-bench run` resumes it"
+        raise StoreError("\n".join([*source.unreadable.values(), unfinished]))
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

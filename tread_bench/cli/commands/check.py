@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tread_bench.cli.options import FORGETS, JsonOption, JunitOption, MarkdownOption, OverwriteOption
+from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
+
+if TYPE_CHECKING:
+    from tread_bench.services.check import Checked
 
 
 def check(
@@ -16,13 +22,39 @@ def check(
     accept: Annotated[
         bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
     ] = False,
-    junit: JunitOption = None,
-    markdown: MarkdownOption = None,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
-    from tread_bench.cli.show.check import show_check
-    from tread_bench.services.check import Outputs
+    from tread_bench.services.check import check_run
 
-    raise typer.Exit(show_check(run_dir, baseline, accept, Outputs(junit, markdown, overwrite), as_json))
+    checked = check_run(run_dir, baseline, accept, junit, overwrite)
+    print_findings(checked, as_json)
+    if accept:
+        typer.echo(f"accepted: {baseline}", err=True)
+    raise typer.Exit(checked.status)
+
+
+def print_findings(checked: Checked, as_json: bool) -> None:
+    """Print the findings that did not pass, and a line about all."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.regression.findings import Verdict
+
+    if as_json:
+        found = [asdict(finding) for finding in checked.findings]
+        typer.echo(json.dumps({"suite": checked.suite, "exit_status": checked.status, "findings": found}, indent=1))
+        return
+    table = Table("cell", "figure", "verdict", "accepted", "measured", "reason")
+    for f in checked.findings:
+        if f.verdict is not Verdict.PASS:
+            texts = (f.cell, f"{f.kind}: {f.figure}", f.verdict, f.accepted, f.measured, f.reason)
+            table.add_row(*map(Text, texts), style="bold red" if f.verdict is Verdict.FAIL else "yellow")
+    if table.row_count:
+        stdout_console().print(table)
+    if checked.findings:
+        counts = Counter(finding.verdict for finding in checked.findings)
+        typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))

@@ -1,15 +1,15 @@
-"""What a later run is compared with: the reviewed figures of one run, as a JSON file that people read in a diff."""
+"""A baseline: the reviewed figures of one run, as a JSON file that people read in a diff."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, model_validator
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive_to_the_bit
+from tread_bench.core.stored.conditions import by_file_name, decisive_to_the_bit
 from tread_bench.core.stored.files import read_document, write_json
 from tread_bench.core.stored.records import GpuConditions, Record
 
@@ -63,8 +63,9 @@ class Baseline(_Frozen):
 
 
 def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
-    """Return the figures of all finished cells, by row and seed."""
-    return {f"{r.row} seed {r.seed}": _cell(r) for r in records if r.status == "done"}
+    """Return the figures of all finished cells, sorted by row and seed: a diff shows what changed."""
+    cells = {f"{r.row} seed {r.seed}": _cell(r) for r in records if r.status == "done"}
+    return dict(sorted(cells.items()))
 
 
 def _cell(record: Record) -> CellFigures:
@@ -72,14 +73,13 @@ def _cell(record: Record) -> CellFigures:
     cost = record.cost
     last = record.last
     quality = {name: last.figure(name) for name in (*QUALITY, *last.figures)} if last else {}
-    blas = record.conditions.blas_kernels  # for people: they do not affect how figures are compared
     return CellFigures(
         exact={
             **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),
             "initial_weights_sha256": record.initial_weights_sha256,
             "config": by_file_name(record.config),
         },
-        conditions=decisive_to_the_bit(record.conditions) | ({BLAS_KERNELS: blas} if blas else {}),
+        conditions=decisive_to_the_bit(record.conditions),
         speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
         peak_memory_mib=timing and timing.peak_memory_mib,
         memory_kind=timing and timing.memory_kind,
@@ -97,9 +97,7 @@ def read_baseline(path: Path) -> Baseline:
     return baseline
 
 
-def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:
-    """Write the complete file; keys in a fixed order, so that a diff shows what changed."""
-    kept = {"margins": dict(margins)} if margins else {}
-    baseline = Baseline(suite=suite, cells=dict(sorted(cells.items())), **kept)
+def write_baseline(path: Path, baseline: Baseline) -> None:
+    """Write the complete file, and its folder where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, baseline.model_dump(mode="json"))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
-from tread_bench.cli.show.check import show_check
 from tread_bench.core.errors import UserError
-from tread_bench.services.check import Outputs
+from tread_bench.services.check import check_run
 
-STORED = Path(__file__).parents[2] / "stored"
-NOWHERE = Outputs()
+STORED = Path(__file__).parents[1] / "stored"
 
 
 @pytest.fixture
@@ -43,15 +42,17 @@ def run_folder(tmp_path):
 def baseline(run_folder, tmp_path):
     """Of a whole run of two cells."""
     path = tmp_path / "baseline.json"
-    assert show_check(run_folder("done", "done", name="accepted"), path, True, NOWHERE) == 0
+    assert check_run(run_folder("done", "done", name="accepted"), path, True).status == 0
     return path
 
 
-def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itself(run_folder, tmp_path, capfd):
+def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itself(run_folder, tmp_path):
     run, path = run_folder("done", "done"), tmp_path / "new" / "baseline.json"
-    assert show_check(run, path, True, NOWHERE) == 0
-    assert capfd.readouterr() == ("", f"accepted 2 cells: {path}\n")
-    assert show_check(run, path, False, NOWHERE) == 0
+    done = tread_bench("ci", "check", run, "--baseline", path, "--accept")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"accepted: {path}\n")
+    done = tread_bench("ci", "check", run, "--baseline", path)
+    assert done.returncode == 0 and re.search(r"^\d+ pass, ", done.stdout, re.MULTILINE), done
+    assert not re.search("fail|inconclusive", done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +60,14 @@ def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itsel
     [
         (("done", "failed", None), "of 3 cells, 1 failed and 1 have no record; .* --retry-failed"),
         (("failed",), "of 1 cells, 1 failed and 0 have no record"),
-        (("done", None), "is not finished: 1 of 2 cells have no record yet"),
+        (("done", None), "is not finished: of 2 cells, 0 failed and 1 have no record"),
     ],
 )
 def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, statuses, told):
     before = baseline.read_bytes()
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=told):
-            show_check(run_folder(*statuses, name=path.stem), path, True, NOWHERE)
+            check_run(run_folder(*statuses, name=path.stem), path, True)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
@@ -77,22 +78,21 @@ def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept
     (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
-            show_check(run, path, accept, NOWHERE)
+            check_run(run, path, accept)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
-def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline, capfd):
-    with pytest.raises(UserError, match="not finished: 1 of 2 cells have no record yet; run its suite again"):
-        show_check(run_folder("failed", None), baseline, False, NOWHERE)
-    assert show_check(run_folder("done", "failed", name="failed"), baseline, False, NOWHERE) == 1
-    told = capfd.readouterr().out
-    assert "NaN" in told and "vanished" not in told
+def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline):
+    with pytest.raises(UserError, match="not finished: of 2 cells, 1 failed and 1 have no record; run its suite again"):
+        check_run(run_folder("failed", None), baseline, False)
+    done = tread_bench("ci", "check", run_folder("done", "failed", name="failed"), "--baseline", baseline)
+    assert done.returncode == 1 and "NaN" in done.stdout and "vanished" not in done.stdout
 
 
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
     with pytest.raises(UserError, match=r"the baseline is of suite fixture, the run in .* of other"):
-        show_check(run_folder("done", "done", suite="other"), baseline, accept, NOWHERE)
+        check_run(run_folder("done", "done", suite="other"), baseline, accept)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, 
     with pytest.raises(
         UserError, match=f"{told}.*; (or )?restore it from version control, or `--accept` a run into another"
     ):
-        show_check(run_folder("done"), path, accept, NOWHERE)
+        check_run(run_folder("done"), path, accept)
     assert path.read_bytes() == content.encode("latin-1")
 
 
@@ -135,10 +135,10 @@ def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
     baseline.write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
-        show_check(run_folder("done", "done"), baseline, False, NOWHERE)
+        check_run(run_folder("done", "done"), baseline, False)
 
 
-@pytest.mark.parametrize("option", ["--junit", "--markdown", "--baseline"])
+@pytest.mark.parametrize("option", ["--junit", "--baseline"])
 @pytest.mark.parametrize("place", ["file/below", "folder"])
 def test_a_file_that_cannot_be_written_is_one_message_without_a_verdict(run_folder, tmp_path, option, place):
     (tmp_path / "file").touch()

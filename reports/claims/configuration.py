@@ -12,21 +12,14 @@ from pydantic import JsonValue, ValidationError
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import by_file_name
-from tread_bench.regression.baseline.compare import flat
+from tread_bench.regression.compare import flat
 
-# The parts that change neither counts nor the time and memory of a training step; `batch` is stored with timings.
-_AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate", "seed_group")
 # How often something is kept or measured, where the iterations come from, and what is measured apart.
 _CHANGES_NO_QUALITY = (
     *("training.checkpoint_every", "training.snapshots", "training.budget", "training.budget.macs_of"),
     *("metrics.at", "metrics.batch"),
 )
 _MEASURED_APART = ("metrics.similarity_", "metrics.routed_")
-
-
-def of_step(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return what counts, step times and memory depend on: dotted keys and their values."""
-    return {key: value for key, value in _whole(config).items() if key.partition(".")[0] not in _AFTER_THE_STEP}
 
 
 def of_quality(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -1,1 +1,0 @@
-"""The gate: whether a run is worse than one that was accepted. No torch."""

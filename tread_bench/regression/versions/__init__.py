@@ -1,1 +1,0 @@
-"""Two versions of this program, timed in turn on one machine. What is timed is the command line, which both have."""
