@@ -11,11 +11,6 @@ from tread_bench import contract
     ("check", "name"),
     [
         (contract.check_method, "tread"),
-        (contract.check_loss, "mae"),
-        (contract.check_objective, "flow"),
-        (contract.check_guidance, "cfg"),
-        (contract.check_sampler, "euler"),
-        (contract.check_selector, "random"),
         (contract.check_data, "digits"),
         (contract.check_metric, "fid"),
         (contract.check_extractor, "digits-classifier"),

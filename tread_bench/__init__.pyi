@@ -53,9 +53,6 @@ from tread_bench.data.contract import check_data as check_data
 from tread_bench.data.source import DataSource as DataSource
 from tread_bench.data.source import ImageSet as ImageSet
 from tread_bench.data.text.contract import check_text_encoder as check_text_encoder
-from tread_bench.diffusion.contract.guidance import check_guidance as check_guidance
-from tread_bench.diffusion.contract.objectives import check_objective as check_objective
-from tread_bench.diffusion.contract.samplers import check_sampler as check_sampler
 from tread_bench.measure.contract.extractors import check_extractor as check_extractor
 from tread_bench.measure.contract.metrics import check_metric as check_metric
 from tread_bench.measure.quality.features import Extractor as Extractor
@@ -87,9 +84,7 @@ from tread_bench.model.backbone import create_backbone as create_backbone
 from tread_bench.model.backbone import leave as leave
 from tread_bench.model.backbone import run_blocks as run_blocks
 from tread_bench.model.contract.checks import check_backbone as check_backbone
-from tread_bench.model.contract.losses import check_loss as check_loss
 from tread_bench.model.contract.methods import check_method as check_method
-from tread_bench.model.contract.selectors import check_selector as check_selector
 from tread_bench.model.losses.auxiliary import Auxiliary as Auxiliary
 from tread_bench.model.losses.auxiliary import Images as Images
 from tread_bench.model.methods.base import BatchRange as BatchRange

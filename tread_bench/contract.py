@@ -12,15 +12,10 @@ from tread_bench.cell.contract.device import check_device
 from tread_bench.core.describe.violations import Violation
 from tread_bench.data.contract import check_data
 from tread_bench.data.text.contract import check_text_encoder
-from tread_bench.diffusion.contract.guidance import check_guidance
-from tread_bench.diffusion.contract.objectives import check_objective
-from tread_bench.diffusion.contract.samplers import check_sampler
 from tread_bench.measure.contract.extractors import check_extractor
 from tread_bench.measure.contract.metrics import check_metric
 from tread_bench.model.contract.checks import check_backbone
-from tread_bench.model.contract.losses import check_loss
 from tread_bench.model.contract.methods import check_method
-from tread_bench.model.contract.selectors import check_selector
 from tread_bench.model.contract.wrapped import check_wrapped
 
 __all__ = [
@@ -29,13 +24,8 @@ __all__ = [
     "check_data",
     "check_device",
     "check_extractor",
-    "check_guidance",
-    "check_loss",
     "check_method",
     "check_metric",
-    "check_objective",
-    "check_sampler",
-    "check_selector",
     "check_text_encoder",
     "check_wrapped",
 ]

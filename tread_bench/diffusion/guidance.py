@@ -13,7 +13,7 @@ from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
 
-_WAY_OUT = "say, so that its costs and its guidance would be wrong: run tread_bench.contract.check_sampler on it"
+_WAY_OUT = "say, so that its costs and its guidance would be wrong: run the tests of docs/extending/sampler.md on it"
 
 
 class Guided:

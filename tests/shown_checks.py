@@ -1,0 +1,36 @@
+"""The tests that the pages of docs/extending show for a plug-in of one's own, run on others than the page's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+PLUG_INS = Path(__file__).parent / "plugin"
+
+
+def failing(kind: str, **names: object) -> set[str]:
+    """Run the tests that the page of a kind shows, and return the names, without `test_`, of those that fail.
+
+    Args:
+        names: what takes the place of the page's own plug-in and options, by the names that its tests have for them.
+    """
+    path = PLUG_INS / kind / "checks.py"
+    module: dict[str, Any] = {"__name__": f"checks_of_{kind}"}
+    with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):
+        exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+    assert names.keys() <= module.keys()
+    module.update(names)
+
+    failed = set()
+    for name, test in list(module.items()):
+        if name.startswith("test_"):
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    test()
+            except Exception:
+                failed.add(name.removeprefix("test_"))
+    return failed
