@@ -125,7 +125,7 @@ def run_in(folder: Path, site: Path, *arguments: str) -> subprocess.CompletedPro
 def test_every_direct_dependency_has_a_version_known_to_work() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    tested = (extras[name] for name in ("test", "dev", "gpu", "lmdb", "rwkv", "text", "vae"))
+    tested = (extras[name] for name in ("test", "dev", "gpu", "hf", "lmdb", "rwkv", "text", "vae"))
     wanted = [*project["dependencies"], *chain.from_iterable(tested)]
     names = {re.split(r"[<>=\[; ]", requirement)[0].lower().replace("_", "-") for requirement in wanted}
     pinned = {line.partition("==")[0] for line in (CHECKOUT / "constraints.txt").read_text().splitlines()}

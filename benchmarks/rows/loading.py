@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -170,12 +169,13 @@ def loading_hf_dataset(bench: Bench) -> Figure:
     """The same images from a data set that Hugging Face's `datasets` saved, decoded and cropped anew for each batch,
     against a plain `DataLoader` over the same Arrow file.
     """
+    needed("datasets", "hf")
+    from datasets import Dataset as Saved
+    from datasets.table import InMemoryTable
+
     with tempfile.TemporaryDirectory() as folder, decoded_on_demand():
-        path = Path(folder) / "data-00000-of-00001.arrow"
-        table = image_table()
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table, max_chunksize=100)
-        (Path(folder) / "state.json").write_text(json.dumps({"_data_files": [{"filename": path.name}]}))
+        Saved(InMemoryTable(image_table())).save_to_disk(folder)
+        (path,) = Path(folder).glob("*.arrow")
         options = HfDatasetData(train=(folder,), held_out=(folder,), image_size=SIDE, num_classes=CLASSES)
         return images_compared(bench, options, peers.ImageTable(str(path), SIDE))
 

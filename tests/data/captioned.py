@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from tests.data.image_sets import save_dataset
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 
 SIDE = 8
@@ -94,11 +95,7 @@ def with_parquet(root: Path) -> DataOptions:
 
 def with_dataset(root: Path) -> DataOptions:
     for split, count in COUNTS.items():
-        (root / split).mkdir(parents=True)
-        whole = table(split, count)
-        with pa.OSFile(str(root / split / "data.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as writer:
-            writer.write_table(whole, max_chunksize=64)
-        (root / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+        save_dataset(table(split, count), root / split)
     return options("hf_dataset", train=[str(root / "train")], held_out=[str(root / "val")])
 
 

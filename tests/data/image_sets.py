@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from datasets import Dataset
+from datasets.table import InMemoryTable
 from PIL import Image
 
 from tests.data.test_parquet import KIND, png
@@ -30,16 +31,13 @@ def write_folder(folder: Path, count: int, seed: int = 0) -> str:
     return str(folder)
 
 
-def write_dataset(folder: Path, count: int, seed: int = 0, files: int = 2, rows: int = 16) -> str:
+def write_dataset(folder: Path, count: int, seed: int = 0, files: int = 2) -> str:
     """What `datasets.Dataset.save_to_disk(folder, num_shards=files)` leaves; the k-th image is in class k % 3."""
     images = pa.array([png(image) for image in pictures(count, seed)], KIND)
     table = pa.table({"image": images, "label": pa.array([number % 3 for number in range(count)], pa.int64())})
-    folder.mkdir(parents=True, exist_ok=True)
-    names = [f"data-{number:05d}-of-{files:05d}.arrow" for number in range(files)]
-    size = -(-count // files)
-    for number, name in enumerate(names):
-        with pa.OSFile(str(folder / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table.slice(number * size, size), max_chunksize=rows)
-    state = {"_data_files": [{"filename": name} for name in names], "_fingerprint": f"{seed}", "_split": "train"}
-    (folder / "state.json").write_text(json.dumps(state))
+    save_dataset(table, folder, files)
     return str(folder)
+
+
+def save_dataset(table: pa.Table, folder: Path, files: int = 1) -> None:
+    Dataset(InMemoryTable(table)).save_to_disk(folder, num_shards=files)

@@ -18,6 +18,7 @@ import torch
 from PIL import Image
 
 from tests.data.captioned import COUNTS, KIND, LAYOUTS, captions_of, name_of, options, picture, with_metadata
+from tests.data.image_sets import save_dataset
 from tread_bench.contract import check_data
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 from tread_bench.core.describe.plugins import named
@@ -194,11 +195,8 @@ def test_mistakes_in_a_column_are_reported_all_at_once_with_row_and_column(name:
         if name == "parquet":
             pq.write_table(table, path := path.with_suffix(".parquet"))
         else:
-            path.mkdir()
-            with pa.OSFile(str(path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-                writer.write_table(table)
-            (path / "state.json").write_text('{"_data_files": [{"filename": "a.arrow"}]}')
-        file = str(path) if name == "parquet" else f"{path}/a.arrow"
+            save_dataset(table, path)
+        file = str(path)
         return options(name, train=[str(path)], held_out=[str(path)]), file
 
     choice, file = written(pa.array(["good", None, " ", "good"]))

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import torch
+from datasets import DatasetDict, load_from_disk
 
 from tests.data.image_sets import pictures, write_dataset
 from tests.data.test_parquet import png
@@ -31,7 +37,7 @@ def pets(tmp_path: Path) -> str:
     return write_dataset(tmp_path / "pets", 45)
 
 
-def test_rows_come_in_their_order_over_files_and_batches(pets: str, monkeypatch: Any) -> None:
+def test_rows_come_in_their_order_over_files(pets: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(encoded, "MOST_BYTES", 0)
     data = open_data(choice(pets, held_out=(pets,)))
     assert data.train.labels(np.arange(45)).tolist() == [number % 3 for number in range(45)]
@@ -50,12 +56,61 @@ def test_the_contract_holds_on_demand(tmp_path: Path, monkeypatch: Any) -> None:
     assert check_data(HF_DATASET, options, changed=changed) == []
 
 
+@pytest.mark.parametrize("by", ["datasets 1", "datasets 4"])
+def test_the_rows_that_were_selected_are_read_in_their_order(tmp_path: Path, by: str) -> None:
+    whole, path = write_dataset(tmp_path / "whole", 36), tmp_path / "selected"
+    chosen = [30, 4, 17, *range(9, 18)]
+    if by == "datasets 4":
+        load_from_disk(whole).select(chosen).save_to_disk(path)
+    else:  # all rows, and the indices of those that were selected
+        shutil.copytree(whole, path)
+        indices = pa.table({"indices": pa.array(chosen, pa.uint64())})
+        with pa.OSFile(str(path / "indices.arrow"), "wb") as file, pa.ipc.new_stream(file, indices.schema) as writer:
+            writer.write_table(indices)
+        state = json.loads((path / "state.json").read_text())
+        (path / "state.json").write_text(json.dumps(state | {"_indices_data_files": [{"filename": "indices.arrow"}]}))
+    assert HF_DATASET.counts(choice(str(path))) == (11, 1)
+    data = open_data(choice(str(path), held_out=(whole,)))
+    assert data.train.labels(np.arange(12)).tolist() == [number % 3 for number in chosen]
+    assert torch.equal(data.train.uint8(np.arange(12)), data.held_out.uint8(np.array(chosen)))
+
+
+def test_parquet_files_are_read_as_the_same_rows(pets: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "pets.parquet")
+    load_from_disk(pets).to_parquet(path)
+    data = open_data(choice(path, held_out=(pets,)))
+    assert torch.equal(data.train.uint8(np.arange(45)), data.held_out.uint8(np.arange(45)))
+    assert data.train.classes.tolist() == data.held_out.classes.tolist()
+
+
+def test_neither_a_script_nor_a_network_is_used(pets: str, tmp_path: Path, monkeypatch: Any) -> None:
+    path = str(tmp_path / "pets.parquet")
+    load_from_disk(pets).to_parquet(path)
+    for folder in (tmp_path, Path(pets)):
+        for name in ("pets.py", "dataset.py", "__init__.py"):
+            (folder / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit")
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    for entry in (pets, path):
+        assert data_problems([(choice(entry), True)]) == []
+        assert len(open_data(choice(entry)).train) == 41
+    assert not (tmp_path / "ran").exists()
+    (found,) = data_problems([(choice("cifar10"), True)])
+    assert found.startswith("cifar10: no such file or folder")
+
+
+def test_without_the_package_its_extra_is_named(pets: str, monkeypatch: Any) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(UserError, match=r"pip install 'tread-bench\[hf\]'"):
+        open_data(choice(pets))
+
+
 def first_file(folder: Path) -> Path:
     return min(folder.glob("*.arrow"))
-
-
-def state(folder: Path, value: Any) -> None:
-    (folder / "state.json").write_text(json.dumps(value))
 
 
 def cut(path: Path, size: int) -> None:
@@ -63,8 +118,8 @@ def cut(path: Path, size: int) -> None:
 
 
 def places_beyond_the_file(folder: Path) -> None:
-    """In the first batch, the second image begins where there is no file any more."""
-    sizes = [len(png(image)["bytes"]) for image in pictures(45, 0)[:16]]
+    """The second image begins where there is no file any more."""
+    sizes = [len(png(image)["bytes"]) for image in pictures(45, 0)[:23]]
     places = np.cumsum([0, *sizes], dtype=np.int32)
     path = first_file(folder)
     content = path.read_bytes()
@@ -74,21 +129,24 @@ def places_beyond_the_file(folder: Path) -> None:
     path.write_bytes(content.replace(places.tobytes(), wrong.tobytes()))
 
 
+def splits(folder: Path) -> None:
+    whole = load_from_disk(folder)
+    DatasetDict({"train": whole, "test": whole}).save_to_disk(folder)
+    (folder / "state.json").unlink()
+
+
 HARMS: dict[str, tuple[Any, str]] = {
-    "not a data set": (lambda folder: (folder / "state.json").unlink(), "not a data set of Hugging Face's `datasets`"),
+    "not a data set": (lambda folder: (folder / "state.json").unlink(), "neither a `Dataset` directory nor"),
     "splits": (
-        lambda folder: (folder / "dataset_dict.json").write_text('{"splits": ["train", "test"]}'),
+        splits,
         "a folder of data sets; name one of them: train, test",
     ),
-    "no JSON": (lambda folder: (folder / "state.json").write_text("{"), "not a readable JSON file"),
-    "other JSON": (lambda folder: state(folder, [1]), "not a JSON object"),
-    "no files": (lambda folder: state(folder, {}), "`_data_files` does not list files beside it"),
-    "elsewhere": (lambda folder: state(folder, {"_data_files": [{"filename": "../x"}]}), "files beside it"),
-    "odd": (lambda folder: state(folder, {"_data_files": [{"filename": 5}]}), "files beside it"),
-    "gone": (lambda folder: first_file(folder).unlink(), "no such file, and state.json beside it names it"),
-    "cut off": (lambda folder: cut(first_file(folder), 3000), "not a readable Arrow stream"),
-    "places": (places_beyond_the_file, ".arrow: cannot be read: "),
-    "empty": (lambda folder: cut(first_file(folder), 0), "not a readable Arrow stream"),
+    "no JSON": (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
+    "no files": (lambda folder: (folder / "state.json").write_text("{}"), "cannot be read"),
+    "gone": (lambda folder: first_file(folder).unlink(), "cannot be read"),
+    "cut off": (lambda folder: cut(first_file(folder), 3000), "cannot be read"),
+    "places": (places_beyond_the_file, ": cannot be read: "),
+    "empty": (lambda folder: cut(first_file(folder), 0), "cannot be read"),
 }
 
 
@@ -117,8 +175,7 @@ def test_every_header_is_read_where_that_is_requested(tmp_path: Path) -> None:
         told = [message for message in found if message.startswith(folder)]
         assert told[-1] == f"{folder}: {len(small)} of 45 images cannot be used; the first 3 are named"
         for number in small[:3]:
-            file, row = divmod(number, 23)
-            assert any(f"data-0000{file}-of-00002.arrow, row {row}: image of " in message for message in told)
+            assert any(message.startswith(f"{folder}, row {number}: image of ") for message in told)
 
 
 def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
@@ -130,12 +187,10 @@ def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
 
 
 def test_a_label_out_of_range_is_named_with_its_row(pets: str) -> None:
-    with pytest.raises(
-        UserError, match=r"data-00000-of-00002\.arrow, row 2: label 2 where data\.num_classes allows 0 to 1"
-    ):
+    with pytest.raises(UserError, match=r"pets, row 2: label 2 where data\.num_classes allows 0 to 1"):
         open_data(choice(pets, num_classes=2))
 
 
 def test_an_image_that_fails_is_named_with_its_row(pets: str) -> None:
-    with pytest.raises(UserError, match=r"\.arrow, row \d+: image of \dx\d pixels where data\.image_size is 6"):
+    with pytest.raises(UserError, match=r"pets, row \d+: image of \dx\d pixels where data\.image_size is 6"):
         open_data(choice(pets, image_size=6))

@@ -1,7 +1,4 @@
-"""Local data sets of Hugging Face's `datasets`, mapped into memory.
-
-See `images/encoded.py` for when images are decoded.
-"""
+"""Local data sets of Hugging Face's `datasets`. See `images/encoded.py` for when images are decoded."""
 
 from __future__ import annotations
 
@@ -14,16 +11,14 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.captions.tables import caption_column, read_column
 from tread_bench.data.captions.texts import Reading
 from tread_bench.data.check import absent_classes
-from tread_bench.data.hf_dataset.arrow import arrow_files
-from tread_bench.data.hf_dataset.family import HfDatasetData
+from tread_bench.data.hf_dataset.family import HfDatasetData, data_path, open_dataset
 from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import open_images
 from tread_bench.data.images.family import too_few_to_split
@@ -32,7 +27,7 @@ from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.source import DataSource
 
 
-def open_dataset(choice: HfDatasetData, folder: Path | None = None) -> DataSource:
+def open_datasets(choice: HfDatasetData, folder: Path | None = None) -> DataSource:
     """Both splits. Raises UserError naming file, row (from 0) and rule."""
     train = DatasetImages(choice, choice.train)
     held_out = DatasetImages(choice, choice.held_out) if choice.held_out else None
@@ -48,62 +43,56 @@ class DatasetImages:
 
     def __init__(self, choice: HfDatasetData, entries: tuple[str, ...]) -> None:
         self._choice = choice
-        self._folders = all_matches(entries)
-        self._files: list[tuple[str, pa.ChunkedArray]] = []  # path and images of each
+        self._paths = all_matches(entries)
+        self._images = []
         labels = [np.zeros(0, dtype=np.int64)]
         reading = Reading()
-        for path, table in (file for folder in self._folders for file in arrow_files(folder)):
-            check_schema(choice, path, table.schema)
-            images = table.column(choice.image_column)
-            _check_places(path, images)
-            self._files.append((path, images))
-            labels.append(_labels(choice, path, table))
+        for path in self._paths:
+            # Schema, and whether all images are inside the file.
+            rows = open_dataset(path).with_format("arrow")
+            schema = rows.features.arrow_schema
+            check_schema(choice, path, schema)
+            try:
+                rows.data.column(choice.image_column).validate(full=True)
+            except pa.ArrowException as error:
+                raise UserError(f"{path}: cannot be read: {error}; write it again") from None
+
+            # Columns; images stay on disk.
+            self._images.append(rows.select_columns([choice.image_column]))
+            labels.append(np.zeros(len(rows), dtype=np.int64))
+            if choice.num_classes:
+                column = rows.select_columns([choice.label_column])[:].column(0)
+                labels[-1] = labels_of(choice, path, column)
             if choice.captions is not None:
-                read_column(choice, path, table.schema, table.column(caption_column(choice)[1]), reading)
-        self._firsts = np.cumsum([len(found) for found in labels])  # number of rows before each file
+                column = rows.select_columns([caption_column(choice)[1]])[:].column(0)
+                read_column(choice, path, schema, column, reading)
+        self._firsts = np.cumsum([len(found) for found in labels])  # rows before each data set
         self.classes = np.concatenate(labels)
         if not len(self.classes):
-            raise UserError(f"{', '.join(self._folders)}: no rows; a split needs at least one image")
+            raise UserError(f"{', '.join(self._paths)}: no rows; a split needs at least one image")
         self.texts = None if choice.captions is None else reading.texts()
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the data sets' files, and of the columns that are read."""
         read = [self._choice.image_column, self._choice.label_column, self._choice.num_classes]
-        found = [content_sha256(folder_name(folder)) for folder in self._folders]
+        found = [content_sha256(data_path(path)) for path in self._paths]
         return hashlib.sha256(repr((read, found)).encode()).hexdigest()
 
     def open(self, item: int) -> BinaryIO:
         """Read an image file. Raises ValueError."""
         number, row = self._place(item)
-        _, images = self._files[number]
-        return image_file(self._choice, images[row].as_py())
+        return image_file(self._choice, self._images[number][row].column(0)[0].as_py())
 
     def name(self, item: int) -> str:
-        """File and row of an image."""
+        """Data set and row of an image."""
         number, row = self._place(item)
-        path, _ = self._files[number]
-        return f"{path}, row {row}"
+        return f"{self._paths[number]}, row {row}"
 
     def _place(self, item: int) -> tuple[int, int]:
-        """Number of the file, and the row in it."""
+        """Number of the data set, and the row in it."""
         number = int(np.searchsorted(self._firsts, item, side="right")) - 1
         return number, item - int(self._firsts[number])
-
-
-def _check_places(path: str, images: pa.ChunkedArray) -> None:
-    """Raise UserError where an image would be outside the file; the images themselves are not read."""
-    try:
-        images.validate(full=True)
-    except pa.ArrowException as error:
-        raise UserError(f"{path}: cannot be read: {error}; write the file again") from None
-
-
-def _labels(choice: HfDatasetData, path: str, table: pa.Table) -> NDArray[np.int64]:
-    """(N,); all 0 where there are no classes."""
-    if not choice.num_classes:
-        return np.zeros(table.num_rows, dtype=np.int64)
-    return labels_of(choice, path, table.column(choice.label_column))
 
 
 def file_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:

@@ -56,13 +56,11 @@ def _write_captions(options: ImageFolderData, folder: Path, captions: dict[str, 
 
 def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDatasetData:
     """Return a folder as `save_to_disk` of Hugging Face's `datasets` writes it."""
+    from datasets import Dataset
+    from datasets.table import InMemoryTable
+
     for split, seed, images in _splits(count):
-        (folder / split).mkdir(parents=True)
-        name = "data-00000-of-00001.arrow"
-        table = _table(options, images, seed)
-        with pa.OSFile(str(folder / split / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
-            writer.write_table(table)
-        (folder / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+        Dataset(InMemoryTable(_table(options, images, seed))).save_to_disk(folder / split)
     return options.model_copy(update={**_named(folder, ""), **_encoder_there(options)})
 
 
