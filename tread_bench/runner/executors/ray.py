@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import chdir
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,8 @@ def _connected() -> Any:
         address = os.environ.get("RAY_ADDRESS", "")
         try:
             _call(address)
-            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+            with chdir("/"):  # Ray's workers import from the working directory of the process that connects
+                ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
                 f"--executor ray: no Ray cluster at {address or 'this machine'} ({_first_line(error)}); set "

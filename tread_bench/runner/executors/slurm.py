@@ -6,8 +6,10 @@ import math
 import multiprocessing
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -104,7 +106,12 @@ class _Jobs:
         """One job for each of the tasks, which request the same resources."""
         first, about = tasks[0], self.about
         about.folder.mkdir(exist_ok=True)
-        executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
+        executor = self.submitit.AutoExecutor(
+            folder=about.folder,
+            cluster=about.cluster,
+            slurm_max_num_timeout=LIVES,
+            slurm_python=f"{shlex.quote(sys.executable)} -P",  # it imports nothing from its working directory
+        )
         nodes = nodes_of(first) if about.cluster == "slurm" else 1
         cpus = first.cpus // nodes
         needed = math.inf if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES

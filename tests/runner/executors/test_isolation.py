@@ -1,0 +1,92 @@
+"""No process of a run executes a file of the working directory, which may be somebody else's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runner.executors.slurm_here import SKIP_REASON, slurm_here
+from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
+
+NAMES = ("numpy", "selectors", "signal", "sitecustomize", "socket", "struct", "torch", "tread_bench", "yaml")
+PLANTED = "import pathlib; pathlib.Path(__file__).with_suffix('.executed').touch()"
+START = """
+import sys
+from pathlib import Path
+
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.ray import Ray
+from tread_bench.runner.executors.slurm import Slurm
+from tread_bench.runner.executors.tasks import Ended, Task
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    of_ranks = "__import__('tread_bench.cell.launch').cell.launch.launch('builtins:repr', (), 2, print)"
+    task = Task("ranks", "builtins:eval", (of_ranks,), folder / "log", processes=2, cpus=2)
+    (end,) = [event for event in {executor}([task]) if isinstance(event, Ended)]
+    assert "report" in end.value, end
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """A folder with modules that are called as those that processes import first."""
+    folder = tmp_path / "planted"
+    folder.mkdir()
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(PLANTED)
+    return folder
+
+
+def executed(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.executed"))
+
+
+def test_what_is_planted_would_be_seen(planted: Path) -> None:
+    subprocess.run([sys.executable, "-c", "import yaml"], cwd=planted, check=True)
+    assert "yaml" in executed(planted)
+
+
+def assert_nothing_executed(executor: str, planted: Path, folder: Path, **environment: str) -> None:
+    """Have it start a task of two ranks."""
+    (folder / "script").mkdir()
+    script = folder / "script" / "start.py"
+    script.write_text(START.replace("{executor}", executor))
+    about = {"cwd": planted, "env": {**os.environ, **environment}, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, script, folder], **about)
+    assert (done.returncode, executed(planted)) == (0, []), done.stderr
+
+
+@pytest.mark.slow
+def test_no_process_on_this_machine_executes_it(planted: Path, tmp_path: Path) -> None:
+    assert_nothing_executed("Local(1)", planted, tmp_path)
+
+
+@pytest.mark.slow
+def test_no_worker_of_ray_executes_it(planted: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    assert_nothing_executed("Ray()", planted, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(SKIP_REASON), reason=SKIP_REASON)
+def test_no_job_of_slurm_executes_it(planted: Path, tmp_path: Path) -> None:
+    pytest.importorskip("submitit", reason="the extra `slurm` is not installed")
+    (tmp_path / "here").mkdir()
+    with slurm_here(tmp_path / "here") as environment:
+        assert_nothing_executed('Slurm(folder / "slurm")', planted, tmp_path, **environment)
+
+
+@pytest.mark.slow
+def test_no_command_executes_it(planted: Path) -> None:
+    write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES))
+    program = Path(sys.executable).with_name("tread-bench")
+    for command in (["plan"], ["run", "--out", "run"]):
+        done = subprocess.run(
+            [program, command[0], "toy.yaml", *command[1:]], cwd=planted, capture_output=True, text=True
+        )
+        assert (done.returncode, executed(planted)) == (0, []), done.stderr
