@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+
 import pytest
 
 from tread_bench.cell import launch
@@ -109,3 +114,10 @@ def test_a_machine_that_says_nothing_and_beats_no_more_was_lost(monkeypatch):
     assert first.cause() is None
     monkeypatch.setattr(launch.time, "sleep", lambda seconds: None)
     assert str(first.cause()) == "machine 2 was lost"
+
+
+def test_ranks_of_one_machine_meet_where_no_other_machine_can_reach_them():
+    script = Path(__file__).with_name("listening.py")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() and {ip_address(address).is_loopback for address in done.stdout.split()} == {True}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +18,13 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import (
+    RendezvousInfo,
+    RendezvousParameters,
+    RendezvousStoreInfo,
+    rendezvous_handler_registry,
+)
+from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from tread_bench.core.describe.plugins import named
@@ -30,6 +39,8 @@ SILENCE_S = 60.0  # without one, after which a rank is taken for hung
 SLOWEST = 10  # a step may take this many times the longest one before it, if that is more than SILENCE_S
 CAUSE_FIRST_S = 2.0  # by which a rank fails later than the rank whose end made it fail
 MEETING_S = 900  # in which the launchers of all machines must have started
+LOOPBACK, LOOPBACK_ADDRESS = "loopback", "127.0.0.1"
+LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 TRAINING = "training"  # the phase in which all ranks go in step
 
 
@@ -79,15 +90,15 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
 
-    # Between machines, ranks are numbered in their order.
-    meeting = ("c10d", {}) if nodes.count == 1 else ("static", {"rank": nodes.number, "timeout": MEETING_S})
+    # torch's own default, "c10d", listens on every interface and unpickles what it is sent. Between machines, ranks are
+    # numbered in their order.
     config = LaunchConfig(
         min_nodes=nodes.count,
         max_nodes=nodes.count,
         nproc_per_node=here,
-        rdzv_backend=meeting[0],
+        rdzv_backend=LOOPBACK if nodes.count == 1 else "static",
         rdzv_endpoint=nodes.endpoint,
-        rdzv_configs=dict(meeting[1]),
+        rdzv_configs={"rank": nodes.number, "timeout": MEETING_S},
         run_id=nodes.endpoint,
         max_restarts=0,
         start_method="spawn",
@@ -106,6 +117,27 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
         watch.ended.set()
 
 
+class _OnLoopback(StaticTCPRendezvous):
+    """The meeting of ranks of one machine, which listens where no other machine can reach it."""
+
+    def __init__(self, parameters: RendezvousParameters) -> None:
+        super().__init__(LOOPBACK_ADDRESS, 0, rank=0, world_size=1, run_id=parameters.run_id, timeout=MEETING_S)
+
+    def get_backend(self) -> str:
+        return LOOPBACK
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        listener = socket.create_server((LOOPBACK_ADDRESS, 0))
+        place = LOOPBACK_ADDRESS, listener.getsockname()[1]
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            *place, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+        )
+        return RendezvousInfo(store, rank=0, world_size=1, bootstrap_store_info=RendezvousStoreInfo(*place))
+
+
+rendezvous_handler_registry.register(LOOPBACK, _OnLoopback)
+
+
 def _run_rank(
     launcher: int,
     function: str,
@@ -114,6 +146,8 @@ def _run_rank(
 ) -> Any:
     """Call the function in this process, as one of the ranks."""
     end_with_parent(launcher)
+    if Nodes.here().count == 1:
+        os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE
     rank, number_here = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     if gpus := [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]:
         each = len(gpus) // len(outboxes)
