@@ -68,6 +68,18 @@ def no_process_is_left() -> Iterator[None]:
     end_what_is_warm()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def last_bit() -> Iterator[None]:
+    """With TREAD_BENCH_LAST_BIT, run everything in the mode in which different products of matrices differ."""
+    if not os.environ.get("TREAD_BENCH_LAST_BIT"):
+        yield
+        return
+    from tests.last_bit import LastBit
+
+    with LastBit():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_precision() -> Iterator[None]:
     """Commands that a test runs in its process set the precision of float32 products, as cells do: not for the next."""

@@ -1,0 +1,67 @@
+"""The mode of tests in which different products of matrices have different last bits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from tests.last_bit import LastBit
+
+X = torch.randn(6, 19, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+WEIGHT, BIAS = X[0, :16].clone(), X[1, 0].clone()
+OPERATORS = {
+    "mm": lambda x: x[0] @ WEIGHT.to(x),
+    "mv": lambda x: x[0] @ BIAS.to(x),
+    "bmm": lambda x: x @ x.mT,
+    "einsum": lambda x: torch.einsum("btd,bsd->bts", x, x),
+    "linear": lambda x: functional.linear(x, WEIGHT.to(x), BIAS.to(x)),
+    "convolution": lambda x: functional.conv1d(x, X[:4, :, :3].to(x)),
+    "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None])[0],
+}
+
+
+def with_gradient(function, x):
+    x = x.detach().requires_grad_()
+    y = function(x)
+    return y.detach(), *torch.autograd.grad(y.square().sum(), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_product_changes_by_at_most_a_last_bit_and_always_by_the_same(name, dtype):
+    plain = OPERATORS[name](X.to(dtype))
+    with LastBit():
+        first, second = (with_gradient(OPERATORS[name], X.to(dtype)) for _ in range(2))
+        with torch.inference_mode():
+            inferred = OPERATORS[name](X.to(dtype))
+    assert all(map(torch.equal, first, second))
+    assert torch.equal(inferred, first[0])
+    up, down = (torch.nextafter(plain, torch.full_like(plain, end)) for end in (torch.inf, -torch.inf))
+    assert ((first[0] == plain) | (first[0] == up) | (first[0] == down)).all()
+    assert 0.2 < (first[0] != plain).float().mean() < 0.8
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_another_layout_of_the_same_values_is_another_product_backwards_too(name):
+    sparse = torch.stack([X, X], dim=-1)[..., 0]
+    with LastBit():
+        for found, other in zip(with_gradient(OPERATORS[name], X), with_gradient(OPERATORS[name], sparse), strict=True):
+            assert not torch.equal(found, other)
+            torch.testing.assert_close(found, other, rtol=1e-12, atol=1e-12)
+
+
+def test_one_linear_layer_with_and_without_gradient_of_its_weight_differs_where_its_input_is_not_contiguous():
+    part = X.split([16, 3], dim=1)[0]
+    weights = WEIGHT.clone().requires_grad_(), WEIGHT
+    with LastBit():
+        trained, frozen = (functional.linear(part, weight, BIAS) for weight in weights)
+        assert not torch.equal(frozen, trained)
+        trained, frozen = (functional.linear(part.contiguous(), weight, BIAS) for weight in weights)
+        assert torch.equal(frozen, trained)
+
+
+def test_what_is_exact_in_any_order_stays():
+    with LastBit():
+        assert not (X @ torch.zeros(16, 16, dtype=X.dtype)).any()
+        assert (X[0].abs() @ torch.full((16, 2), torch.inf, dtype=X.dtype) == torch.inf).all()
