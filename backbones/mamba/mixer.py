@@ -54,7 +54,7 @@ class Mamba(Mixer):
         if self.bidirectional:
             backward = (self.conv1d_b, self.x_proj_b, self.dt_proj_b, self.A_b_log, self.D_b)
             y = y + self._scan(x, z, True, *backward)
-        return self.out_proj(y)
+        return self.out_proj(y.contiguous())
 
     def _scan(
         self,
@@ -70,7 +70,7 @@ class Mamba(Mixer):
         """Scan x (B, L, E) in one direction, gated by z."""
         assert conv.bias is not None, "the convolution has one"
         u = causal_conv(x, conv.weight.squeeze(1), conv.bias, reverse, self.scan_kernel)
-        delta, B, C = x_proj(u).split([dt_proj.in_features, STATE, STATE], dim=-1)
+        delta, B, C = x_proj(u.contiguous()).split([dt_proj.in_features, STATE, STATE], dim=-1)
         delta = F.linear(delta, dt_proj.weight)
         return selective_scan(u, delta, -A_log.exp(), B, C, D, z, dt_proj.bias, True, reverse, self.scan_kernel)
 

@@ -57,7 +57,7 @@ class StreamBlock(nn.Module):
         if self.ends:
             return x_BTD
         gate1, shift2, scale2, gate2 = others
-        x_BTD = x_BTD + gate1.unsqueeze(1) * self.attn.proj(attended_BTD)
+        x_BTD = x_BTD + gate1.unsqueeze(1) * self.attn.proj(attended_BTD.contiguous())
         return x_BTD + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BTD), shift2, scale2))
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.backbones.networks import ROUTES, SIZES, SMALL, TEXT, drawn, inputs, small, text_inputs
+from tests.last_bit import LastBit
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import find_family, make_spec
 from tread_bench.core.describe.mixers import mixers
@@ -119,6 +120,20 @@ def test_the_row_behind_the_last_class_is_what_no_label_means(family):
     model, (x, t, _) = small(family).eval(), inputs()
     assert torch.equal(model(x, t), model(x, t, torch.full((3,), 10)))
     assert small(family, num_classes=0)(x, t).shape == x.shape
+
+
+@pytest.mark.parametrize(("family", "sizes"), [*((family, {}) for family in SMALL), *TEXT.items()], ids=str)
+def test_weights_without_a_gradient_change_no_operator(family, sizes):
+    """torch folds a batch into one product or not by that, where a layer's input is not contiguous."""
+    model = small(family, **sizes).eval()
+    given = text_inputs() if model.spec.context_shape else inputs()
+    for routes in ([], ROUTES[family][0]):
+        with LastBit():
+            trained, frozen = (
+                model.requires_grad_(has_gradient)(*given, routes=routes, ids=drawn(routes))
+                for has_gradient in (True, False)
+            )
+        assert torch.equal(trained, frozen)
 
 
 @pytest.mark.parametrize("family", SMALL)
