@@ -67,6 +67,20 @@ def test_levels_are_those_of_the_betas(schedule):
     torch.testing.assert_close(Ddpm(DdpmOptions(schedule=schedule)).levels(levels.device), expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_sampling_takes_the_steps_of_adm_for_every_number_of_them(schedule):
+    """ADM's `space_timesteps` of one section, restated: the stride is added up, and each sum rounded."""
+    levels, ddpm = noise_levels(schedule), Ddpm(DdpmOptions(schedule=schedule))
+    for count in range(2, 1001):
+        at, taken = 0.0, []
+        for _ in range(count):
+            taken.append(round(at))
+            at += 999 / (count - 1)
+        assert ddpm.sampling_times(count) == [*(levels[step] for step in reversed(taken)), 0.0]
+    assert ddpm.sampling_times(35)[17] == levels[499]
+    assert ddpm.sampling_times(1) == [levels[999], 0.0]
+
+
 def test_the_network_sees_z_and_the_number_of_its_step():
     x, noise, levels, _ = batch()
     seen = []

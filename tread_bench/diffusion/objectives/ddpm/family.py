@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import accumulate, repeat
 from typing import Literal
 
 import numpy as np
@@ -44,13 +45,26 @@ class DdpmOptions(ObjectiveOptions):
         return STEPS
 
     def sampling_time(self, step: int, steps: int) -> float:
-        """Return the level of step `step` of `steps`: every n-th of the 1,000, with both ends, as in ADM; then 0."""
+        """Return the level of step `step` of `steps`, those of `respaced` from the last one down; then 0."""
         if step == steps:
             return 0.0
-        return noise_levels(self.schedule)[round((STEPS - 1) * (1 - step / max(1, steps - 1)))]
+        return noise_levels(self.schedule)[respaced(steps)[-1 - step]]
 
     def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
         return draws.integers(seed, "time", first, count, STEPS) / STEPS
+
+
+@cache
+def respaced(steps: int) -> tuple[int, ...]:
+    """Return which of the 1,000 steps are taken, ascending: every n-th, with both ends.
+
+    The stride is added up in floating point and rounded, as in ADM's `space_timesteps`. The sum decides halves: of 35
+    steps the 18th is 499, and 17 strides are 499.5. A single step is the last.
+    """
+    if steps == 1:
+        return (STEPS - 1,)
+    stride = (STEPS - 1) / (steps - 1)
+    return tuple(map(round, accumulate(repeat(stride, steps - 1), initial=0.0)))
 
 
 @cache
