@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,15 +16,12 @@ from scipy import optimize
 
 from tests.reports.simulated_runs import Draw, normal, skewed
 from tread_bench.core.numbers.curves import Curve
-from tread_bench.core.numbers.onset import LogRatio, Onset, Ratio, log_ratios, onset
+from tread_bench.core.numbers.onset import Ratio, advantages, log_ratios, p_value_of, sequence
+from tread_bench.core.numbers.statistics import LEVEL
 
 COSTS = (1.0, 4.0, 16.0)  # total training MACs, in steps of four
 SHARED, TRUNK, OWN = 0.02, 0.002, 0.002  # standard deviations of log loss
-
-
-def law(log_cost):
-    """The routed arm's loss in the mean, convex in the logs: its slope falls from -0.17 to -0.11 over the budgets."""
-    return 0.1 + 0.2 * np.exp(-0.25 * log_cost)
+LAST, MIDDLE, FIRST = 2, 1, 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +32,8 @@ class Truth:
         ratios: per reference, C_reference / C_routed at the reference's three budgets, log-linear between them.
         noise: factor of the noise that arms do not share.
         studied: numbers of tokens, each with the same truth and noise of its own.
+        floor, exponent: the routed arm's loss in the mean is floor + 0.2 C^-exponent, convex in the logs: its slope
+            falls from -0.17 to -0.12 over the budgets.
     """
 
     ratios: tuple[tuple[float, ...], ...]
@@ -44,6 +43,8 @@ class Truth:
     draw: Draw = normal
     margin: float = 1.0
     studied: int = 1
+    floor: float = 0.1
+    exponent: float = 0.25
 
     def gain(self, reference: int, log_cost: float) -> float:
         """The log ratio at a cost of a reference; beyond the budgets, the line goes on."""
@@ -55,7 +56,9 @@ class Truth:
     def losses(self, reference: int | None) -> np.ndarray:
         """(K,) without noise; None is the routed arm."""
         x = np.log(COSTS)
-        return law(x if reference is None else x - [self.gain(reference, one) for one in x])
+        if reference is not None:
+            x = x - [self.gain(reference, one) for one in x]
+        return self.floor + 0.2 * np.exp(-self.exponent * x)
 
     def true_log_ratio(self, place: int, reference: int = 0) -> float:
         """At the loss at which the two arms are compared there."""
@@ -67,59 +70,71 @@ class Truth:
         return x - log_cost
 
 
-def study_of(truth: Truth, rng: np.random.Generator, excess: float | np.ndarray = 0.0) -> list[list[Ratio]]:
-    """The ratios of one number of tokens, by length and reference; `excess` is log loss that all seeds have more."""
+def log_losses(truth: Truth, rng: np.random.Generator, runs: int, excess: float | np.ndarray = 0.0) -> np.ndarray:
+    """Studies of one number of tokens, (runs, widths, arms, seeds, K), the routed arm first; `excess` is log loss that
+    all seeds have more.
+    """
     arms = [None, *range(len(truth.ratios))]
-    shared = SHARED * rng.normal(size=(truth.widths, 1, truth.seeds, 1))
-    trunk = TRUNK * truth.draw(rng, (truth.widths, len(arms), truth.seeds, 1))
-    own = OWN * truth.draw(rng, (truth.widths, len(arms), truth.seeds, len(COSTS)))
-    losses = np.stack([truth.losses(arm) for arm in arms])[:, None] * np.exp(
-        shared + truth.noise * (trunk + own) + excess
-    )
-    found: list[list[Ratio]] = [[] for _ in COSTS]
-    for reference in range(1, len(arms)):
-        of_widths = []
-        for width in losses:
-            pairs = [
-                (Curve(COSTS, a), Curve(COSTS, b))
-                for a, b in zip(width[reference].tolist(), width[0].tolist(), strict=True)
-            ]
-            of_widths.append([log_ratios(*pair, truth.margin) for pair in pairs])
-        for place in range(len(COSTS)):
-            found[place].append(Ratio.mean_of([Ratio(dict(enumerate(_at(place, one)))) for one in of_widths]))
-    return found
+    shared = SHARED * rng.normal(size=(runs, truth.widths, 1, truth.seeds, 1))
+    trunk = TRUNK * truth.draw(rng, (runs, truth.widths, len(arms), truth.seeds, 1))
+    own = OWN * truth.draw(rng, (runs, truth.widths, len(arms), truth.seeds, len(COSTS)))
+    without_noise = np.log([truth.losses(arm) for arm in arms])[:, None]
+    return without_noise + shared + truth.noise * (trunk + own) + excess
 
 
-def _at(place: int, of_seeds: list[list[LogRatio] | None]) -> Iterator[LogRatio | None]:
-    return (one and one[place] for one in of_seeds)
+class Answers(NamedTuple):
+    """What the rule says of studies, each (runs,): the first place that pays, or the number of lengths; that it does
+    not pay.
+    """
+
+    first: np.ndarray
+    denied: np.ndarray
 
 
-def onsets(truth: Truth, runs: int) -> list[list[Onset]]:
-    """What the rule says of each number of tokens of each study."""
-    rng = np.random.default_rng(0)
-    return [[onset(study_of(truth, rng), truth.studied) for _ in range(truth.studied)] for _ in range(runs)]
+def answers_of(losses: np.ndarray, margin: float = 1.0, tests: int = 1) -> Answers:
+    """`onset` of many studies at once: the same tests of the same advantages."""
+    x = np.log(COSTS)
+    routed = losses[:, :, 0]
+    by_reference = [
+        advantages((x, losses[:, :, arm]), (x, routed), margin).mean(axis=2) for arm in range(1, losses.shape[2])
+    ]
+    tested = np.moveaxis(by_reference, (0, 3), (-2, -1))  # (2, runs, K, references, seeds)
+    paying = sequence(p_value_of(tested)) <= LEVEL / tests
+    denied = p_value_of(tested, -1)[:, -1] <= LEVEL / tests / len(by_reference)
+    return Answers(len(COSTS) - paying.sum(axis=-1), denied.any(axis=-1) & ~paying[:, -1])
 
 
-def pays_in(truth: Truth, runs: int, from_place: int) -> float:
+def pays_in(truth: Truth, runs: int, from_place: int = LAST) -> float:
     """Share of studies in which some number of tokens is said to pay from this length on, or an earlier one."""
-    return float(
-        np.mean([any(one.first is not None and one.first <= from_place for one in s) for s in onsets(truth, runs)])
-    )
+    rng = np.random.default_rng(0)
+    found = [answers_of(log_losses(truth, rng, runs), truth.margin, truth.studied) for _ in range(truth.studied)]
+    return float(np.mean(np.min([one.first for one in found], axis=0) <= from_place))
 
 
-def answers_in(truth: Truth, runs: int, answer: str) -> float:
-    """Share of studies in which some number of tokens has this answer."""
-    return float(np.mean([any(one.answer == answer for one in study) for study in onsets(truth, runs)]))
+def denied_in(truth: Truth, runs: int) -> float:
+    """Share of studies of one number of tokens which say that it does not pay."""
+    return float(np.mean(answers_of(log_losses(truth, np.random.default_rng(0), runs), truth.margin).denied))
+
+
+def ratios_of(losses: np.ndarray, margin: float = 1.0) -> list[Ratio]:
+    """The ratios to one reference by length, over seeds and widths, of log losses (widths, 2, seeds, K)."""
+    of_widths = []
+    for routed, reference in losses:
+        pairs = zip(np.exp(reference).tolist(), np.exp(routed).tolist(), strict=True)
+        of_widths.append([log_ratios(Curve(COSTS, tuple(a)), Curve(COSTS, tuple(b)), margin) for a, b in pairs])
+    return [
+        Ratio.mean_of([Ratio({seed: one and one[place] for seed, one in enumerate(width)}) for width in of_widths])
+        for place in range(len(COSTS))
+    ]
 
 
 def coverages(truth: Truth, runs: int) -> list[float]:
     """Share of 95 % intervals of the first reference's ratio that have the truth, by length; a bound has none."""
-    rng = np.random.default_rng(0)
     true = [math.exp(truth.true_log_ratio(place)) for place in range(len(COSTS))]
     covers: list[list[bool]] = [[] for _ in COSTS]
-    for _ in range(runs):
-        for place, at_length in enumerate(study_of(truth, rng)):
-            found = at_length[0].estimate
+    for study in log_losses(truth, np.random.default_rng(0), runs)[:, :, :2]:
+        for place, ratio in enumerate(ratios_of(study)):
+            found = ratio.estimate
             if found is not None and found.bounds is not None:
                 covers[place].append(found.low <= true[place] <= found.high)
     return [float(np.mean(one)) for one in covers]
@@ -150,26 +165,28 @@ class Rates:
 
 
 class Chosen(NamedTuple):
-    """What the chosen rates cost, (widths, arms, 1, K) of log loss, and what the suite finds out about them."""
+    """What the chosen rates cost, (runs, widths, arms, 1, K) of log loss, and what the suites find out, (runs,)."""
 
     excess: np.ndarray
-    has_moved: bool
-    is_at_edge: bool
+    has_moved: np.ndarray
+    is_at_edge: np.ndarray
 
 
-def chosen(truth: Truth, rates: Rates, rng: np.random.Generator) -> Chosen:
+def chosen(truth: Truth, rates: Rates, rng: np.random.Generator, runs: int) -> Chosen:
     """Choose the rate of each width and arm at the shortest length; the first width tries all at the longest again."""
     moves = np.array([rates.moves[0], *[rates.moves[1]] * len(truth.ratios)])
-    first = rng.uniform(2.5, 3.5, (1 if rates.are_alike else len(moves), 1))
-    best = first - moves[:, None] * np.linspace(0, 1, len(COSTS))
-    excess = rates.bend * (CANDIDATES - best[..., None]) ** 2  # (arms, K, candidates)
+    first = rng.uniform(2.5, 3.5, (runs, 1 if rates.are_alike else len(moves), 1))
+    best = first - moves[:, None] * np.linspace(0, 1, len(COSTS))  # (runs, arms, K)
+    excess = rates.bend * (CANDIDATES - best[..., None]) ** 2  # (runs, arms, K, candidates)
     spread = truth.noise * math.hypot(TRUNK, OWN) / math.sqrt(rates.seeds)
-    found = np.argmin(excess + spread * truth.draw(rng, (truth.widths, *excess.shape)), axis=-1)  # (widths, arms, K)
+    noise = spread * truth.draw(rng, (truth.widths, *excess.shape))
+    found = np.moveaxis(np.argmin(excess + noise, axis=-1), 0, 1)  # (runs, widths, arms, K)
     at = found if rates.at_each_length else found[..., :1]
+    has_moved = (found[:, 0, :, -1] != found[:, 0, :, 0]).any(axis=-1)
     return Chosen(
-        excess=rates.bend * (at - best)[:, :, None] ** 2,
-        has_moved=not rates.at_each_length and bool((found[0, :, -1] != found[0, :, 0]).any()),
-        is_at_edge=bool(np.isin(at, (CANDIDATES[0], CANDIDATES[-1])).any()),
+        excess=rates.bend * (at - best[:, None])[:, :, :, None] ** 2,
+        has_moved=has_moved & (not rates.at_each_length),
+        is_at_edge=np.isin(at, (CANDIDATES[0], CANDIDATES[-1])).any(axis=(1, 2, 3)),
     )
 
 
@@ -183,16 +200,20 @@ class Shares(NamedTuple):
 def with_chosen_rates(truth: Truth, rates: Rates, runs: int) -> Shares:
     """What studies of one number of tokens find."""
     rng = np.random.default_rng(0)
-    found = []
-    for _ in range(runs):
-        at = chosen(truth, rates, rng)
-        is_settled = not at.has_moved and not at.is_at_edge
-        found.append((is_settled and onset(study_of(truth, rng, at.excess)).answer == "pays", at.has_moved))
-    return Shares(*np.mean(found, axis=0).tolist())
+    at = chosen(truth, rates, rng, runs)
+    pays = answers_of(log_losses(truth, rng, runs, at.excess)).first <= LAST
+    return Shares(float(np.mean(pays & ~at.has_moved & ~at.is_at_edge)), float(np.mean(at.has_moved)))
 
 
-LAST, MIDDLE, FIRST = 2, 1, 0
 NEVER = (1.0, 1.0, 1.0)
+MARGINS = (1.1, 1.5, 2.0)
+
+
+def at_margin(margin: float, ratio: float | None = None) -> Truth:
+    """A margin, and one reference to which the ratio is the same everywhere: the margin, if it is not given."""
+    return Truth(ratios=((ratio or margin,) * len(COSTS),), margin=margin)
+
+
 # Truths that leave a claim just untrue: at which length or earlier it would be wrong to say that routing pays.
 NULLS: dict[str, tuple[Truth, int]] = {
     "no effect at any length": (Truth(ratios=(NEVER, NEVER)), LAST),
@@ -202,15 +223,21 @@ NULLS: dict[str, tuple[Truth, int]] = {
     "pays from the second length on": (Truth(ratios=((1.0, 1.5, 2.2),)), FIRST),
     "pays at the longest alone": (Truth(ratios=((0.7, 1.0, 1.5),)), MIDDLE),
     "far better than dense, as good as the control": (Truth(ratios=((2.0, 2.0, 2.0), NEVER)), LAST),
-    "gains the margin of 1.1, no more": (Truth(ratios=((1.1, 1.1, 1.1),), margin=1.1), LAST),
+    **{f"gains the margin of {margin:g}, no more": (at_margin(margin), LAST) for margin in MARGINS},
 }
 VARIANTS: dict[str, dict[str, object]] = {
     "3 seeds": {},
     "5 seeds": {"seeds": 5},
+    "3 seeds, noise / 4": {"noise": 0.25},
+    "3 seeds, noise / 4, another law": {"noise": 0.25, "floor": 0.2, "exponent": 0.35},
     "3 seeds, noise × 5": {"noise": 5.0},
     "5 seeds, one width, skewed": {"seeds": 5, "draw": skewed, "widths": 1},
 }
-BARELY = Truth(ratios=((0.7, 0.9, 1.0), (0.7, 0.9, 1.0)))  # for which "not within what was measured" is just untrue
+# For which "does not pay" is just untrue.
+DENIALS = {
+    "as good as both at the longest": Truth(ratios=((0.7, 0.9, 1.0), (0.7, 0.9, 1.0))),
+    **{f"gains the margin of {margin:g}": at_margin(margin) for margin in MARGINS},
+}
 
 
 def rising(ratio: float, references: int = 2) -> Truth:
@@ -240,25 +267,34 @@ def main(runs: int) -> None:
     print_row(*["---"] * (1 + len(VARIANTS)))
     for name, (truth, place) in NULLS.items():
         print_row(name, *(f"{100 * pays_in(changed, runs, place):.1f}" for changed in _varied(truth)))
-    shares = [answers_in(changed, runs, "does not pay") for changed in _varied(BARELY)]
-    print_row("*not within*: as good as both at the longest", *(f"{100 * share:.1f}" for share in shares))
+    for name, truth in DENIALS.items():
+        print_row(f"*does not pay*: {name}", *(f"{100 * denied_in(changed, runs):.1f}" for changed in _varied(truth)))
 
-    print_row("ratio at the longest", "answer", *VARIANTS)
-    print_row(*["---"] * (2 + len(VARIANTS)))
-    for ratio, answer in ((1.05, "pays"), (1.2, "pays"), (1.5, "pays"), (0.95, "does not pay"), (0.8, "does not pay")):
-        shares = [answers_in(changed, runs, answer) for changed in _varied(rising(ratio))]
-        print_row(ratio, answer, *(f"{100 * share:.0f}" for share in shares))
+    print_row("margin", "ratio", "answer", *VARIANTS)
+    print_row(*["---"] * (3 + len(VARIANTS)))
+    for ratio, share in ((1.05, pays_in), (1.2, pays_in), (1.5, pays_in), (0.95, denied_in), (0.8, denied_in)):
+        print_power(rising(ratio), share, runs)
+    for margin in MARGINS:
+        for factor, share in ((1.05, pays_in), (1.2, pays_in), (0.95, denied_in), (0.8, denied_in)):
+            print_power(at_margin(margin, factor * margin), share, runs)
 
     print_row("true ratios", *VARIANTS)
     print_row(*["---"] * (1 + len(VARIANTS)))
     for ratios in ((0.7, 0.7, 0.7), NEVER, (1.2, 1.2, 1.2), (2.0, 2.0, 2.0), (0.7, 1.0, 1.5)):
-        found = [coverages(changed, runs) for changed in _varied(Truth(ratios=(ratios,)))]
+        found = [coverages(changed, min(runs, 2000)) for changed in _varied(Truth(ratios=(ratios,)))]
         print_row(ratios, *(", ".join(f"{100 * share:.1f}" for share in one) for one in found))
 
     print_row("best rate", *(f"{seeds} tuning seeds, noise × {noise:g}" for seeds, noise in TUNED))
     print_row(*["---"] * (1 + len(TUNED)))
     for name, rates in MOVES.items():
         print_row(name, *(_tuned(replace(rates, seeds=seeds), noise, runs) for seeds, noise in TUNED))
+
+
+def print_power(truth: Truth, share: Callable[[Truth, int], float], runs: int) -> None:
+    """A row of the shares of studies with the answer."""
+    answer = "pays" if share is pays_in else "does not pay"
+    found = [f"{100 * share(changed, runs):.0f}" for changed in _varied(truth)]
+    print_row(f"{truth.margin:g}", f"{truth.ratios[0][-1]:.3g}", answer, *found)
 
 
 def _tuned(rates: Rates, noise: float, runs: int) -> str:
@@ -277,4 +313,4 @@ def print_row(*cells: object) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 600)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)

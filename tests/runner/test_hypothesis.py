@@ -22,7 +22,7 @@ base:
   training: {{batch: 16, learning_rate: 1e-3}}
   sampling: {{steps: 2}}
   metrics: {{{FEW_SAMPLES}}}
-matrix: {{training.iterations: [60, 120]}}
+matrix: {{training.iterations: [60, 120, 240]}}
 rows:
   dense: {{}}
   routed: {{method: tread, routes: 1:2@0.5, training: {{budget: {{macs_of: dense}}}}}}

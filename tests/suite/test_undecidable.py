@@ -20,6 +20,7 @@ ROWS
 hypothesis: {claim: Routing pays., test: onset, margin: 1, stop: 3}
 """
 LENGTHS = "{training.iterations: [60, 240]}"
+THREE = "{training.iterations: [60, 240, 960]}"
 CONTROL = "  fewer: {backbone: {depth: 3}, training: *equal}"
 
 
@@ -76,7 +77,8 @@ def test_rows_that_cannot_be_compared_are_named(tmp_path, rows, message):
         ("{training.iterations: [60]}", (), "has one length; the ratio of compute is read on a curve"),
         (widths((16, (60, 240)), (8, (60, 240))), (), "all arms and widths must cost the same"),
         (widths((16, (60, 240)), (8, (206,))), (), "must be trained to as many lengths"),
-        (LENGTHS, ["hypothesis.margin=5"], "margin 5: the second length is 4 times the first; it must not be larger"),
+        (THREE, ["hypothesis.margin=5"], "margin 5: the second length is 4 times the first; it must not be larger"),
+        (LENGTHS, ["hypothesis.margin=1.1"], "margin 1.1: the arms have two lengths; a loss is read between lengths"),
     ],
 )
 def test_lengths_that_cannot_be_compared_are_named(tmp_path, matrix, overrides, message):

@@ -119,8 +119,11 @@ def _unequal_lengths(arms: _Arms, hypothesis: Hypothesis) -> Iterator[Problem]:
             )
             yield Problem(f"{hypothesis.test}: {apart}; {rule}", _AT)
             return
-    first, second, *_ = next(iter(arms.values()))
-    if hypothesis.margin > second.macs / first.macs:
+    first, second, *longer = next(iter(arms.values()))
+    if hypothesis.margin > 1 and not longer:
+        rule = "a loss is read between lengths, and only a third tells how far that is off; add a length, or use margin 1"
+        yield Problem(f"margin {hypothesis.margin:g}: the arms have two lengths; {rule}", (*_AT, "margin"))
+    elif hypothesis.margin > second.macs / first.macs:
         step = f"the second length is {second.macs / first.macs:.3g} times the first"
         rule = "a length is compared with one that cost the margin less, and nothing is extrapolated"
         yield Problem(f"margin {hypothesis.margin:g}: {step}; it must not be larger, since {rule}", (*_AT, "margin"))

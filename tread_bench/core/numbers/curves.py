@@ -15,7 +15,7 @@ ENOUGH_POINTS = 6  # evaluated points that an interpolation needs
 ENOUGH_SEEDS = 5  # of an interval by order statistics
 COVERAGE = 0.9375  # of that interval, at least: that of the range of five
 
-_SAME = 1e-9  # relative difference up to which two costs are one
+SAME = 1e-9  # relative difference up to which two costs are one
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Curve:
 
     def value_at(self, cost: float) -> float | None:
         """Return the fitted value; None outside the evaluated costs."""
-        inside = self.costs[0] * (1 - _SAME) <= cost <= self.costs[-1] * (1 + _SAME)
+        inside = self.costs[0] * (1 - SAME) <= cost <= self.costs[-1] * (1 + SAME)
         if not inside:
             return None
         return math.exp(self._log_value(math.log(min(max(cost, self.costs[0]), self.costs[-1]))))
@@ -62,7 +62,7 @@ class Curve:
 
         It is infinite where the fit never does, and that of the first point where it is there already.
         """
-        target = math.log(value) + _SAME
+        target = math.log(value) + SAME
         reached = np.flatnonzero(self.fitted <= target)
         if not len(reached):
             return math.inf

@@ -12,23 +12,25 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
-from tread_bench.core.numbers.curves import Curve
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, mean_interval, paired_p_value
+from tread_bench.core.numbers.curves import SAME, Curve
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, mean_interval
 
 Answer = Literal["pays", "does not pay", "inconclusive"]
+Logs = tuple[NDArray[np.float64], NDArray[np.float64]]  # log compute and log losses, at the end of each length
 
 
 class LogRatio(NamedTuple):
     """log(C_reference / C_routed) of one seed; where it is further from 0 than could be measured, `is_least` says that
     the true one is this or more, and `is_most` that it is this or less.
 
-    `advantage` is what is tested: log(loss of the reference / loss of the routed arm), where the reference has had as
-    many times the compute as the margin says. Unlike the ratio, it has no kink where the two arms are equal.
+    `advantages` are what is tested, at the two readings of `advantages`.
     """
 
     value: float
-    advantage: float
+    advantages: tuple[float, ...]
     is_least: bool = False
     is_most: bool = False
 
@@ -48,27 +50,82 @@ def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[Log
     arms = (reference, routed)
     if not all(np.all(np.diff(arm.values) < 0) for arm in arms):
         return None
+    above, below = ((np.log(arm.costs), np.log(arm.values)) for arm in arms)
+    tested = advantages(above, below, margin)
     found = []
     for place, ends in enumerate(zip(reference.values, routed.values, strict=True)):
         loss = max(ends) if place else min(ends)
-        above, below = (min(arm.cost_at(loss), arm.costs[-1]) for arm in arms)
-        value = math.log(above / below)
+        value = math.log(
+            min(reference.cost_at(loss), reference.costs[-1]) / min(routed.cost_at(loss), routed.costs[-1])
+        )
         is_bound = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
-        advantage = _advantage(reference, routed, place, margin)
-        found.append(LogRatio(value, advantage, is_bound and value > 0, is_bound and value < 0))
+        at_length = tuple(tested[:, place].tolist())
+        found.append(LogRatio(value, at_length, is_bound and value > 0, is_bound and value < 0))
     return found
 
 
-def _advantage(reference: Curve, routed: Curve, place: int, margin: float) -> float:
-    """At a length, or at the first one at as many times its compute; NaN beyond what was measured."""
-    above, below = reference.values[place], routed.values[place]
-    if margin != 1:
-        ends = (
-            reference.value_at(reference.costs[place] * (1 if place else margin)),
-            routed.value_at(routed.costs[place] / (margin if place else 1)),
-        )
-        above, below = (math.nan if value is None else value for value in ends)
-    return math.log(above / below)
+def advantages(reference: Logs, routed: Logs, margin: float = 1.0) -> NDArray[np.float64]:
+    """Return log(loss of the reference / loss of the routed arm) where the reference has `margin` times the compute.
+
+    That is at each of the K lengths, where the routed arm is read at less compute, and at the first length the
+    reference at more. Unlike a ratio of compute, it has no kink where the two arms are equal.
+
+    Args:
+        reference: log compute, (K,), and log losses, (..., K).
+        routed: those of the routed arm.
+
+    Returns:
+        (2, ..., K), by the two readings of `between`, which are one without a margin.
+    """
+    above, below = (np.stack([losses, losses]) for _, losses in (reference, routed))
+    if margin > 1:
+        above[..., 0] = between(*reference, reference[0][0] + math.log(margin))
+        for place in range(1, below.shape[-1]):
+            below[..., place] = between(*routed, routed[0][place] - math.log(margin))
+    return np.asarray(above - below)
+
+
+def between(log_costs: NDArray[np.float64], log_losses: NDArray[np.float64], at: float) -> NDArray[np.float64]:
+    """Return two log losses between which that at the log cost `at` lies, as far as three lengths can tell.
+
+    They are half as far on either side of the parabola through the lengths beside it and the nearest third as the
+    parabola is from the chord. A power law with a floor lies between them, whatever the floor, where the loss above it
+    falls by half at most from one length to the next.
+
+    Args:
+        log_costs: (K,), rising.
+        log_losses: (..., K).
+
+    Returns:
+        (2, ...); NaN beyond the lengths, and with fewer than three.
+    """
+    x, y = log_costs, log_losses
+    if len(x) < 3 or not x[0] - SAME <= at <= x[-1] + SAME:
+        return np.full((2, *y.shape[:-1]), math.nan)
+    after = min(max(int(np.searchsorted(x, at)), 1), len(x) - 1)
+    first = max(after - 2, 0)
+    slopes = np.diff(y) / np.diff(x)
+    chord = y[..., after] + slopes[..., after - 1] * (at - x[after])
+    bend = (slopes[..., first + 1] - slopes[..., first]) / (x[first + 2] - x[first])
+    off = bend * (at - x[after - 1]) * (at - x[after])
+    return np.stack([chord + 0.5 * off, chord + 1.5 * off])
+
+
+def p_value_of(advantages: NDArray[np.float64], sign: int = 1) -> NDArray[np.float64]:
+    """Return the p-values of one-sided t-tests over seeds, for a mean above 0; below it with `sign` -1.
+
+    Args:
+        advantages: (2, ..., n), by reading and seed.
+
+    Returns:
+        (...), the larger of both readings, since a claim must hold at each; NaN without two seeds.
+    """
+    n = advantages.shape[-1]
+    if n < 2:
+        return np.full(advantages.shape[1:-1], math.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # seeds that are all equal
+        t = advantages.mean(axis=-1) / (advantages.std(axis=-1, ddof=1) / math.sqrt(n))
+    return np.asarray(stats.t.sf(sign * t, n - 1).max(axis=0))
 
 
 @dataclass(frozen=True)
@@ -122,11 +179,18 @@ class Ratio:
         """That of a one-sided paired t-test for less compute than the reference's by more than the margin; None
         without two seeds.
         """
-        advantages = {seed: found.advantage for seed, found in self.by_seed.items() if found and self.logs}
-        two_sided = paired_p_value(advantages, dict.fromkeys(advantages, 0.0))
-        if two_sided is None or math.isnan(two_sided):
+        return self._p_value(1)
+
+    @cached_property
+    def p_value_denied(self) -> float | None:
+        """That of such a test for a gain of less than the margin."""
+        return self._p_value(-1)
+
+    def _p_value(self, sign: int) -> float | None:
+        if not self.logs:
             return None
-        return two_sided / 2 if sum(advantages.values()) > 0 else 1 - two_sided / 2
+        found = float(p_value_of(np.transpose([one.advantages for one in self.by_seed.values() if one]), sign))
+        return None if math.isnan(found) else found
 
 
 def _mean(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
@@ -135,7 +199,7 @@ def _mean(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
         return None
     return LogRatio(
         float(np.mean([ratio.value for ratio in known])),
-        float(np.mean([ratio.advantage for ratio in known])),
+        tuple(np.mean([ratio.advantages for ratio in known], axis=0).tolist()),
         any(ratio.is_least for ratio in known),
         any(ratio.is_most for ratio in known),
     )
@@ -164,19 +228,21 @@ def onset(ratios: Sequence[Sequence[Ratio]], tests: int = 1) -> Onset:
         tests: number of such sequences on one page.
     """
     # Where it pays, from the longest length down.
-    level = LEVEL / tests
-    p_values: list[float | None] = []
-    largest: float | None = 0.0
-    for at_length in reversed(ratios):
-        found = [ratio.p_value for ratio in at_length]
-        known = [p for p in found if p is not None]
-        largest = max(largest, *known) if largest is not None and len(known) == len(found) else None
-        p_values.insert(0, largest)
-    paying = [place for place, p in enumerate(p_values) if p is not None and p <= level]
-    if paying:
-        return Onset("pays", paying[0], tuple(p_values))
+    p_values = sequence(np.array([[ratio.p_value for ratio in at_length] for at_length in ratios], dtype=float))
+    paying = np.flatnonzero(p_values <= LEVEL / tests)
+    shown = tuple(None if math.isnan(p) else p for p in p_values.tolist())
+    if len(paying):
+        return Onset("pays", int(paying[0]), shown)
 
     # It does not pay even at the longest, where one reference needs less than the margin times its compute.
-    ends = [ratio.p_value for ratio in ratios[-1]]
-    is_worse = any(p is not None and 1 - p <= level / len(ends) for p in ends)
-    return Onset("does not pay" if is_worse else "inconclusive", None, tuple(p_values))
+    ends = [ratio.p_value_denied for ratio in ratios[-1]]
+    is_worse = any(p is not None and p <= LEVEL / tests / len(ends) for p in ends)
+    return Onset("does not pay" if is_worse else "inconclusive", None, shown)
+
+
+def sequence(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the p-values of the sequence, (..., K), of those by length and reference, (..., K, R): the largest of all
+    references from each length to the longest; NaN where one of them is.
+    """
+    of_references = p_values.max(axis=-1)
+    return np.maximum.accumulate(of_references[..., ::-1], axis=-1)[..., ::-1]
