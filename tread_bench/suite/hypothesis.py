@@ -121,7 +121,7 @@ def _unequal_lengths(arms: _Arms, hypothesis: Hypothesis) -> Iterator[Problem]:
             return
     first, second, *longer = next(iter(arms.values()))
     if hypothesis.margin > 1 and not longer:
-        rule = "a loss is read between lengths, and only a third tells how far that is off; add a length, or use margin 1"
+        rule = "a loss is read between lengths, and only a third says how far that is off; add one, or use margin 1"
         yield Problem(f"margin {hypothesis.margin:g}: the arms have two lengths; {rule}", (*_AT, "margin"))
     elif hypothesis.margin > second.macs / first.macs:
         step = f"the second length is {second.macs / first.macs:.3g} times the first"
