@@ -444,38 +444,3 @@ def test_a_launcher_of_several_processes_is_refused_before_anything_is_written(t
     done = tread_bench("run", "smoke", "--out", tmp_path / "run", **launched)
     assert done.returncode == 2 and not (tmp_path / "run").exists()
     assert "started `tread-bench run` 8 times" in done.stderr and "start it once" in done.stderr
-
-
-def test_profile_of_families_is_what_a_token_costs_at_each_number_of_tokens():
-    found = json.loads(
-        tread_bench("profile", "--family", "DiT", "--tokens", "64:1024", "--route", "2:-2@0.5", "--json").stdout
-    )
-    assert [(row["backbone"], row["tokens"]) for row in found] == [
-        (f"DiT-S/2 {kind}", tokens) for kind in ("softmax", "linear") for tokens in (64, 256, 1024)
-    ]
-    for row in found:
-        per_token = row["tokens"] if "softmax" in row["backbone"] else 65
-        assert row["attention_macs_per_token"] == 12 * 2 * 384 * per_token
-        assert 0.5 < row["macs_ratio"] < 0.63 and row["scan_macs_per_token"] == 0
-    scans = json.loads(tread_bench("profile", "--family", "DiG", "--tokens", "64", "--json").stdout)
-    scanning = {f"DiG-S/2 {mixer}" for mixer in ("gla", "gated_delta", "mamba", "mamba2", "rwkv7")}
-    assert {row["backbone"] for row in scans} == scanning | {"DiG-S/2 attention", "DiG-S/2 identity"}
-    for row in scans:
-        assert (row["scan_macs_per_token"] > 0) == (row["backbone"] in scanning)
-        assert (row["attention_macs_per_token"] > 0) == (row["backbone"] == "DiG-S/2 attention")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "rule"),
-    [
-        (("--family", "all"), "--family and --tokens go together"),
-        (("DiT-S/2", "--family", "all", "--tokens", "64"), "in place of a BACKBONE"),
-        (("--family", "DiT", "--tokens", "60"), "--tokens 60: tokens lie on a square grid"),
-        (("--family", "DiT", "--tokens", "256:64"), "--tokens 256:64: tokens lie on a square grid"),
-        (("--family", "DoT", "--tokens", "64"), "--family: unknown backbone 'DoT'"),
-        (("--family", "DiT", "--tokens", "64", "--image-size", "32"), "leave --image-size out"),
-    ],
-)
-def test_profile_of_families_says_what_does_not_go_together(arguments, rule):
-    done = tread_bench("profile", *arguments)
-    assert done.returncode == 2 and rule in " ".join(done.stderr.split())

@@ -27,8 +27,6 @@ from tread_bench.core.stored.records import CostFigures
 from tread_bench.services.configs import count_file
 from tread_bench.services.guidance import changed_sampling
 
-BATCH = 8  # images of a timed step
-
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
@@ -50,7 +48,7 @@ class ProfileRequest:
     overrides: tuple[str, ...]
     guidance: str | None = None
     is_timed: bool = False
-    batch: int = BATCH
+    batch: int = 8
     device: str = "auto"
     dialect: str | None = None
     depth: int | None = None

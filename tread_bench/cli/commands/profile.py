@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, TablesOption, number
+from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, number
 from tread_bench.core.describe.dialects import DIALECTS
 
 
@@ -33,10 +33,7 @@ def profile(
     overrides: SetOption = [],  # noqa: B006
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
-    batch: Annotated[
-        int | None,
-        number("--batch", "images per timed step; default: 8, with --tokens as many as make 4,096 tokens, 32 at most"),
-    ] = None,
+    batch: Annotated[int, number("--batch", "images per timed step")] = 8,
     device: DeviceOption = "auto",
     dialect: Annotated[
         str | None,
@@ -57,48 +54,12 @@ def profile(
         Path | None,
         typer.Option("--config", metavar="FILE", help="in place of BACKBONE: config.json of a diffusers transformer"),
     ] = None,
-    family: Annotated[
-        str | None, typer.Option("--family", help="with --tokens, in place of BACKBONE: a family, or all of them")
-    ] = None,
-    tokens: Annotated[
-        str | None,
-        typer.Option("--tokens", metavar="FIRST:LAST", help="with --family: what a token costs, from 64:16384 say"),
-    ] = None,
-    tables: TablesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Parameters and MACs of one backbone, dense and routed (MACs per image); with --tokens, of families per token."""
-    from tread_bench.core.errors import UserError
-
-    if family is not None or tokens is not None:
-        from tread_bench.cli.show.lengths import show_lengths
-        from tread_bench.services.lengths import LengthsRequest
-
-        if family is None or tokens is None or backbone is not None:
-            raise UserError("--family and --tokens go together, in place of a BACKBONE: --family all --tokens 64:16384")
-        if others := [
-            name
-            for name, given in (
-                ("--image-size", image_size),
-                ("--channels", channels),
-                ("--num-classes", num_classes),
-                ("--set", overrides),
-                ("--guidance", guidance),
-                ("--as", dialect),
-                ("--depth", depth),
-                ("--text-tokens", text_tokens),
-                ("--config", config),
-            )
-            if given not in (None, [])
-        ]:
-            raise UserError(f"--tokens profiles published sizes: leave {', '.join(others)} out")
-        show_lengths(LengthsRequest(family, tokens, tuple(route), selector, train, batch, device, tables), as_json)
-        return
+    """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
     from tread_bench.cli.show.profile import show_profile
-    from tread_bench.services.profile import BATCH, ProfileRequest
+    from tread_bench.services.profile import ProfileRequest
 
-    if tables is not None:
-        raise UserError("--tables draws what a token costs over the number of tokens: add --family and --tokens")
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
     request = ProfileRequest(
         backbone=backbone,
@@ -108,7 +69,7 @@ def profile(
         overrides=tuple(overrides),
         guidance=guidance,
         is_timed=train,
-        batch=batch or BATCH,
+        batch=batch,
         device=device,
         dialect=dialect,
         depth=depth,
