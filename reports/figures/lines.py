@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.style import INK, SURFACE, Look, clean, looks, marks_of
+from tread_bench.reports.figures.style import INK, SURFACE, Look, clean, marks_of
 from tread_bench.reports.rows.row import Row
 
 
@@ -60,20 +58,6 @@ def upright(axes: Axes, point: Point, look: Look) -> None:
 def aside(place: int, count: int) -> float:
     """How far a line lies from the middle of so many, in steps, so that their intervals do not hide each other."""
     return place - (count - 1) / 2
-
-
-def looks_by_name(names: Iterable[str]) -> dict[str, Look]:
-    """Return a look for each name, the same in all panels of a picture."""
-    once = list(dict.fromkeys(names))
-    return dict(zip(once, looks(False for _ in once), strict=True))
-
-
-def legend_below(figure: Figure, by_name: Mapping[str, Look]) -> None:
-    """Say below all panels which look is whose."""
-    handles = [
-        Line2D([], [], color=colour, marker=marker, label=clean(name)) for name, (colour, marker) in by_name.items()
-    ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8)
 
 
 def tokens_below(axes: Axes, tokens: Collection[int]) -> None:

@@ -21,7 +21,7 @@ from tread_bench.reports.figures.rates import rates
 from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import across_times, similarities
-from tread_bench.reports.figures.speed import break_even, speedups, step_parts, time_per_token
+from tread_bench.reports.figures.speed import break_even, speedups, step_parts
 from tread_bench.reports.figures.tuning import average_widths, guidance_scales, learning_rates
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
@@ -46,7 +46,7 @@ def pictures(rows: Sequence[Row], suffix: str = "", exports: bool = False) -> li
 
 def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     if is_about_speed(rows):
-        yield from _drawn((break_even, time_per_token, speedups, step_parts), rows, suffix)
+        yield from _drawn((break_even, speedups, step_parts), rows, suffix)
         return
     costs = equal_costs(rows)
     yield from _drawn(_FIRST, rows, suffix)

@@ -11,16 +11,14 @@ from matplotlib.figure import Figure
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.claims.break_even import Line, TimedRow, in_words, is_about_speed, lines_of, rule
-from tread_bench.reports.claims.macs_per_token import Beside, beside_attention
-from tread_bench.reports.claims.time_per_token import Pace, TimedToken, paces
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above, logarithmic
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid, legend_above
 from tread_bench.reports.figures.forest import Column, forest, speed_up, stack, still
-from tread_bench.reports.figures.lines import Point, aside, draw_line, legend_below, looks_by_name, tokens_below
+from tread_bench.reports.figures.lines import Point, aside, draw_line, tokens_below
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, COLOURS, INK, MUTED, RULE, WORSE, clean, marks_of
-from tread_bench.reports.rows.row import Row, by_key
+from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, number
 
 _LINE = 0.36  # inches of a bar
@@ -96,69 +94,6 @@ def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
     if start := one.pays_from:
         axes.plot([start.tokens * apart], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
                   markeredgecolor=INK, markeredgewidth=1.2, linestyle="none")  # fmt: skip
-
-
-def time_per_token(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw a panel of dense networks and one per rate that the most architectures have one route of, a line each over
-    the tokens; of rows that were only timed.
-    """
-    found = paces(rows) if is_about_speed(rows) else []
-    known = [pace for pace in found if pace.is_dense or pace.rate]
-    rates = _shared_rates(known)
-    if not rates:
-        return None
-    drawn = [pace for pace in known if pace.rate in rates]
-    made = {(one.linear.architecture, one.linear.route): one for one in beside_attention(found)}
-    numbers = [
-        _paced(pace, point, made.get((pace.architecture, pace.route))) for pace in found for point in pace.points
-    ]
-    return picture_of("time_per_token", _of_paces(drawn, rates), numbers, suffix, found=found, made=bool(made))
-
-
-def _shared_rates(found: Sequence[Pace]) -> list[float]:
-    """0 where there are dense networks, and the rates that the most architectures have, of those that two have."""
-    of_rate = by_key(found, lambda pace: pace.rate)
-    times = {rate: len(members) for rate, members in of_rate.items() if rate and _is_one_route_each(members)}
-    most = max([2, *times.values()])
-    return [*([0.0] if 0.0 in of_rate and len(found) > 1 else []), *sorted(r for r in times if times[r] == most)]
-
-
-def _is_one_route_each(members: Sequence[Pace]) -> bool:
-    return len({pace.architecture for pace in members}) == len(members)
-
-
-def _paced(pace: Pace, point: TimedToken, beside: Beside | None) -> dict[str, str]:
-    pays = DASH if beside is None else f"{beside.tokens:,}" if beside.tokens else "not shown"
-    return {
-        "row": point.row.label,
-        "tokens": f"{point.tokens:,}",
-        "images per step": f"{point.row.timings[0].batch:,}",
-        "MMACs per token": number(point.macs / 1e6, 3),
-        "µs per token": number(point.us.mean, 2),
-        "lowest": number(point.us.low, 2),
-        "highest": number(point.us.high, 2),
-        "moments of the dense step": str(point.us.n),
-        "route": pace.route,
-        "pays beside attention from": pays,
-    }
-
-
-def _of_paces(found: Sequence[Pace], rates: Sequence[float]) -> Figure:
-    # A look for each architecture, the same in all panels.
-    looks = looks_by_name(pace.architecture for pace in found)
-    figure, panels = grid(len(rates), 4.4, sharey=True, columns=2)
-    for rate, axes in zip(rates, panels, strict=True):
-        members = [pace for pace in found if pace.rate == rate]
-        for k, pace in enumerate(members):
-            apart = 1.02 ** aside(k, len(members))
-            points = [Point(point.row, point.tokens * apart, point.us) for point in pace.points]
-            draw_line(axes, points, looks[pace.architecture])
-        axes.set_title(f"rate {rate:g}" if rate else "dense", loc="left")
-        tokens_below(axes, {point.tokens for pace in members for point in pace.points})
-    logarithmic(panels[0])
-    panels[0].set_ylabel("µs of a training step per token", color=MUTED)
-    legend_below(figure, looks)
-    return figure
 
 
 class Step(NamedTuple):

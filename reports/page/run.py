@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
@@ -21,20 +21,15 @@ from tread_bench.reports.claims import (
     depths,
     guidance,
     onset,
-    time_per_token,
     tuning,
 )
 from tread_bench.reports.claims.decision import Choice, Decision
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.claims.families import scope, statements, summary
-from tread_bench.reports.claims.isoflops import isoflops
-from tread_bench.reports.claims.predictors import Placements, placements
 from tread_bench.reports.claims.verdict import answers, detectable, price_of
-from tread_bench.reports.figures.isoflops import isoflop_curves
 from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.predictors import predictors
 from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import sample_grids
@@ -48,17 +43,15 @@ from tread_bench.reports.tables.tables import Table, flat, results_frame, write_
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, millions, names
-from tread_bench.reports.text.sentences import say
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
-_LEADING = ("break_even", "time_per_token", "depths", "routing_gain", "guidance", "selectors")
+_LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
 # Pictures that answer further questions, below a heading of their own.
 _SECTIONS = {
     "speedup": "Speed",
     "step_parts": "Speed",
-    "predictors": "Choosing a place",
     "similarity": "Inside the network",
     "across_times": "Inside the network",
     "gradients": "Inside the network",
@@ -100,12 +93,10 @@ def render(
     drawn = _titled_apart(drawn, _names(sets))
     decided = _decided(rows, sets)
 
-    # What is concluded over all of them: from how much compute on routing pays, and what predicts a good place.
+    # What is concluded over all of them: from how much compute on routing pays.
     onsets = [] if is_smoke else onset.panels(records, plan.registered)
-    placed = [] if is_smoke else placements(rows)
     with theme(export is not None):
-        curves = isoflop_curves([] if is_smoke else isoflops(records, plan))
-        of_run = _OfRun(onset_map(onsets), curves, predictors(placed))
+        map_of_onsets = onset_map(onsets)
     report = _Report(
         records=records,
         tuning=candidates,
@@ -114,13 +105,12 @@ def render(
         drawn=drawn,
         decided=decided,
         onsets=onsets,
-        placed=placed,
-        of_run=of_run,
+        onset_map=map_of_onsets,
         plan=plan,
         unreadable=unreadable or {},
     )
     context = _context(report, run_dir)
-    all_drawn = [*chain.from_iterable(drawn), *filter(None, of_run)]
+    all_drawn = [*chain.from_iterable(drawn), *filter(None, [map_of_onsets])]
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
@@ -149,14 +139,6 @@ def _titled_apart(drawn: Sequence[Sequence[Picture]], names: Sequence[str]) -> l
 _Decided = tuple[list[Row], Decision]  # the rows of a comparison, and what they decide
 
 
-class _OfRun(NamedTuple):
-    """Pictures over all sets of rows."""
-
-    onset_map: Picture | None
-    isoflops: Picture | None
-    predictors: Picture | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Report:
     """What a page is made of."""
@@ -168,8 +150,7 @@ class _Report:
     drawn: Sequence[Sequence[Picture]]  # of each set
     decided: Sequence[list[_Decided]]  # of each set
     onsets: Sequence[onset.Panel]
-    placed: Sequence[Placements]
-    of_run: _OfRun
+    onset_map: Picture | None
     plan: RunPlan
     unreadable: Mapping[str, str]
 
@@ -184,7 +165,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
     lead = _lead(drawn)
     parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)]
-    sections = _sections([*filter(None, [report.of_run.predictors]), *chain.from_iterable(drawn)])
+    sections = _sections(chain.from_iterable(drawn))
     return {
         # The head: what ran, and what it says.
         "plan": plan,
@@ -236,7 +217,7 @@ def _stated(report: _Report, registered: Registered, is_over: bool) -> dict[str,
         "registered": registered,
         "answers": answers,
         "table": onset_table(report.onsets) if report.onsets else None,
-        "pictures": [*filter(None, (report.of_run.onset_map, report.of_run.isoflops))],
+        "pictures": [*filter(None, [report.onset_map])],
     }
 
 
@@ -296,16 +277,10 @@ def _verdicts(report: _Report, is_over: bool) -> list[dict[str, Any]]:
     for name, (members, decided) in zip(names, of_sets, strict=True):
         is_first = bool(decided) and not any(verdict["decisions"] for verdict in verdicts)
         verdict = _verdict(members, decided, is_over, may_add_seeds=report.plan.registered is None)
-        verdict |= {"title": name, "predicted": _predicted(members, report.placed)}
+        verdict["title"] = name
         verdict["reading"] = decision_view.reading(decided[0][1]) if is_first else ""  # once, below the first ones
         verdicts.append(verdict)
     return verdicts
-
-
-def _predicted(rows: Sequence[Row], placed: Sequence[Placements]) -> list[str]:
-    """What predicts the order of places, for those of these rows."""
-    own = (study for study in placed if any(row is study.rows[0] for row in rows))
-    return [say("predictors", "answer", study=study) for study in own]
 
 
 def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool, may_add_seeds: bool) -> dict[str, Any]:
@@ -319,7 +294,7 @@ def _verdict(rows: Sequence[Row], made: Sequence[_Decided], is_over: bool, may_a
     is_one = len(by_architecture(rows)) == 1
     if break_even.is_about_speed(rows):
         quality, cost, families = break_even.summary(rows), break_even.scope(), break_even.statements(rows)
-        further, power = [time_per_token.summary(rows)], break_even.rule(rows)
+        power = break_even.rule(rows)
     elif guidance.is_swept(rows):
         quality, cost, families = guidance.summary(rows), guidance.scope(rows), guidance.statements(rows)
     elif not is_one:

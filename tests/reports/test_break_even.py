@@ -141,6 +141,6 @@ def test_the_page_leads_with_speed_and_claims_nothing_else(tmp_path):
     page = (tmp_path / "index.html").read_text()
     assert "On this machine a route pays" in page and "Speed-up against tokens" in page
     assert "shaded row has the lowest FID" not in page
-    assert {file.stem for file in (tmp_path / "figures").glob("*.svg")} == {"break_even", "time_per_token"}
+    assert {file.stem for file in (tmp_path / "figures").glob("*.svg")} == {"break_even"}
     assert page.index('id="break_even-title"') < page.index('<th scope="row" data-key="DRWKV-None-16">')
     assert (tmp_path / "results.csv").read_text().count("\n") == 25

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import json
-import math
 
 import pytest
 from synthetic_records import drawn_alone, evaluation, record, render
@@ -15,10 +13,8 @@ from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Candidate, Tuning
-from tread_bench.reports.claims.isoflops import isoflops
 from tread_bench.reports.claims.onset import panels, statements
 from tread_bench.reports.claims.tuning import luck
-from tread_bench.reports.figures.isoflops import _figure as figure_of
 from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.page import run as page_of_run
 from tread_bench.reports.rows.comparison import comparison
@@ -239,78 +235,6 @@ def test_json_answers_what_was_stated():
     assert (still_open["answer"], still_open["from_training_macs"]) == ("inconclusive", None)
     assert hypothesis_of(records, len(records), is_smoke=True, stated=STATED) is None
     assert hypothesis_of(records, len(records), is_smoke=False, stated=None) is None
-
-
-SIZES = (1e5, 4e5, 16e5)
-
-
-def sized(best, seeds=3, sizes=SIZES, drift=0.0):
-    """Three arms of these sizes, whose loss is lowest at `best` parameters, moved by `drift` from seed to seed."""
-    found = []
-    for hidden, size in enumerate(sizes):
-        for name, depth, routes in (("dense", 12, ""), ("fewer", 8, ""), ("routed", 12, "2:8@0.5")):
-            for one in arm(name, (1.0, 1.0, 1.0), routes, depth=depth, hidden=hidden, seeds=seeds):
-                distance = math.log(size / best) - drift * one.seed
-                loss = one.last.validation_loss + 0.01 * distance**2
-                last = one.last.model_copy(update={"validation_loss": loss})
-                cost = one.cost.model_copy(update={"params": round(size)})
-                found.append(one.model_copy(update={"evaluations": [last], "cost": cost}))
-    return found
-
-
-def test_the_best_size_is_where_the_parabola_of_each_arm_is_lowest():
-    found = isoflops(sized(5e5), PLAN)
-    assert {(one.arm, one.macs) for one in found} == {
-        (name, macs) for name in ("dense", "8 blocks", "2:8@0.5") for macs in MACS
-    }
-    for one in found:
-        assert [size.parameters for size in one.sizes] == list(SIZES)
-        assert one.best.mean == pytest.approx(5e5, rel=1e-3)
-
-
-def test_arms_of_nearly_one_budget_share_a_panel():
-    """1.049e10 and 1.051e10 are not the same to two digits."""
-    records = []
-    for one in sized(5e5):
-        share = {"dense": 1.049, "fewer": 1.051}.get(one.row.split()[0], 1.05)
-        last = one.last.model_copy(update={"training_macs": share * one.last.training_macs})
-        records.append(one.model_copy(update={"evaluations": [last]}))
-    found = isoflops(records, PLAN)
-    assert [(one.length, one.arm) for one in found] == [
-        (length, arm) for length in range(3) for arm in ("dense", "8 blocks", "2:8@0.5")
-    ]
-    panels_drawn = [axes for axes in figure_of(found).axes if axes.lines]
-    assert [axes.get_title() for axes in panels_drawn] == [
-        f"16 tokens, {m:.2g} training MACs" for m in (1.049e10, 4.196e10, 1.6784e11)
-    ]
-    assert [label.get_text() for label in panels_drawn[0].get_xticklabels()] == ["0.1M", "0.4M", "1.6M"]
-
-
-def test_the_interval_of_the_best_size_is_over_seeds():
-    best = isoflops(sized(4e5, drift=0.1), PLAN)[0].best
-    assert best.mean == pytest.approx(4e5 * math.exp(0.1), rel=1e-2)
-    assert best.low < 4e5 * math.exp(0.05)
-    assert best.high > 4e5 * math.exp(0.15)
-
-
-@pytest.mark.parametrize("best", [2e4, 1e7])
-def test_a_best_size_beyond_what_was_measured_is_not_stated(best):
-    assert [one.best for one in isoflops(sized(best), PLAN)] == [None] * 9
-
-
-def test_two_sizes_have_ratios_and_no_curve():
-    assert isoflops(sized(5e5, sizes=SIZES[:2]), PLAN) == []
-    assert panels(sized(5e5, sizes=SIZES[:2]), STATED)
-
-
-def test_without_a_hypothesis_there_is_no_curve():
-    assert isoflops(sized(5e5), PLAN.model_copy(update={"registered": None})) == []
-
-
-def test_the_page_draws_the_curves_and_says_where_they_are_lowest(tmp_path):
-    page = html.unescape(render(sized(5e5), {"registered": STATED.model_dump()}, tmp_path))
-    assert "2:8@0.5 with 16 tokens at 1e+10 training MACs: 0.5M" in page
-    assert (tmp_path / "figures" / "isoflops.svg").exists()
 
 
 def test_a_control_that_no_rate_could_train_is_missed(tmp_path):
