@@ -107,7 +107,17 @@ Seeds = Annotated[
     BeforeValidator(_read_seeds, json_schema_input_type=int | list[int]),
     AfterValidator(_all_differ),
 ]
-RowName = Annotated[str, Field(pattern=ROW_NAME)]
+_MISSING = ("NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "None")  # values that pandas.read_csv reads as missing
+
+
+def _is_no_missing_value(name: str) -> str:
+    if name in _MISSING:
+        raise ValueError(f"{name!r}: is a missing value to whoever reads results.csv with pandas; choose another name")
+    return name
+
+
+RowName = Annotated[str, Field(pattern=ROW_NAME), AfterValidator(_is_no_missing_value)]
+SuiteName = Annotated[str, Field(pattern=NAME), AfterValidator(_is_no_missing_value)]
 
 
 class Suite(Model):
@@ -117,7 +127,7 @@ class Suite(Model):
     base, matrix, row, overrides.
     """
 
-    name: str = Field(pattern=NAME, description="file-safe name; the run folder is named after it")
+    name: SuiteName = Field(description="file-safe name; the run folder is named after it")
     description: str = ""
     seeds: Seeds = Field((0,), description="a list, or a number n for 0 .. n-1")
     base: dict[str, Any] = Field(description="keys of a cell shared by all")
