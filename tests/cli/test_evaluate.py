@@ -329,3 +329,33 @@ def test_images_of_any_shape_have_a_grid(tmp_path: Path, height: int, width: int
     np.savez(tmp_path / "mine.npz", arr_0=np.zeros((3, height, width, 3), np.uint8))
     grid = _grid(open_samples(tmp_path / "mine.npz"))
     assert (grid.images, grid.side) == (3, side)
+
+
+def test_the_first_images_of_a_folder_are_scored_as_if_they_were_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree("mine", "more")
+    for number in range(300, 316):  # what the last batch of each process leaves
+        shutil.copy(f"real/{number - 300:06}.png", f"more/{number}.png")
+    figures_of = {}
+    for name, num in (("mine", []), ("more", ["--num", 300])):
+        assert evaluate(name, "--reference", "real", *DIGITS, *num, "--metrics", "fid,kid", "--out", f"out-{name}") == 0
+        figures_of[name] = document(Path(f"out-{name}"))
+    assert figures(figures_of["mine"]) == figures(figures_of["more"])
+    assert figures_of["more"].samples.count == 300
+    (warning,) = figures_of["more"].warnings
+    assert warning.endswith("more/: the first 300 of 316 images, in the order of the numbers in their names.")
+    assert warning in capsys.readouterr().out.replace("\n", " ")
+    with pytest.raises(UserError, match=r"more/: 316 images, and --num requests 317"):
+        tread_bench.evaluate("more", "real", networks=["digits-classifier"], num=317)
+
+
+def test_images_that_exif_alone_turns_are_counted(folder: Path) -> None:
+    orientation = Image.Exif()
+    orientation[0x0112] = 6
+    for number in (3, 5):
+        with Image.open(f"real/{number:06}.png") as image:
+            image.save(f"real/{number:06}.png", exif=orientation)
+    evaluation = tread_bench.evaluate("mine", "real", networks=["digits-classifier"], metrics="fid")
+    (warning,) = evaluation.warnings
+    assert "real/: 2 of 300 images are turned by their EXIF orientation alone, which is not applied" in warning

@@ -233,8 +233,8 @@ def _open_samples(request: EvaluateRequest, report: ReportProgress) -> SampleSet
     problems: list[str] = []
     samples = None
     with collected(problems):
-        samples = open_samples(path, request.labels)
-    if given := request.of_run.given:
+        samples = open_samples(path, request.labels, request.of_run.num)
+    if given := [option for option in request.of_run.given if option != "--num" or not path.is_dir()]:
         problems.append(f"{', '.join(given)}: for the folder of a run, and {path} is not one; leave it out")
     if problems or samples is None:
         raise UserError("\n".join(problems))
@@ -407,10 +407,11 @@ def _about_reference(reference: ReferenceSet) -> EvaluatedSet:
 def _warnings(sets: SetRequest) -> list[str]:
     """What concerns all figures."""
     images = sets.reference.images
+    found = [warning for one in (sets.samples, images) if one is not None for warning in one.warnings()]
     if images is None or images.shape == sets.samples.shape:
-        return []
+        return found
     ours, theirs = ("×".join(map(str, shape)) for shape in (sets.samples.shape, images.shape))
-    return [f"Samples are {ours} and reference images {theirs}: their sizes alone change the features."]
+    return [*found, f"Samples are {ours} and reference images {theirs}: their sizes alone change the features."]
 
 
 # What is written

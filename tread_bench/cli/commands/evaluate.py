@@ -60,7 +60,8 @@ def evaluate(
         str | None, typer.Option("--cell", help="of a run folder: the cell's id, or a row's name, that is sampled")
     ] = None,
     num: Annotated[
-        int | None, number("--num", "of a run folder: images that are generated; default: as for the cell's metrics")
+        int | None,
+        number("--num", "of a run folder: images that are generated; of a folder: its first images, by number"),
     ] = None,
     iteration: IterationOption = None,
     cell_seed: CellSeedOption = None,

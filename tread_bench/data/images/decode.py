@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import ExifTags, Image
 
 from tread_bench.data.images.family import ImageOptions
 
@@ -89,6 +89,21 @@ def opened(file: BinaryIO, wanted: Wanted) -> Image.Image:
         raise ValueError(f"{size}: too narrow to be enlarged to {wanted.key} {wanted.side}; take it out")
     check_mode(image, wanted.channels, "data.channels ")
     return image
+
+
+def is_turned(image: Image.Image) -> bool:
+    """Return whether only the EXIF orientation, which is not applied, turns or mirrors an image."""
+    with suppress(Exception):  # damaged EXIF turns nothing
+        return "exif" in image.info and image.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
+    return False
+
+
+def turned(where: str, count: int, of: int) -> str:
+    """Return the warning that `count` images are turned by EXIF alone."""
+    return (
+        f"{where}: {count:,} of {of:,} images are turned by their EXIF orientation alone, which is not applied, as in "
+        "ADM's code; turn their pixels if they should be upright"
+    )
 
 
 def is_grey(image: Image.Image) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from tread_bench.data.check import message_of
-from tread_bench.data.images.decode import Wanted, opened
+from tread_bench.data.images.decode import Wanted, is_turned, opened, turned
 from tread_bench.data.images.encoded import Encoded, decoded
+
+log = logging.getLogger(__name__)
 
 _THREADS = 16  # which wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
@@ -23,15 +26,23 @@ def end_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
 def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
     """Return a message for each of the first three images that cannot be used, and one that counts all of them.
 
+    Warns of images that EXIF alone turns.
+
     Args:
         where: the files or folders that they are in, as the last message names them.
     """
 
+    count = len(encoded.classes)
+    by_exif = []
+
     def check(item: int) -> None:
         with encoded.open(item) as file:
-            opened(file, wanted)
+            if is_turned(opened(file, wanted)):
+                by_exif.append(item)
 
-    return problems_in_threads(where, len(encoded.classes), encoded.name, check)
+    yield from problems_in_threads(where, count, encoded.name, check)
+    if by_exif:
+        log.warning(turned(where, len(by_exif), count))
 
 
 def problems_in_threads(

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save
 from tread_bench.core.stored.cache import cache_folder, keep
 from tread_bench.core.stored.data_files import SETTLED_S
 
-_VERSION = 1  # of what is kept
+_VERSION = 2  # of what is kept
 
 Arrays = dict[str, NDArray[Any]]
 

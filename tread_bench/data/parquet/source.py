@@ -9,6 +9,7 @@ are compared with are decoded as they are needed.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -30,13 +31,15 @@ from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.tables import caption_column, read_column
 from tread_bench.data.captions.texts import Reading, Texts
 from tread_bench.data.check import absent_classes, message_of
-from tread_bench.data.images.decode import Wanted, decode, opened
+from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, turned
 from tread_bench.data.images.family import pixel_bytes
 from tread_bench.data.images.headers import shortened
 from tread_bench.data.images.kept import kept_or_decoded
 from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.parquet.family import SUFFIXES, ParquetData
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
+
+log = logging.getLogger(__name__)
 
 _ROWS_AT_A_TIME = 512
 _PAGE_BYTES = 2**16  # read at a time where a few rows are looked at
@@ -178,13 +181,16 @@ def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
 
 
 def _header_problems(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[str]:
-    """A message for each row whose image cannot be used."""
+    """A message for each row whose image cannot be used; warns of images that EXIF alone turns."""
     wanted = Wanted.of(choice)
+    by_exif = 0
     for row, cell in enumerate(_cells(choice, file, path)):
         try:
-            opened(image_file(choice, cell), wanted)
+            by_exif += is_turned(opened(image_file(choice, cell), wanted))
         except ValueError as error:
             yield f"{path}, row {row}: {error}"
+    if by_exif:
+        log.warning(turned(path, by_exif, file.metadata.num_rows))
 
 
 def check_ends(choice: ParquetData, path: str, wanted: Wanted) -> None:

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -23,9 +24,9 @@ from tread_bench.core.stored.data_paths import entries_below, folder_name
 from tread_bench.data.check import messages_of
 from tread_bench.data.class_folders import are_numbers, class_labels, class_names
 from tread_bench.data.image_folder.listing import SUFFIXES
-from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
+from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey, is_turned, turned
 from tread_bench.data.images.headers import problems_in_threads
-from tread_bench.data.latents.cache import remembered
+from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.measure.quality.png import is_grid
 from tread_bench.measure.sets.limits import MOST_SIDE, Unchanged
 
@@ -81,15 +82,33 @@ class FolderStore:
     @property
     def sha256(self) -> str:
         """Hash of the names and contents of the images; those that have not changed are hashed only once."""
-        found: NDArray[np.uint8] = remembered(self.root, self.names, self._digest)["sha256"]
-        return found.tobytes().hex()
+        return remembered(self.root, self.names, self._digest)["sha256"].tobytes().hex()
 
-    def _digest(self) -> dict[str, NDArray[np.uint8]]:
+    def warnings(self) -> Iterator[str]:
+        """Yield what to know of all figures of these images."""
+        if self.count < len(self.unchanged.names):
+            order = "in the order of the numbers in their names"
+            yield f"{self.root}: the first {self.count:,} of {len(self.unchanged.names):,} images, {order}."
+        if by_exif := int(remembered(self.root, self.names, self._digest)["turned"]):
+            yield f"{turned(self.root, by_exif, self.count)}."
+
+    def _digest(self) -> Arrays:
         digest = hashlib.sha256()
+        by_exif = 0
         for name in self.names:
             with self._opened(name) as file:
+                with suppress(ValueError):  # an image that has changed since its header was checked
+                    by_exif += is_turned(header(file))
+                file.seek(0)
                 digest.update(os.fsencode(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0"))
-        return {"sha256": np.frombuffer(digest.digest(), dtype=np.uint8)}
+        return {"sha256": np.frombuffer(digest.digest(), dtype=np.uint8), "turned": np.array(by_exif)}
+
+    def first(self, count: int) -> Self:
+        """Return the set of its first images. Raises UserError where there are fewer."""
+        if count > self.count:
+            raise UserError(f"{self.root}: {self.count:,} images, and --num requests {count:,}")
+        labels = None if self.labels is None else self.labels[:count]
+        return replace(self, names=self.names[:count], labels=labels)
 
     def batches(self, size: int, start: int) -> Iterator[Tensor]:
         """(B, C, H, W) uint8, decoded in threads; grey images of a set in colour become colour. Raises UserError."""

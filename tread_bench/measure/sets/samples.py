@@ -89,12 +89,17 @@ class SampleSet:
         """
         return self.store.batches(size, start)
 
+    def warnings(self) -> Iterator[str]:
+        """Yield what to know of all figures of these images."""
+        if isinstance(self.store, FolderStore):
+            yield from self.store.warnings()
+
     def picture(self, n: int) -> Tensor:
         """Return the first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
         return next(self.batches(min(n, self.count)))
 
 
-def open_samples(path: str | Path, labels: str | Path | None = None) -> SampleSet:
+def open_samples(path: str | Path, labels: str | Path | None = None, num: int | None = None) -> SampleSet:
     """Open images to be scored. Headers are read and checked, pixels are not.
 
     Args:
@@ -102,6 +107,7 @@ def open_samples(path: str | Path, labels: str | Path | None = None) -> SampleSe
             in `arr_1` or `labels` are their classes. Or a folder of PNG files in the order of the numbers in their
             names, where class folders are classes.
         labels: an .npy file of integers (n,), in place of those.
+        num: of a folder, open only the first images in that order; None: all.
 
     Raises:
         UserError: all mistakes, a line for each, with file and member.
@@ -117,7 +123,10 @@ def open_samples(path: str | Path, labels: str | Path | None = None) -> SampleSe
             given = labels_of_file(Path(labels), None if found is None else found.count)
     if problems or found is None:
         raise UserError("\n".join(problems))
-    return found if given is None else replace(found, labels=given, classes=None)
+    found = found if given is None else replace(found, labels=given, classes=None)
+    if num is None or not isinstance(found.store, FolderStore):
+        return found
+    return replace(found, store=found.store.first(num), labels=None if found.labels is None else found.labels[:num])
 
 
 def open_images(path: Path, suffixes: tuple[str, ...] = PNG) -> SampleSet:
