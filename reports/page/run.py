@@ -357,8 +357,7 @@ def _decision(rows: Sequence[Row], decision: Decision, is_over: bool, may_add_se
 def _dialects(row: Row) -> list[tuple[str, str]]:
     """The row's routes as trainers write them: for what, and the text."""
     routes = resolve_routes(row.first.routes, row.blocks)
-    one = len(routes) == 1
-    return [(dialect.title, dialect.write(routes)) for dialect in DIALECTS.values() if one or not dialect.takes_one]
+    return [(dialect.title, dialect.write(routes)) for dialect in DIALECTS.values() if dialect.takes(routes)]
 
 
 def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:

@@ -43,10 +43,20 @@ def test_what_trainers_ship_is_read():
 def test_several_routes_fit_only_where_there_is_a_list():
     two = resolve_routes("1:2@0.5,4:8@0.25", 12)
     assert read_routes(write_routes("simpletuner", two)) == two
-    with pytest.raises(ValueError, match=r"prx takes one route, and 1:2@0.5,4:8@0.25 was given"):
+    with pytest.raises(ValueError, match=r"prx takes one route of 2 blocks or more, and 1:2@0.5,4:8@0.25 was given"):
         write_routes("prx", two)
     with pytest.raises(ValueError, match="tread takes a route, and none was given"):
         write_routes("tread", ())
+
+
+def test_prx_refuses_a_route_of_one_block():
+    """It asserts that the first block comes before the last."""
+    (one_block,) = one = resolve_routes("3:3@0.5", 12)
+    with pytest.raises(ValueError, match=r"prx takes one route of 2 blocks or more, and 3:3@0.5 was given"):
+        write_routes("prx", one)
+    assert json.loads(write_routes("prx", resolve_routes("3:4@0.5", 12)))["route_end"] == 4
+    for name in DIALECTS.keys() - {"prx", "suite", "routed-network"}:
+        assert [route.resolve(12) for route in read_routes(write_routes(name, one))] == [one_block]
 
 
 def test_a_deeper_network_keeps_the_distances_from_both_ends():

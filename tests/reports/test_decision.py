@@ -16,6 +16,7 @@ from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
 from synthetic_records import architectures, record, render
 from synthetic_studies import guidance
 from test_equal_cost import (
+    DENSE_END,
     EIGHT,
     ROUTE,
     ROUTED_END,
@@ -245,12 +246,16 @@ def test_the_terminal_has_every_column_in_100_and_ends_with_the_decision(capsys)
     assert decision == "route is better than dense at equal MACs; no control of the same cost was tested."
 
 
-def test_a_decision_for_a_route_is_written_as_trainers_write_it(tmp_path, plan):
-    records = [*dense(), *budget_row()]
+@pytest.mark.parametrize(("route", "refusing"), [(ROUTE, 0), ("3:3@0.5", 1)])
+def test_a_decision_for_a_route_is_written_as_trainers_that_take_it_write_it(tmp_path, plan, route, refusing):
+    fids = {DENSE_END: 23.0, ROUTED_END: 18.0}
+    routed = of_seeds("route", fids, routes=route, macs_of="dense", noise=NOISE, cost=cost(ROUTE))
+    records = [*dense(), *routed]
     render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     page = html.unescape((tmp_path / "index.html").read_text(encoding="utf-8"))
     written = re.findall(r"<dd><code>(.*?)</code></dd>", page)
-    assert len(written) == len(DIALECTS) and "tread=0.5@2-9" in written
+    start, end = map(int, route.partition("@")[0].split(":"))
+    assert len(written) == len(DIALECTS) - refusing and f"tread=0.5@{start}-{end + 1}" in written
     assert "Nothing shows that a place that was found on a small network holds for a large one." in page
 
 

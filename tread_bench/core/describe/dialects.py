@@ -25,11 +25,18 @@ class Dialect:
         title: what the text belongs to.
         write: routes with block numbers -> the text.
         takes_one: no more than one route can be written.
+        fewest_blocks: that a route must have.
     """
 
     title: str
     write: Callable[[Sequence[ResolvedRoute]], str]
     takes_one: bool = False
+    fewest_blocks: int = 1
+
+    def takes(self, routes: Sequence[ResolvedRoute]) -> bool:
+        """Return whether the trainer accepts these routes."""
+        is_number_right = len(routes) == 1 if self.takes_one else bool(routes)
+        return is_number_right and all(len(route.blocks) >= self.fewest_blocks for route in routes)
 
 
 def _suite(routes: Sequence[ResolvedRoute]) -> str:
@@ -90,7 +97,7 @@ DIALECTS = {
     "routed-network": Dialect("a call of RoutedNetwork", _call),
     "tread": Dialect("CompVis/tread: both ends are on the route", _list),
     "simpletuner": Dialect("SimpleTuner, tread_config: both ends are on the route", _list),
-    "prx": Dialect("PRX: both ends are on the route", _PRX.write, takes_one=True),
+    "prx": Dialect("PRX: both ends are on the route", _PRX.write, takes_one=True, fewest_blocks=2),
     "onetrainer": Dialect("OneTrainer: both ends are on the route", _ONE_TRAINER.write, takes_one=True),
     "animalorastudio": Dialect("AnimaLoraStudio: the end is the first block after it", _ANIMA.write, takes_one=True),
     "fizgig": Dialect("Fizgig: the end is the first block after it", _fizgig, takes_one=True),
@@ -106,14 +113,15 @@ def write_routes(name: str, routes: Sequence[ResolvedRoute], image_share: float 
             keeps it: it drops rate x (1 + text / image) of the image tokens, so a smaller ratio is written.
 
     Raises:
-        ValueError: the dialect is not known, or takes one route.
+        ValueError: the dialect is not known, or its trainer would refuse the routes.
     """
     if name not in DIALECTS:
         raise ValueError(unknown("dialect", name, DIALECTS))
     dialect = DIALECTS[name]
-    if not routes or (dialect.takes_one and len(routes) > 1):
-        rule = "one route" if dialect.takes_one else "a route"
-        raise ValueError(f"{name} takes {rule}, and {format_routes(routes) or 'none'} was given")
+    if not dialect.takes(routes):
+        number = "one route" if dialect.takes_one else "a route"
+        size = f" of {dialect.fewest_blocks} blocks or more" if dialect.fewest_blocks > 1 else ""
+        raise ValueError(f"{name} takes {number}{size}, and {format_routes(routes) or 'none'} was given")
     return dialect.write([route.at_share(image_share) for route in routes])
 
 
