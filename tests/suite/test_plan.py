@@ -223,7 +223,12 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
             ("metrics.extractor",),
             "metrics.extractor.weights are both given",
         ),
-        ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "did you mean 'DiT-S/2'"),
+        ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "DiT has no 'DiT-XS/2'; published: DiT-S/2, "),
+        (
+            {"backbone": "JiT-B/4"},
+            ("backbone", "name"),
+            "; for another size, name one of them or JiT, and set what differs (patch, ",
+        ),
         ({"backbone.depht": 3}, ("backbone.depht",), "unknown backbone key 'depht'; did you mean 'depth'"),
         ({"backbone.patch": 3}, ("backbone.patch",), "must divide image_size 8"),
         ({"backbone.image_size": 16}, ("backbone.image_size",), "the data has 8"),

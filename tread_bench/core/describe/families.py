@@ -253,6 +253,10 @@ def find_family(name: str) -> tuple[Family, dict[str, Any]]:
         for published, sizes in family.published.items():
             if wanted == published.casefold():
                 return family, dict(sizes)
+        if any(wanted.startswith(f"{n}-".casefold()) for n in (family.name, *family.aliases)):
+            own = ", ".join(["patch", *sorted(family.spec.model_fields.keys() - BackboneSpec.model_fields.keys())])
+            rule = f"for another size, name one of them or {family.name}, and set what differs ({own})"
+            raise ValueError(f"{family.name} has no {name!r}; published: {', '.join(family.published)}; {rule}")
     known = [n for family in families().values() for n in (family.name, *family.aliases, *family.published)]
     raise ValueError(unknown("backbone", name, known))
 
