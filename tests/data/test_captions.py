@@ -121,7 +121,7 @@ def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_
         {"file_name": "0.png", "text": "good"},
         {"file_name": "1.png", "text": ["good", "  ", 7]},
         {"file_name": "2.png", "text": None},
-        {"file_name": "3.png"},
+        {"file_name": "3.png", "title": "good"},
         {"file_name": "4.png", "text": []},
         {"file_name": "5.png", "text": {"en": "a"}},
     ]
@@ -131,7 +131,7 @@ def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_
         f"{path}, line 2, text, caption 2: an empty caption",
         f"{path}, line 2, text, caption 3: 7 is not text",
         f"{path}, line 3, text: no caption",
-        f"{path}, line 4, text: no caption",
+        f"{path}, line 4, set data.captions.column to one of its keys file_name, title, not to text: no caption",
         f"{path}, line 5, text: [] is not text",
         f"{path}, line 6, text: {{'en': 'a'}} is not text",
         *(f"{root}/{n}.png: no caption of {n}.png in {path}" for n in range(6, 10)),
@@ -142,6 +142,18 @@ def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_
         f"{path}, line 3: no file_name, the image that it is about",
         f"{path}, line 4: no file_name, the image that it is about",
     ]
+
+
+def test_names_in_metadata_may_be_written_as_on_windows_and_from_the_folder(tmp_path: Path) -> None:
+    names = [f"{'cat' if n % 2 else 'dog'}/{n}.png" for n in range(10)]
+    (tmp_path / "x" / "cat").mkdir(parents=True)
+    (tmp_path / "x" / "dog").mkdir()
+    forms = ("./{}".format, lambda name: name.replace("/", "\\"), "cat/../{}".format)
+    lines = [{"file_name": forms[n % 3](name), "text": name} for n, name in enumerate(names)]
+    root = folder(tmp_path / "x", names, lines)
+    assert data_problems([(options("image_folder", train=[root]), False)]) == []
+    texts = open_data(options("image_folder", train=[root], held_out=[root])).train.texts.each
+    assert sorted(texts) == sorted([name] for name in names)
 
 
 def test_mistakes_in_files_beside_images_are_reported_all_at_once(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tread_bench.core.describe.text_encoders import TextEncoderOptions, find_tex
 from tread_bench.core.stored.data_paths import matches
 
 CLASS = "{class}"  # in a template
-METADATA = "metadata.jsonl"  # beside images, as Hugging Face's `imagefolder` reads it
+METADATA = "metadata.jsonl"  # in a folder that a suite names: `file_name` and `text` on each line
 
 if TYPE_CHECKING:
     Encoder = TextEncoderOptions

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.captions.family import CLASS, METADATA, FolderCaptions
 from tread_bench.data.captions.texts import Reading, values_at
 from tread_bench.data.image_folder.listing import Listing
+
+_KEYS = 5  # of a line, in a message
 
 Found = dict[str, list[tuple[str, object]]]  # where a caption is and what is there, by the name of the image
 
@@ -84,8 +87,11 @@ class FolderReader:
             if not isinstance(name, str):
                 reading.problems.append(f"{where}: no file_name, the image that it is about")
                 continue
-            captions = values_at(f"{where}, {key}", about.get(key))
-            found.setdefault(name, []).extend(captions or [(f"{where}, {key}", about.get(key))])
+            place = f"{where}, {key}"
+            if key not in about:
+                place = f"{where}, set data.captions.column to one of its keys {few([*about], _KEYS)}, not to {key}"
+            captions = values_at(place, about.get(key)) or [(place, about.get(key))]
+            found.setdefault(os.path.normpath(name.replace("\\", "/")), []).extend(captions)
         return found
 
 
