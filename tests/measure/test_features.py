@@ -10,9 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.data.image_sets import write_folder
 from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
+from tread_bench.core.problems import SuiteError
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.latents.family import LatentsData
@@ -33,6 +35,9 @@ from tread_bench.measure.quality.networks.classifier.network import (
     load_classifier,
 )
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
+from tread_bench.services.features import train_features
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
 
 COLOUR_DATA = ParquetData(name="parquet", train=("a",), held_out=("b",), image_size=32, num_classes=10)
 
@@ -214,3 +219,27 @@ def test_inception_comes_from_a_local_file(inception_weights: Path) -> None:
     stored = torch.load(inception_weights, weights_only=True)
     loaded = extractor.network.state_dict()
     assert all(torch.equal(loaded[name], stored[name]) for name in stored)
+
+
+CAPTIONED = """\
+name: captioned
+base:
+  backbone: {name: DiT, depth: 2, hidden: 32, heads: 2, patch: 4}
+  data: {name: image_folder, train: [pets], image_size: 4, num_classes: 0, captions: {template: "a {class}"}}
+  training: {iterations: 2, batch: 4}
+  metrics: {num_samples: 128, validation_samples: 3, similarity_samples: 3}
+rows: {dense: {}}
+"""
+
+
+def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "pets", 33)
+    Path("pets.yaml").write_text(CAPTIONED)
+    with pytest.raises(SuiteError, match=r"train one with `tread-bench features pets\.yaml --out "):
+        load_plan(Path("pets.yaml"), look=Look.HEADERS)
+    train_features("pets.yaml", [], Path("pets.safetensors"), iterations=2, seed=0)
+    classifier, _ = load_classifier(Path("pets.safetensors"))
+    assert classifier.spec.num_classes == 3
+    plan = load_plan(Path("pets.yaml"), ["metrics.extractor_weights=pets.safetensors"], look=Look.NETWORKS)
+    assert plan.cells[0].cell.data.num_classes == 0

@@ -30,4 +30,4 @@ def train_features(
     data = data_of_suite(suite, overrides, data_root)
     from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
 
-    return train_and_save(data, out, iterations, seed, suite, max_width or MAX_WIDTH, overwrite)
+    return train_and_save(data.family.labelled(data), out, iterations, seed, suite, max_width or MAX_WIDTH, overwrite)

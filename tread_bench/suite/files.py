@@ -201,7 +201,7 @@ def _missing_network(cell: Cell, command: str) -> Iterator[Problem]:
         "give torch-fidelity's Inception weights as metrics.inception_weights: FILE",
         "set metrics.generate: false",
     ]
-    if data.family.decoding(data) is not None or data.num_classes < MIN_CLASSES:
+    if data.family.decoding(data) is not None or data.family.labelled(data).num_classes < MIN_CLASSES:
         ways_out = ways_out[1:]  # it is trained on labelled images
     rule = f"FID needs a feature network, and none ships for data {data.name!r}"
     yield Problem(f"{rule}: {', or '.join(ways_out)}", ("data", "name"))

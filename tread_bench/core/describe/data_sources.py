@@ -143,6 +143,8 @@ class DataFamily:
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
         has_pictures: options -> whether training samples are latents with their images beside them (`PicturedSplit`).
         decoded_bytes: options -> the size of what is decoded, as far as a run may keep it.
+        labelled: options -> the same images with labels in place of captions, where their files say both, which a
+            feature network is trained on; else the options.
         has_published_fids: the FIDs in TREAD's tables were measured on such data.
         note: what a reader of its results must know; the page shows it.
     """
@@ -161,6 +163,7 @@ class DataFamily:
     is_flipped: Callable[[Any], bool] = lambda options: False
     has_pictures: Callable[[Any], bool] = lambda options: False
     decoded_bytes: Callable[[Any], int] = lambda options: 0
+    labelled: Callable[[Any], Any] = lambda options: options
     has_published_fids: bool = False
     note: str = ""
     source: str = field(default="", compare=False)  # distribution that announces it

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tread_bench.core.config.base import is_unused
 from tread_bench.core.describe.data_sources import DataFamily, always_comparable
+from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
 from tread_bench.data.images.family import ImageOptions, counted, decoded_bytes, is_flipped, whole_folders
@@ -32,6 +33,19 @@ def _counts(options: ImageFolderData) -> tuple[int, int] | None:
     return counted(options, lambda entries: len(listed(entries).paths))
 
 
+def _labelled(options: ImageFolderData) -> ImageFolderData:
+    """The same images with their classes in place of captions, where there are classes."""
+    if options.captions is None:
+        return options
+    try:
+        classes = listed(options.train, reads_labels=True).classes
+    except UserError:  # which a check of the files reports
+        return options
+    if len(classes) < 2:
+        return options
+    return options.model_copy(update={"captions": None, "num_classes": max(classes.values()) + 1})
+
+
 IMAGE_FOLDER = DataFamily(
     name="image_folder",
     options=ImageFolderData,
@@ -45,4 +59,5 @@ IMAGE_FOLDER = DataFamily(
     stand_in="tread_bench.data.images.stand_in:write_folders",
     is_flipped=is_flipped,
     decoded_bytes=decoded_bytes,
+    labelled=_labelled,
 )
