@@ -160,7 +160,7 @@ def terminal_table(results: Sequence[Result]) -> Table:
 
 
 def markdown(document: Document) -> str:
-    """The table with its conditions and claims, for a page."""
+    """The table with its conditions, for a page."""
     about = document.conditions
     named = ("torch", "numba", "numpy", "mamba-ssm")
     versions = [f"{name} {about['versions'][name]}" for name in named if name in about["versions"]]
@@ -173,11 +173,11 @@ def markdown(document: Document) -> str:
         "",
         f"Yardstick in GFLOP/s, smallest and largest over the run: {spans(yardsticks)}.",
         "",
-        "| " + " | ".join(HEADS) + " | what is compared |",
-        "|---" * (len(HEADS) + 1) + "|",
+        "| " + " | ".join(HEADS) + " |",
+        "|---" * len(HEADS) + "|",
     ]
     for result in document.results:
-        cells = [cell.replace("|", "\\|") for cell in (*cells_of(result), result.claim)]
+        cells = [cell.replace("|", "\\|") for cell in cells_of(result)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
