@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from tread_bench.core.describe.metrics import Estimate, Needs, find_metric
-from tread_bench.measure.quality.fid.metric import statistics_to_fid
+from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
+from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 
@@ -102,6 +103,50 @@ def test_a_single_subset_of_a_set_has_no_interval():
     assert (found.low, found.high, found.method) == (None, None, "")
     with pytest.raises(ValueError, match="a set of 40 images has no subsets of 50; make subset_size smaller"):
         features_to_kid(gaussian(40, 0), gaussian(500, 1), subset_size=50)
+
+
+A, B = gaussian(30, 0), gaussian(30, 1)
+LONGER = gaussian(30, 1, dims=DIMS + 1)
+DIVERGED = A.index_fill(0, torch.tensor([3]), torch.nan)
+OF_B = features_to_statistics(B)
+PAIRS = {
+    "FID": features_to_fid,
+    "FID-infinity": lambda samples, other: features_to_fid_infinity(samples, features_to_statistics(other), 5, 3),
+    "KID": lambda samples, other: features_to_kid(samples, other, 5, 3),
+    "precision and recall": features_to_precision_recall,
+}
+
+
+@pytest.mark.parametrize(
+    ("figure", "rule"),
+    [
+        (lambda: features_to_kid(A[:1], B[:1], 1), "pairs within a set, so it takes one subset or more, of two images"),
+        (lambda: features_to_kid(A, B, 1), "100 subsets of 1: KID compares pairs"),
+        (lambda: features_to_kid(A, B, 5, 0), "0 subsets of 5: "),
+        (lambda: features_to_fid(A[:1], B), "sets of 1 and 30 images: a covariance takes two or more"),
+        (lambda: features_to_fid_infinity(A, OF_B, 1), "15 subsets from 1 images on: a line takes 3 or more"),
+        (lambda: features_to_fid_infinity(A, OF_B, 5, 2), "2 subsets from 5 images on"),
+        (lambda: features_to_precision_recall(A, B, 0), "k 0: a manifold takes one neighbour"),
+        (lambda: features_to_precision_recall(A[:3], B, 3), "a set of 3 images has no 3 neighbours"),
+        (lambda: logits_to_inception_score(A, 0), "30 logits in chunks of 0"),
+        (lambda: logits_to_inception_score(A[:0]), "0 logits in chunks of 5000"),
+    ],
+)
+def test_what_has_no_figure_is_refused_with_the_rule(figure, rule):
+    with pytest.raises(ValueError, match=rule):
+        figure()
+
+
+@pytest.mark.parametrize("metric", PAIRS)
+@pytest.mark.parametrize("size", [10, 30])
+def test_features_that_cannot_be_compared_are_refused_by_every_metric_of_two_sets(metric, size):
+    figure = PAIRS[metric]
+    assert figure(A[:size], B[:size]) is not None
+    with pytest.raises(ValueError, match="features of 12 and 13 dimensions cannot be compared"):
+        figure(A[:size], LONGER[:size])
+    for pair in ((DIVERGED[:size], B[:size]), (B[:size], DIVERGED[:size])):
+        with pytest.raises(FloatingPointError, match="NaN or infinite"):
+            figure(*pair)
 
 
 def test_certain_classifications_leave_a_finite_inception_score_over_splits():

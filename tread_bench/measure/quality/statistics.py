@@ -10,6 +10,8 @@ import torch
 from scipy.linalg.blas import dsyrk
 from torch import Tensor
 
+ROWS = 1000  # features that are looked at, or added, at a time
+
 
 class Moments(Protocol):
     """What a Fréchet distance reads of a set: mean (d,) and covariance (d, d), float64, and the number of images."""
@@ -153,12 +155,23 @@ class FeatureStatistics:
         return centred.div_(self.count - 1)
 
 
+def check_comparable(samples: Tensor, reference: Tensor) -> None:
+    """Check two sets of features, (n, d) and (m, d).
+
+    Raises:
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: the features of the sets differ in length.
+    """
+    if samples.shape[1] != reference.shape[1]:
+        dims = f"{samples.shape[1]:,} and {reference.shape[1]:,}"
+        raise ValueError(f"features of {dims} dimensions cannot be compared; take both from one network")
+    if not all(torch.isfinite(batch).all() for batch in (*samples.split(ROWS), *reference.split(ROWS))):
+        raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
+
+
 def _joined(parts: list[Tensor]) -> Tensor:
     """Parts below each other; one part is not copied, since it may be mapped from a file."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
-ROWS = 1000  # features that are added at a time
 
 
 def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatistics:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tread_bench.measure.quality.fid.family import FidOptions
 from tread_bench.measure.quality.samples import Samples
-from tread_bench.measure.quality.statistics import Moments, features_to_statistics
+from tread_bench.measure.quality.statistics import Moments, check_comparable, features_to_statistics
 
 
 class FrechetDistance:
@@ -60,15 +60,15 @@ def features_to_fid(samples: Tensor, reference: Tensor) -> float:
         FloatingPointError: a feature is NaN or infinite.
         ValueError: a set has fewer than two images, or the features differ in length.
     """
-    # Sets larger than a covariance by their statistics, in memory that does not grow with them.
+    check_comparable(samples, reference)
     if min(len(samples), len(reference)) < 2:
         raise ValueError(f"sets of {len(samples)} and {len(reference)} images: a covariance takes two or more")
+
+    # Sets larger than a covariance by their statistics, in memory that does not grow with them.
     if max(len(samples), len(reference)) > samples.shape[1]:
         return statistics_to_fid(features_to_statistics(samples), features_to_statistics(reference))
 
     # Small ones by the features themselves.
-    if not (torch.isfinite(samples).all() and torch.isfinite(reference).all()):
-        raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
     means, centred = [], []
     for features in (samples.double(), reference.double()):
         means.append(features.mean(0))

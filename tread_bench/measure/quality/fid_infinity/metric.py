@@ -15,7 +15,7 @@ from tread_bench.core.numbers.statistics import CONFIDENCE, student_quantile
 from tread_bench.measure.quality.fid.metric import matrix_root, trace_of_root
 from tread_bench.measure.quality.fid_infinity.family import SEED, FidInfinityOptions
 from tread_bench.measure.quality.samples import Samples
-from tread_bench.measure.quality.statistics import Moments, features_to_statistics
+from tread_bench.measure.quality.statistics import Moments, check_comparable, features_to_statistics
 
 
 class ExtrapolatedDistance:
@@ -45,19 +45,25 @@ def features_to_fid_infinity(
     Args:
         samples: (n, d) float32, on any device.
         reference: mean and covariance of the real images' features, float64, on the same device.
+        smallest: images of the smallest subset, at least 2.
+        points: subsets, at least 3.
 
     Raises:
-        FloatingPointError: a feature is NaN or infinite.
-        ValueError: fewer than 2 * smallest samples, over which no line can be extrapolated.
+        FloatingPointError: a feature, a mean or a covariance is NaN or infinite.
+        ValueError: fewer than 2 * smallest samples, over which no line can be extrapolated; or features differ in
+            length.
 
     Source: Chong and Forsyth 2020; Stein et al. 2023 (dgm-eval).
     """
     count = len(samples)
+    if smallest < 2 or points < 3:
+        raise ValueError(f"{points} subsets from {smallest} images on: a line takes 3 or more, of 2 images or more")
     if count < 2 * smallest:
         raise ValueError(f"{count} samples: extrapolation from subsets of {smallest} takes {2 * smallest} or more")
 
     # The FID of each subset; the reference's root is taken once.
     mean, covariance = reference.mean, reference.covariance
+    check_comparable(samples, covariance)
     root = matrix_root(covariance)
     generator = np.random.default_rng(seed)
     sizes = np.linspace(max(smallest, count // 10), count, points).astype(int)

@@ -40,15 +40,15 @@ def logits_to_inception_score(logits: Tensor, chunk: int = 5000) -> Estimate:
 
     Args:
         logits: (n, classes) float32, in the order of the images, which is not changed; computed in float64.
-        chunk: images at a time.
+        chunk: images at a time, at least 1.
 
     Raises:
-        ValueError: there are no logits.
+        ValueError: there are no logits, or some are NaN or infinite.
 
     Source: Salimans et al. 2016; Dhariwal and Nichol 2021, evaluations/evaluator.py.
     """
-    if not len(logits):
-        raise ValueError("there are no logits")
+    if not len(logits) or chunk < 1:
+        raise ValueError(f"{len(logits)} logits in chunks of {chunk}: a score takes one or more of both")
     parts = _positive(logits).split(chunk)
     scores = [isc_features_to_metric(part, splits=1, shuffle=False)[KEY_METRIC_ISC_MEAN] for part in parts]
     found = mean_interval(scores)

@@ -13,6 +13,7 @@ from tread_bench.core.describe.metrics import Estimate
 from tread_bench.core.numbers.statistics import CONFIDENCE, student_quantile
 from tread_bench.measure.quality.kid.family import SEED, KidOptions
 from tread_bench.measure.quality.samples import Samples
+from tread_bench.measure.quality.statistics import check_comparable
 
 
 class KernelDistance:
@@ -38,15 +39,20 @@ def features_to_kid(
     Args:
         samples: (n, d) float32.
         reference: (m, d) float32.
-        subset_size: images of each set in a subset.
-        subsets: number of random subsets.
+        subset_size: images of each set in a subset, at least 2.
+        subsets: number of random subsets, at least 1.
         seed: of the subsets.
 
     Raises:
-        ValueError: a set has fewer images than a subset.
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: a set has fewer images than a subset, a subset has no pairs, or features differ in length.
 
     Source: Bińkowski et al. 2018, eq. 3; torch-fidelity.
     """
+    check_comparable(samples, reference)
+    if subset_size < 2 or subsets < 1:
+        rule = "KID compares pairs within a set, so it takes one subset or more, of two images or more"
+        raise ValueError(f"{subsets} subsets of {subset_size}: {rule}")
     if (fewest := min(len(samples), len(reference))) < subset_size:
         raise ValueError(f"a set of {fewest} images has no subsets of {subset_size}; make subset_size smaller")
 

@@ -16,6 +16,7 @@ from tread_bench.core.numbers.statistics import CONFIDENCE
 from tread_bench.data.precision import full_float32
 from tread_bench.measure.quality.precision_recall.family import Distances, PrecisionRecallOptions
 from tread_bench.measure.quality.samples import Samples
+from tread_bench.measure.quality.statistics import check_comparable
 
 _BLOCK = 10_000  # images on each side of a block of distances, as in ADM: a block that overflows is in float32
 _ROWS = 1000  # of a block that are computed at a time
@@ -51,16 +52,20 @@ def features_to_precision_recall(
     Args:
         samples: (n, d) float32, on any device.
         reference: (m, d) float32, on the same device.
-        k: neighbours.
+        k: neighbours, at least 1.
         distances: "float16" is ADM: squared distances |u|^2 - 2 u.v + |v|^2 in float16, in blocks of 10,000 by 10,000;
             a block that overflows is computed in float32. Products are summed in float32 and then rounded, as a GPU
             does. "float32": all blocks in float32. "float64": torch-fidelity's distances.
 
     Raises:
-        ValueError: a set has no k-th neighbour.
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: a set has no k-th neighbour, or features differ in length.
 
     Source: Kynkäänniemi et al. 2019; Dhariwal and Nichol 2021, evaluations/evaluator.py.
     """
+    check_comparable(samples, reference)
+    if k < 1:
+        raise ValueError(f"k {k}: a manifold takes one neighbour of each image or more")
     if (fewest := min(len(samples), len(reference))) <= k:
         raise ValueError(f"a set of {fewest} images has no {k} neighbours of each: it takes {k + 1} or more")
 
