@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import struct
+import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -18,6 +19,7 @@ import torch
 
 from tests.data.latent_layouts import SHAPE, add_members, npy, opened_lmdb, written, zipped
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored import data_files
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents import file_stores
 from tread_bench.data.latents.arrays import npy_array
@@ -216,10 +218,32 @@ def test_labels_in_an_archive_of_fast_dit_are_read_once(tmp_path: Path, monkeypa
     folder, read = open_data(choice).held_out, []
     read_label = file_stores._label
     monkeypatch.setattr(file_stores, "_label", lambda *of: read.append(of) or read_label(*of))
-    for times, seconds in ((1, 1), (1, 1), (2, 2)):  # the archive is written anew
-        os.utime(archive, (seconds, seconds))
+    monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
+    for times in (1, 1, 2):
+        if times == 2:  # the archive is written anew
+            archive = zipped(tmp_path / "set", tmp_path / "set.zip")
         assert torch.equal(open_data(choice).train.labels(np.arange(11)), folder.labels(np.arange(11)))
         assert len([tree for tree, _ in read if tree.path == archive]) == times * 11
+
+
+def test_a_shard_that_was_rewritten_with_its_size_and_time_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
+    settings, _ = written("tread-wds", tmp_path / "set")
+    choice = LatentsData(name="latents", **settings)
+    shard, *_ = sorted(tmp_path.rglob("*.tar"))
+    times, index = (shard.stat().st_atime_ns, shard.stat().st_mtime_ns), np.arange(11)
+    before, hashed = open_data(choice).train.labels(index), data_files.content_sha256(str(shard))
+
+    with tarfile.open(shard) as tar:
+        place = next(member.offset_data for member in tar if member.name.endswith(".cls"))
+    with shard.open("r+b") as file:
+        file.seek(place)
+        file.write(b"%d" % (1 - int(before[0])))
+    os.utime(shard, ns=times)
+    assert open_data(choice).train.labels(index)[0] == 1 - before[0]
+    assert data_files.content_sha256(str(shard)) != hashed
 
 
 def test_globs_and_several_folders_are_read_in_their_order(tmp_path: Path) -> None:

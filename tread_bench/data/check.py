@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import version
@@ -18,7 +17,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
-from tread_bench.core.stored.data_files import SETTLED_S, FileState, state_of
+from tread_bench.core.stored.data_files import FileState, is_settled, state_of
 
 _SHOWN = 3  # classes in a message
 _ENCODER = "tread_bench.data.text.encoder:encoder_problems"
@@ -93,7 +92,7 @@ def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) ->
             if error.filename is None:
                 raise
             return [f"{error.filename}: cannot be read ({error.strerror})"]
-        if before and not found and _is_settled(before) and _state(files) == before:
+        if before and not found and all(is_settled(file.changed_ns) for file in before) and _state(files) == before:
             keep(clean, check.encode())
         return found
 
@@ -105,8 +104,3 @@ def _state(files: Sequence[str]) -> list[FileState]:
         with suppress(OSError):
             found.append(state_of(path))
     return found
-
-
-def _is_settled(files: list[FileState]) -> bool:
-    """Whether no file was written so recently that it may change again with the same time stamp."""
-    return time.time() - max((file.mtime_ns for file in files), default=0) / 1e9 > SETTLED_S

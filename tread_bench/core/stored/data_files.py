@@ -1,7 +1,7 @@
 """The files that cells read, identified by content: a file that changed since the run began is refused by name.
 
 A look reads the size and the first and last bytes, where formats keep their headers. The content is hashed in the
-background, and the hash is cached by path, size and time.
+background, and the hash is cached by path, size, inode and times.
 
 A folder that is read as a whole (`data_paths.folder_name`) counts as one file: a look reads the names and sizes of all
 files below it and opens none, and its hash is over names and contents.
@@ -24,7 +24,7 @@ from tread_bench.core.stored.files import read_plain
 from tread_bench.core.stored.records import DataFile, Part
 
 ENDS_BYTES = 2**16  # read at each end of a file
-SETTLED_S = 2.0  # a file modified this recently may change again with the same time stamp
+SETTLED_S = 2.0  # a file changed this recently may change again with the same time stamp
 
 Files = Mapping[str, DataFile]  # by path
 
@@ -37,9 +37,8 @@ class FileState(Part):
     """What changes when a file, or one in a folder, is written to: what is known of a content is cached by it."""
 
     path: str
-    bytes: int
-    mtime_ns: int  # the latest of a folder
-    times_sha256: str = ""  # of a folder: hash of the names, sizes and times of its files
+    stamp: str  # of a folder: hash of the names and stamps of its files
+    changed_ns: int  # the latest of a folder
 
 
 class _Entry(Part):
@@ -69,37 +68,46 @@ def _look_at_file(path: str) -> DataFile:
         digest = hashlib.sha256(file.read(ENDS_BYTES))
         file.seek(max(0, about.st_size - ENDS_BYTES))
         digest.update(file.read(ENDS_BYTES))
-    return DataFile(bytes=about.st_size, ends_sha256=digest.hexdigest(), sha256=_cached(_file_state(path, about)))
+    return DataFile(bytes=about.st_size, ends_sha256=digest.hexdigest(), sha256=_cached(state_of(path)))
 
 
 def _look_at_folder(path: str) -> DataFile:
-    state, count, names_sha256 = _folder_state(path)
-    return DataFile(bytes=state.bytes, files=count, ends_sha256=names_sha256, sha256=_cached(state))
+    # The size of its files, their number, and a hash of their names and sizes; none of them is opened.
+    names = hashlib.sha256()
+    size = count = 0
+    for entry in entries_below(path):
+        about = entry.stat()
+        names.update(os.fsencode(f"{entry.path.removeprefix(path)}\0{about.st_size}\0"))
+        size += about.st_size
+        count += 1
+    return DataFile(bytes=size, files=count, ends_sha256=names.hexdigest(), sha256=_cached(state_of(path)))
+
+
+def stamp_of(about: os.stat_result) -> str:
+    """Return what differs once a file was written to, whatever time it was given afterwards: a program can set the
+    time of modification, but not that of change.
+    """
+    return f"{about.st_size} {about.st_ino} {about.st_mtime_ns} {about.st_ctime_ns}"
+
+
+def is_settled(changed_ns: int) -> bool:
+    """Return whether a file was changed so long ago that its next change has another time stamp."""
+    return time.time() - changed_ns / 1e9 > SETTLED_S
 
 
 def state_of(path: str) -> FileState:
     """Return the state of a file, or of a folder's files together. Raises OSError."""
-    return _folder_state(path)[0] if is_folder_name(path) else _file_state(path, os.stat(path))
-
-
-def _file_state(path: str, about: os.stat_result) -> FileState:
-    return FileState(path=os.path.realpath(path), bytes=about.st_size, mtime_ns=about.st_mtime_ns)
-
-
-def _folder_state(path: str) -> tuple[FileState, int, str]:
-    """The state of the files in a folder, how many there are, and a hash of their names and sizes. Opens none."""
-    size, count, latest = 0, 0, 0
-    names, times = hashlib.sha256(), hashlib.sha256()
+    real = os.path.realpath(path)
+    if not is_folder_name(path):
+        about = os.stat(path)
+        return FileState(path=real, stamp=stamp_of(about), changed_ns=about.st_ctime_ns)
+    digest = hashlib.sha256()
+    latest = 0
     for entry in entries_below(path):
         about = entry.stat()
-        size += about.st_size
-        count += 1
-        latest = max(latest, about.st_mtime_ns)
-        line = os.fsencode(f"{entry.path.removeprefix(path)}\0{about.st_size}\0")
-        names.update(line)
-        times.update(line + b"%d\0" % about.st_mtime_ns)
-    state = FileState(path=os.path.realpath(path), bytes=size, mtime_ns=latest, times_sha256=times.hexdigest())
-    return state, count, names.hexdigest()
+        digest.update(os.fsencode(f"{entry.path.removeprefix(path)}\0{stamp_of(about)}\0"))
+        latest = max(latest, about.st_ctime_ns)
+    return FileState(path=real, stamp=digest.hexdigest(), changed_ns=latest)
 
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:
@@ -202,8 +210,7 @@ def content_sha256(path: str) -> str:
 def _hashed(path: str) -> str:
     before = state_of(path)
     sha256 = _folder_sha256(path) if is_folder_name(path) else _file_sha256(path)
-    is_settled = time.time() - before.mtime_ns / 1e9 > SETTLED_S
-    if is_settled and state_of(path) == before:
+    if is_settled(before.changed_ns) and state_of(path) == before:
         keep(_entry_path(path), _Entry(state=before, sha256=sha256).model_dump_json().encode())
     return sha256
 

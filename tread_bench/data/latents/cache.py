@@ -1,10 +1,9 @@
-"""Arrays that take long to find in many files, kept in the user's cache by the names, sizes and times of the files."""
+"""Arrays that take long to find in many files, kept in the user's cache by names and stamps of the files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from tread_bench.core.stored.cache import cache_folder, keep
-from tread_bench.core.stored.data_files import SETTLED_S
+from tread_bench.core.stored.data_files import is_settled, stamp_of
 
 _VERSION = 2  # of what is kept
 
@@ -29,24 +28,24 @@ def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> A
     A cache that cannot be read or written costs time, not results.
     """
     try:
-        key, latest_s = _state(root, names)
+        key, latest = _state(root, names)
     except OSError:
         return find()
     path = cache_folder("latents") / f"{key}.safetensors"
     with suppress(OSError, SafetensorError):
         return load_file(path)
     found = find()
-    if time.time() - latest_s > SETTLED_S:
+    if is_settled(latest):
         keep(path, save(found))
     return found
 
 
-def _state(root: str, names: Sequence[str]) -> tuple[str, float]:
-    """Hash of the files' names, sizes and times, and the latest time. Raises OSError."""
+def _state(root: str, names: Sequence[str]) -> tuple[str, int]:
+    """Hash of the files' names and stamps, and the time of the latest change, in nanoseconds. Raises OSError."""
     digest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}"))
     latest = 0
     for name in names if os.path.isdir(root) else [""]:
         about = os.stat(os.path.join(root, name) if name else root)
-        digest.update(os.fsencode(f"\0{name}\0{about.st_size}\0{about.st_mtime_ns}"))
-        latest = max(latest, about.st_mtime_ns)
-    return digest.hexdigest(), latest / 1e9
+        digest.update(os.fsencode(f"\0{name}\0{stamp_of(about)}"))
+        latest = max(latest, about.st_ctime_ns)
+    return digest.hexdigest(), latest

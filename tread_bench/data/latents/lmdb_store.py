@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import stamp_of
 from tread_bench.data.latents.arrays import ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
@@ -66,13 +67,13 @@ def _open(path: str) -> Any:
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
     about = os.stat(path)
     try:
-        return _environment(os.path.realpath(path), about.st_size, about.st_mtime_ns)
+        return _environment(os.path.realpath(path), about.st_size, stamp_of(about))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
 
 
 @cache  # a process may open a database once, by whatever names
-def _environment(path: str, size: int, mtime_ns: int) -> Any:
+def _environment(path: str, size: int, stamp: str) -> Any:
     """Raises ValueError where it cannot be read, or not completely."""
     lmdb = lmdb_package()
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import stamp_of
 
 CHANNELS = (1, 3)
 MOST_SIDE = 4096  # pixels; no feature network sees more than a few hundred
@@ -16,7 +17,7 @@ MOST_SIDE = 4096  # pixels; no feature network sees more than a few hundred
 
 @dataclass(frozen=True)
 class Unchanged:
-    """Files as they were when their set was opened, by their sizes and times.
+    """Files as they were when their set was opened, by their stamps.
 
     Args:
         whole: the set's file or folder, for messages.
@@ -36,7 +37,7 @@ class Unchanged:
                 about = os.stat(whole + name)
             except OSError as error:
                 raise UserError(f"{whole}{name}: cannot be read ({error.strerror}); put it back") from None
-            digest.update(f"{about.st_size} {about.st_mtime_ns}\n".encode())
+            digest.update(f"{stamp_of(about)}\n".encode())
         return cls(whole, tuple(names), digest.hexdigest())
 
     def check(self) -> None:
