@@ -143,13 +143,29 @@ def test_it_is_profiled_as_a_user_types_it(config):
     assert "keys without effect" in shown and "latents 4 x 8 x 8" in shown
 
 
+def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
+    """Of 4 blocks, and of 57; 4 tokens of text are counted beside 16 of the image."""
+    wrote = tread_bench(
+        "profile", "--config", config, "--route", "1:-2@0.5", "--as", "simpletuner", "--text-tokens", "4"
+    )
+    expected = '{"routes": [{"selection_ratio": 0.4, "start_layer_idx": 1, "end_layer_idx": 2}]}\n'
+    assert (wrote.returncode, wrote.stdout, wrote.stderr) == (0, expected, "")
+    alone = tread_bench("profile", "--route", "2:-4@0.5", "--as", "fizgig", "--depth", "57")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, "tread=0.5@2-54\n", "")
+    as_json = tread_bench("profile", "--route", "2:-4@0.5", "--as", "fizgig", "--depth", "57", "--json")
+    assert json.loads(as_json.stdout) == {"routes": "2:53@0.5", "written": "tread=0.5@2-54"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["DiT-S/2", "--config", "CONFIG"], "give one of them"),
         ([], "give one of them"),
         (["--config", "nowhere.json"], "nowhere.json cannot be read (No such file or directory)"),
-        (["--config", "CONFIG", "--train", "--as", "prx"], "leave --as, --train out"),
+        (["--as", "prx", "--route", "1:2@0.5"], "give one of them, or --as TRAINER and --depth"),
+        (["--as", "prx", "--depth", "9", "--route", "1:2@0.5", "--text-tokens", "4"], "leave --text-tokens out"),
+        (["--as", "prx", "--depth", "9", "--route", "1:9@0.5"], "9"),
+        (["--config", "CONFIG", "--train", "--guidance", "cfg"], "leave --train, --guidance out"),
         (["--config", "TEXT"], "is not JSON"),
         (["--config", "LIST"], "has no _class_name"),
         (["--config", "CONFIG", "--route", "2:9@0.5"], "9"),

@@ -19,7 +19,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.dialects import moved, read_routes, write_routes
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
-from tread_bench.core.describe.routes import ResolvedRoute, format_routes
+from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import branch_cost, cost_figures
@@ -33,11 +33,12 @@ class ProfileRequest:
     """The backbone and routes to profile; routes and overrides as typed.
 
     Args:
-        backbone: published name or family; None: `config` is profiled.
+        backbone: published name or family; None: `config` is profiled, or without one the routes alone are written.
         is_timed: also time training steps here, on `device`, `batch` images each.
         dialect: also write the routes as one of `DIALECTS` does.
-        depth: blocks of the network that they are written for; None: those of the backbone.
-        text_tokens: that the dialect's trainer counts in its ratio, and always keeps; of a config, those of its input.
+        depth: blocks of the network that they are written for; None: those of the backbone or config.
+        text_tokens: that the dialect's trainer counts in its ratio, and always keeps; without a dialect, those of the
+            config's input.
         config: a `config.json` of diffusers, in place of a backbone.
     """
 
@@ -56,14 +57,30 @@ class ProfileRequest:
     config: Path | None = None
 
 
-def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
-    """Count, and time where requested; the figures as JSON values, and the counts. Raises UserError."""
+def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures | None]:
+    """Count, and time where requested; the figures as JSON values, and the counts. Raises UserError.
+
+    Without a backbone and a config there are no counts: the routes are written for a network of `depth` blocks.
+    """
     # What can be refused.
     _check_subject(request)
-    if request.config is not None:
-        cost, about = count_file(request.config, request.routes, request.shape.get("image_size"), request.text_tokens)
-        return _counts(cost) | about, cost
     _check_dialect(request)
+
+    # Routes alone, and a network of diffusers.
+    if request.backbone is None and request.config is None:
+        assert request.depth is not None
+        routes = _routes_of(request, request.depth)
+        return {"routes": format_routes(routes), "written": _written(request, routes, request.depth, 1)}, None
+    if request.config is not None:
+        text_tokens = request.text_tokens if request.dialect is None else None
+        cost, about = count_file(request.config, request.routes, request.shape.get("image_size"), text_tokens)
+        found = _counts(cost) | about
+        if request.dialect is not None:
+            blocks = len(cost.tokens_per_block)
+            found["written"] = _written(request, _routes_of(request, blocks), blocks, cost.image_tokens)
+        return found, cost
+
+    # A backbone.
     if request.is_timed:
         from tread_bench.cell.numerics import usable_device
 
@@ -82,7 +99,7 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
         "num_classes": spec.num_classes,
     }
     if request.dialect is not None:
-        found["written"] = _written(request, routes, cost)
+        found["written"] = _written(request, routes, len(cost.tokens_per_block), cost.image_tokens)
     if request.guidance is not None:
         found |= _guided(request, family, spec, routes)
 
@@ -112,41 +129,52 @@ def _counts(cost: CostFigures) -> dict[str, Any]:
 
 
 def _check_subject(request: ProfileRequest) -> None:
-    """Raise UserError where it is not one backbone or one config, or an option has no effect on a config."""
-    if (request.backbone is None) == (request.config is None):
-        raise UserError("profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: give one of them")
-    if request.config is None:
+    """Raise UserError where it is not one backbone, config or route alone, or an option has no effect on it."""
+    is_route_alone = request.dialect is not None and request.depth is not None
+    given = [subject for subject in (request.backbone, request.config) if subject is not None]
+    if len(given) > 1 or not (given or is_route_alone):
+        rule = "give one of them, or --as TRAINER and --depth for a route alone"
+        raise UserError(f"profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: {rule}")
+    if request.backbone is not None:
         return
     others = {
-        "--as": request.dialect,
-        "--depth": request.depth,
         "--train": request.is_timed,
         "--guidance": request.guidance,
         "--set": request.overrides,
         "--selector": request.selector != DEFAULT_SELECTOR,
         "--channels": "channels" in request.shape,
         "--num-classes": "num_classes" in request.shape,
+        "--image-size": request.config is None and "image_size" in request.shape,
+        "--text-tokens": request.config is None and request.text_tokens,
     }
-    if given := [option for option, value in others.items() if value]:
-        raise UserError(f"--config is a network of diffusers, whose MACs are counted: leave {', '.join(given)} out")
+    if wrong := [option for option, value in others.items() if value]:
+        raise UserError(f"leave {', '.join(wrong)} out: only a BACKBONE takes that")
 
 
 def _check_dialect(request: ProfileRequest) -> None:
     """Raise UserError where an option would have no effect."""
-    if request.dialect is None and not (request.depth is None and request.text_tokens is None):
+    has_text = request.text_tokens is not None and request.config is None
+    if request.dialect is None and (request.depth is not None or has_text):
         raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
     if request.dialect is not None and (request.is_timed or request.guidance):
         raise UserError("--as writes a route and nothing else: leave --train and --guidance out")
 
 
-def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], cost: CostFigures) -> str:
-    """The routes as a trainer writes them. Raises UserError."""
+def _written(request: ProfileRequest, routes: Sequence[ResolvedRoute], num_blocks: int, image_tokens: int) -> str:
+    """The routes of a network as a trainer writes them. Raises UserError."""
     assert request.dialect is not None
-    num_blocks = len(cost.tokens_per_block)
-    image_share = cost.image_tokens / (cost.image_tokens + (request.text_tokens or 0))
+    image_share = image_tokens / (image_tokens + (request.text_tokens or 0))
     try:
         placed = moved(routes, num_blocks, request.depth or num_blocks)
         return write_routes(request.dialect, placed, image_share)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _routes_of(request: ProfileRequest, num_blocks: int) -> tuple[ResolvedRoute, ...]:
+    """The routes of a network with so many blocks. Raises UserError."""
+    try:
+        return resolve_routes([route for text in request.routes for route in read_routes(text)], num_blocks)
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -40,7 +40,8 @@ def profile(
         typer.Option("--as", metavar="TRAINER", help=f"print the route alone, as written for: {', '.join(DIALECTS)}"),
     ] = None,
     depth: Annotated[
-        int | None, number("--depth", "with --as: blocks of that network; the distances from both ends are kept")
+        int | None,
+        number("--depth", "with --as: blocks of that network; a BACKBONE's distances from both ends are kept"),
     ] = None,
     text_tokens: Annotated[
         int | None,

@@ -21,8 +21,9 @@ def show_profile(request: ProfileRequest, as_json: bool) -> None:
         typer.echo(json.dumps(found, indent=2))
     elif "written" in found:
         typer.echo(found["written"])
-        typer.echo(f"nothing shows that a place found on {request.backbone} holds for another network", err=True)
-    else:
+        if request.backbone is not None:
+            typer.echo(f"nothing shows that a place found on {request.backbone} holds for another network", err=True)
+    elif cost is not None:
         stdout_console().print(_table(found, cost))
 
 

@@ -253,6 +253,7 @@ def find_family(name: str) -> tuple[Family, dict[str, Any]]:
         for published, sizes in family.published.items():
             if wanted == published.casefold():
                 return family, dict(sizes)
+    for family in families().values():
         if any(wanted.startswith(f"{n}-".casefold()) for n in (family.name, *family.aliases)):
             own = ", ".join(["patch", *sorted(family.spec.model_fields.keys() - BackboneSpec.model_fields.keys())])
             rule = f"for another size, name one of them or {family.name}, and set what differs ({own})"
