@@ -11,10 +11,12 @@ The choice of the route, and that of the control, are part of the level. With m 
   best of m routes is not called better because it was chosen (Bonferroni), and a route must beat all its controls
   (an intersection-union test, Berger 1982, which needs no further adjustment).
 - "Worse than dense" is said where every route is, and "a control does more" where one control is better than every
-  route, at 5 % / k. For the interval that is shown, the smaller of the two levels is used.
+  route, at 5 % / k.
 - Decisions of one run, one for each architecture, objective, data set or length, share the 5 % (Bonferroni): of d, each
   has 5 % / d in place of 5 %.
 - At equal time the interval is the hull of three: at the measured speed-up, and at both ends of its own 95 % interval.
+
+What is shown of a test is the 95 % interval of its difference, as everywhere on the page.
 """
 
 from __future__ import annotations
@@ -87,13 +89,18 @@ class Claim:
     Args:
         question: one of `QUESTIONS`.
         other: the row that the route is compared with; "" where there is none.
-        difference: FID of the route minus that of the other, with the interval by which the test was made.
+        difference: FID of the route minus that of the other, with its 95 % interval. The test may ask for more.
     """
 
     question: str
     outcome: Outcome
     other: str = ""
     difference: MeanInterval | None = None
+
+    @property
+    def is_within_chance(self) -> bool:
+        """Whether the 95 % interval excludes 0, and the test, which is one of several, is inconclusive."""
+        return self.outcome is Outcome.INCONCLUSIVE and (_is_below(self.difference) or _is_above(self.difference))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +194,7 @@ def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, whole
     difference = _difference(best.at_macs, level)
     every_route_is_worse = all(_is_above(_difference(one.at_macs, whole)) for one in compared)
     outcome = _outcome(difference, fails=_is_above(difference) and every_route_is_worse)
-    return Claim(question=QUESTIONS[0], outcome=outcome, other=best.reference, difference=difference)
+    return Claim(question=QUESTIONS[0], outcome=outcome, other=best.reference, difference=_difference(best.at_macs))
 
 
 def _at_time(best: Candidate, level: float) -> Claim:
@@ -195,7 +202,8 @@ def _at_time(best: Candidate, level: float) -> Claim:
     if difference is None:
         return Claim(question=QUESTIONS[1], outcome=Outcome.UNTESTED)
     outcome = _outcome(difference, fails=_is_above(difference))
-    return Claim(question=QUESTIONS[1], outcome=outcome, other=best.reference, difference=difference)
+    shown = hull([_difference(sides) for sides in best.at_times])
+    return Claim(question=QUESTIONS[1], outcome=outcome, other=best.reference, difference=shown)
 
 
 def _against_controls(best: Candidate, compared: Sequence[Candidate], level: float, whole: float) -> Claim:
@@ -216,7 +224,7 @@ def _against_controls(best: Candidate, compared: Sequence[Candidate], level: flo
         outcome = Outcome.HOLDS
     elif beats_no_route and len(routes_beside) == len(compared):
         outcome = Outcome.FAILS
-    return Claim(question=QUESTIONS[2], outcome=outcome, other=name, difference=difference)
+    return Claim(question=QUESTIONS[2], outcome=outcome, other=name, difference=_difference(beside[name]))
 
 
 def _outcome(difference: MeanInterval | None, fails: bool) -> Outcome:
@@ -225,7 +233,7 @@ def _outcome(difference: MeanInterval | None, fails: bool) -> Outcome:
     return Outcome.FAILS if fails else Outcome.INCONCLUSIVE
 
 
-def _difference(sides: Sides, level: float) -> MeanInterval | None:
+def _difference(sides: Sides, level: float = LEVEL) -> MeanInterval | None:
     return paired_difference(*sides, confidence=1 - level)
 
 

@@ -69,7 +69,7 @@ def strip(decision: Decision, places: int) -> list[Mark]:
                 outcome=str(test.outcome),
                 question=say("strip", "question", question=test.question, route=decision.route, other=test.other),
                 answer=say("strip", "answer", outcome=str(test.outcome)),
-                evidence=say("strip", "evidence", difference=found, places=places),
+                evidence=say("strip", "evidence", test=test, places=places),
                 zero=place(0.0),
                 mean=place(found.mean if found else None),
                 low=place(found.low if found else None),

@@ -36,6 +36,7 @@ from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.tables.view import comparison_view
 from tread_bench.reports.text.decision import documents, overview, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
@@ -70,12 +71,20 @@ def test_every_combination_of_outcomes_has_one_decision_and_the_page_of_the_docs
     assert set(said.values()) == set(Choice)
 
 
-def test_the_interval_of_the_best_of_several_routes_is_that_of_its_share_of_the_level():
-    routes = [candidate("2:8", -3.0), candidate("0:8", -2.0), candidate("4:8", -1.0)]
-    found = decide(routes).tests[0].difference
-    half = stats.t.isf(0.05 / 3 / 2, 4) * stats.tstd(NOISE) / 5**0.5
-    assert found.bounds == pytest.approx((-3 - half, -3 + half))
-    assert decide(routes).route == "2:8"
+def half(level):
+    """Of the interval of a difference with `NOISE`."""
+    return stats.t.isf(level / 2, 4) * stats.tstd(NOISE) / 5**0.5
+
+
+def test_the_best_of_several_routes_is_tested_at_its_share_of_the_level_and_shown_with_its_95_percent_interval():
+    mean = -(half(0.05) + half(0.05 / 3)) / 2
+    routes = [candidate("2:8", mean), candidate("0:8", mean / 2), candidate("4:8", mean / 3)]
+    alone, among = (decide(some).tests[0] for some in (routes[:1], routes))
+    assert (alone.outcome, among.outcome) == (Outcome.HOLDS, Outcome.INCONCLUSIVE) and decide(routes).route == "2:8"
+    assert alone.difference == among.difference
+    assert among.difference.bounds == pytest.approx((mean - half(0.05), mean + half(0.05)))
+    said = [mark.evidence for mark in (strip(decide(routes[:1]), 2)[0], strip(decide(routes), 2)[0])]
+    assert said[1] == f"{said[0]}, not beyond chance among so many comparisons"
 
 
 def test_a_route_must_beat_every_control_and_a_control_must_beat_every_route():
@@ -228,6 +237,19 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     assert "digits, 0.887M parameters, " in page and " iterations of 64 images" in page
 
 
+def test_a_number_has_one_interval_in_the_strip_the_table_and_json():
+    routes = [one for end in (18.0, 18.5) for one in budget_row(end)]
+    routes = [one.model_copy(update={"row": f"route-{k // 5}", "cell": f"route-{k}"}) for k, one in enumerate(routes)]
+    rows = comparison([*dense(), *routes, *smaller(19.9)])
+    (_, found), (document,) = decisions(rows)[0], documents(rows)
+    view = comparison_view(rows)
+    column = [title for title, _ in view.headers].index("Δ FID, equal MACs")
+    (shown,) = [entries[column] for row, entries in view.rows if row.short_label == found.route]
+    assert strip(found, 2)[0].evidence == f"{shown.text} FID ({shown.below}), 5 seeds"
+    in_json = document["tests"][0]
+    assert f"{in_json['low_fid']:+.2f} to {in_json['high_fid']:+.2f}".replace("-", "−") == shown.below
+
+
 def test_the_terminal_has_every_column_in_100_and_ends_with_the_decision(capsys):
     curve = {iteration: law(iteration) for iteration in EIGHT}
     other = {
@@ -260,9 +282,8 @@ def test_a_decision_for_a_route_is_written_as_trainers_that_take_it_write_it(tmp
 
 
 def test_decisions_side_by_side_share_the_level():
+    assert half(0.05) < 0.6 < half(0.05 / 8)
     alone, among = (decide([candidate(mean=-0.6)], side_by_side=count) for count in (1, 8))
-    half = stats.t.ppf(1 - 0.05 / 8 / 2, 4) * stats.sem(NOISE)
-    assert among.tests[0].difference.high == pytest.approx(-0.6 + half) and among.tests[0].difference.high > 0
     assert (alone.choice, among.choice) == (Choice.CONTROLS_MISSING, Choice.UNDECIDED)
     assert among.detectable > alone.detectable and among.seeds > 5
 
@@ -328,10 +349,10 @@ def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, pl
     records = [*of_arm(), *of_arm(**others)]
     (alone,) = documents(comparison(of_arm()))
     together = documents(comparison(records))
-    widths = [one["tests"][0]["high_fid"] - one["tests"][0]["low_fid"] for one in (alone, *together)]
-    assert len(together) == 2 and widths[1] == pytest.approx(widths[2]) and widths[1] > 1.1 * widths[0]
+    detectable = [one["detectable_fid"] for one in (alone, *together)]
+    assert len(together) == 2 and detectable[1] == pytest.approx(detectable[2]) and detectable[1] > 1.1 * detectable[0]
     page = html.unescape(render(records, plan, tmp_path))
-    assert page.count("for the choice of the best row and for the 2 decisions of this run") == 1
+    assert page.count("for the choice of the best row and for the 2 decisions of this run.") == 1
     titles = re.findall(r"(DiT \(depth \d+, hidden 64\)[^<]*), protocol", page)
     assert all(", data glyphs, " in title for title in titles) and bool(titles) == (tables == 2)
 
