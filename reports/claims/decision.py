@@ -16,6 +16,9 @@ The choice of the route, and that of the control, are part of the level. With m 
   has 5 % / d in place of 5 %.
 - At equal time the interval is the hull of three: at the measured speed-up, and at both ends of its own 95 % interval.
 
+None of this is asked of networks that have not learnt: where the FID of the route's reference has not fallen beyond
+chance between its first and last evaluation, the decision is "not trained yet".
+
 What is shown of a test is the 95 % interval of its difference, as everywhere on the page.
 """
 
@@ -24,9 +27,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import mean
 
 from tread_bench.core.numbers.power import Spread, detectable_difference, seeds_to_find
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, hull, paired_difference
+from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, hull, log_ratio, paired_difference
 
 MOST_SEEDS = 100  # that a study is advised to have in all
 QUESTIONS = ("equal training MACs", "equal measured time", "control of equal MACs")
@@ -54,12 +58,37 @@ class Choice(StrEnum):
     CONTROL_BETTER = "control better"
     WORSE = "worse than dense"
     UNDECIDED = "undecided"
+    NOT_TRAINED = "not trained yet"
     UNTESTED = "untested"
 
     @property
     def is_for_routing(self) -> bool:
         """Whether the route is worth taking along: it is better at equal MACs, and nothing tested is better than it."""
         return self in (Choice.ROUTE, Choice.TIME_OPEN, Choice.CONTROL_OPEN, Choice.CONTROLS_MISSING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learning:
+    """FIDs of a reference at two iterations, its first and last evaluation, by seed."""
+
+    iterations: tuple[int, int]
+    first: Seeds
+    last: Seeds
+
+    @property
+    def means(self) -> tuple[float, float]:
+        return mean(self.first.values()), mean(self.last.values())
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the FID has not fallen beyond chance: the 95 % interval of its mean log ratio is not below 0.
+
+        One seed has no interval; there it is whether the FID has not fallen at all.
+        """
+        change = log_ratio(self.last, self.first)
+        if change is None:
+            return False
+        return change.mean >= 0 if change.bounds is None else not change.is_below(0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +102,7 @@ class Candidate:
         at_times: the same at equal measured time, for its speed-up and for both ends of the speed-up's interval; empty
             where that was not measured.
         controls: its FIDs and those of each control that costs the same MACs, by the control's name.
+        learning: of its reference; None where that was evaluated once, or began with trained weights.
     """
 
     name: str
@@ -80,6 +110,7 @@ class Candidate:
     at_macs: Sides
     at_times: Sequence[Sides] = ()
     controls: Mapping[str, Sides] = field(default_factory=dict)
+    learning: Learning | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +146,7 @@ class Decision:
         detectable: the smallest true difference in FID at equal training MACs that its seeds find with 80 % power.
         side_by_side: how many decisions share the level, itself included.
         has_several_references: whether its routes were compared with different rows.
+        learning: of the row that the route is compared with; None where that is not known.
     """
 
     choice: Choice
@@ -125,6 +157,7 @@ class Decision:
     detectable: float | None = None
     side_by_side: int = 1
     has_several_references: bool = False
+    learning: Learning | None = None
 
 
 def choice_of(at_macs: Outcome, at_time: Outcome, control: Outcome) -> Choice:
@@ -172,7 +205,8 @@ def decide(candidates: Sequence[Candidate], side_by_side: int = 1) -> Decision:
     )
 
     # The decision, and what would decide further.
-    choice = choice_of(*(test.outcome for test in tests))
+    is_trained = best.learning is None or not best.learning.is_missing
+    choice = choice_of(*(test.outcome for test in tests)) if is_trained else Choice.NOT_TRAINED
     own, others = best.at_macs
     differences = [own[seed] - others[seed] for seed in own if seed in others]
     detectable = detectable_difference(differences, side_by_side * len(compared))
@@ -183,6 +217,7 @@ def decide(candidates: Sequence[Candidate], side_by_side: int = 1) -> Decision:
         detectable=detectable,
         side_by_side=side_by_side,
         has_several_references=len({one.reference for one in compared}) > 1,
+        learning=best.learning,
     )
     if choice is not Choice.UNDECIDED:
         return decision

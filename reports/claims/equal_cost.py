@@ -21,6 +21,7 @@ from tread_bench.core.numbers.statistics import (
     Seeds,
     holm,
     hull,
+    log_ratio,
     paired_difference,
     paired_p_value,
 )
@@ -199,6 +200,17 @@ class _Course:
         """Whether what is measured before the end is not what a shorter training would have."""
         return requested.depends_on_length(self.row.first)
 
+    @property
+    def is_lowest_at_end(self) -> bool:
+        """Whether its FID is lower at its end than at every earlier evaluation, beyond chance."""
+        fids: dict[int, dict[int, float]] = {}
+        for seed, points in self.points.items():
+            for point in points:
+                fids.setdefault(point.iteration, {})[seed] = point.fid
+        end = fids.pop(max(fids, default=0), {})
+        changes = [log_ratio(end, earlier) for earlier in fids.values()]
+        return all(change is not None and change.is_below(0) for change in changes)
+
     def fit(self, seed: int) -> Curve | None:
         """Over iterations, to which any cost is proportional without a schedule."""
         if seed not in self._fits:
@@ -342,9 +354,14 @@ class _Pair:
         return _Compared(cost, own, reference, is_interpolated) if own else None
 
     def to_target(self, cost: Cost) -> Reached | None:
-        """Cost to come down to the reference's end on the fit of either, over the reference's whole cost."""
+        """Cost to come down to the reference's end on the fit of either, over the reference's whole cost.
+
+        None where the reference came down to it before its end, as far as its seeds tell: its cost would be chance.
+        """
         wholes = self._wholes(cost)
         if wholes is None or self.own.depends_on_length or self.reference.depends_on_length:
+            return None
+        if not self.reference.is_lowest_at_end:
             return None
         ratios = []
         for seed in self.seeds:

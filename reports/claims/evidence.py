@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, groupby
 
+from tread_bench.core.stored.records import paired_seed
 from tread_bench.reports.claims.break_even import is_about_speed
 from tread_bench.reports.claims.controls import beside, instead_of_routing
-from tread_bench.reports.claims.decision import Candidate, Decision, Sides, decide
+from tread_bench.reports.claims.decision import Candidate, Decision, Learning, Sides, decide
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.verdict import ranked_candidates
@@ -64,4 +65,18 @@ def _candidate(one: AtEqualCost, routes: Sequence[AtEqualCost], controls: Sequen
         at_macs=(one.fids_at_macs, one.references_at_macs),
         at_times=one.fids_at_times,
         controls=of_same_cost,
+        learning=_learning(one.reference),
     )
+
+
+def _learning(reference: Row) -> Learning | None:
+    """None where it was evaluated once, or began with trained weights, which need not become better."""
+    fids: dict[int, dict[int, float]] = {}
+    for record in reference.done:
+        for one in record.evaluations:
+            if one.fid is not None and (one.protocol or "") == reference.group.protocol:
+                fids.setdefault(one.iteration, {})[paired_seed(record)] = one.fid
+    if len(fids) < 2 or reference.group.start:
+        return None
+    first, last = min(fids), max(fids)
+    return Learning(iterations=(first, last), first=fids[first], last=fids[last])

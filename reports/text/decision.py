@@ -42,8 +42,17 @@ def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
     """Return how often decisions were made one way, by the name of each; `is_over`: no cell of the run is missing."""
     favoured = [name for name, decision in made.items() if decision.choice.is_for_routing]
     undecided = [name for name, decision in made.items() if decision.choice is Choice.UNDECIDED]
-    against = [name for name in made if name not in (*favoured, *undecided)]
-    return say("decision", "overview", favoured=favoured, against=against, undecided=undecided, is_over=is_over)
+    untrained = [name for name, decision in made.items() if decision.choice is Choice.NOT_TRAINED]
+    against = [name for name in made if name not in (*favoured, *undecided, *untrained)]
+    return say(
+        "decision",
+        "overview",
+        favoured=favoured,
+        against=against,
+        undecided=undecided,
+        untrained=untrained,
+        is_over=is_over,
+    )
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:

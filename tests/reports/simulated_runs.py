@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from test_curves_simulated import EACH
 
-from tread_bench.reports.claims.decision import Candidate, Choice, decide
+from tread_bench.reports.claims.decision import Candidate, Choice, Learning, decide
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
@@ -91,6 +92,17 @@ def shares(truth: Truth, runs: int, seeds: int = 5, draw: Draw = normal) -> dict
     return {choice: counts[choice] / runs for choice in Choice}
 
 
+def untrained(fall: float, seeds: int, runs: int = 2000) -> float:
+    """How often a network is called not trained that comes down to FID 17 from `fall` times as much.
+
+    The noise is that of `route_placement`: what a seed's evaluations share cancels.
+    """
+    rng = np.random.default_rng(0)
+    fids = np.exp(rng.normal(0, EACH, (runs, 2, seeds))) * [[17.0 * fall], [17.0]]
+    return float(np.mean([Learning(iterations=(50, 300), first=_seeds(a), last=_seeds(b)).is_missing for a, b in fids]))
+
+
+FALLS = (1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
 FAR = -20.0
 # A definite decision -> truths under which it is wrong: each leaves one of its claims just untrue, all others far true.
 NULLS: dict[Choice, dict[str, Truth]] = {
@@ -135,6 +147,10 @@ def main(runs: int = 4000) -> None:
     for choice, (truth, least) in FOUND.items():
         share = shares(truth, runs)[choice]
         print_row(choice, truth.routes, truth.controls, f"{truth.later:+g}", f"{100 * share:.1f}", f"{100 * least:g}")
+    print_row("first FID, of the last", *FALLS)
+    print_row(*["---"] * (1 + len(FALLS)))
+    for seeds in (2, 3, 5):
+        print_row(f"{seeds} seeds", *(f"{100 * untrained(fall, seeds, runs):.1f}" for fall in FALLS))
 
 
 def print_row(*cells: object) -> None:

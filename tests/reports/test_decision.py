@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed
+from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed, untrained
 from synthetic_records import architectures, record, render
 from synthetic_studies import guidance
 from test_equal_cost import (
@@ -33,7 +33,16 @@ from test_equal_cost import (
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.claims.decision import Candidate, Choice, Claim, Decision, Outcome, choice_of, decide
+from tread_bench.reports.claims.decision import (
+    Candidate,
+    Choice,
+    Claim,
+    Decision,
+    Learning,
+    Outcome,
+    choice_of,
+    decide,
+)
 from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
@@ -68,7 +77,7 @@ def test_every_combination_of_outcomes_has_one_decision_and_the_page_of_the_docs
             assert combination not in said
             said[combination] = Choice(choice)
     assert said == {combination: choice_of(*combination) for combination in product(Outcome, repeat=3)}
-    assert set(said.values()) == set(Choice)
+    assert {*said.values(), Choice.NOT_TRAINED} == set(Choice)
 
 
 def half(level):
@@ -160,7 +169,63 @@ def test_noise_alone_is_undecided():
     assert shares(Truth(routes=(0.0,) * 4, controls=(0.0,)), 200)[Choice.UNDECIDED] > 0.85
 
 
+def test_networks_that_learn_are_hardly_ever_called_untrained_and_those_that_do_not_almost_always():
+    assert max(untrained(3.0, 2), untrained(2.0, 3), untrained(1.5, 5)) < 0.1
+    assert max(untrained(3.0, 3), untrained(2.0, 5)) == 0.0
+    for seeds in (2, 3, 5):
+        assert untrained(1.0, seeds) > stats.binom.ppf(0.001, 2000, 0.975) / 2000
+
+
 # What the rows of a run give it.
+
+
+def flat(first=394.0, last=405.0, **changes):
+    """Dense networks that have not learnt, and a route beside them."""
+    at_first = {DENSE_END // 2: first, DENSE_END: last}
+    made = [*dense(at_first), *budget_row(at_end=last - 3)]
+    return [one.model_copy(update=changes) for one in made]
+
+
+def test_networks_that_have_not_learnt_are_to_train_longer_and_no_seeds_are_advised(tmp_path, plan, capsys):
+    records = flat()
+    said = "Not trained yet: dense has FID 394 at iteration 600 and 405 at 1,200, no fall beyond chance. Train longer."
+    ((_, found),) = decisions(comparison(records))
+    assert found.choice is Choice.NOT_TRAINED and not found.choice.is_for_routing and len(said.split()) <= 20
+    (document,) = documents(comparison(records))
+    assert (document["sentence"], document["choice"], document["seeds_to_decide"]) == (said, "not trained yet", None)
+    page = html.unescape(render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path))
+    assert re.findall(r'<p class="quality">(.*?)</p>', page) == [said]
+    assert "Nothing is certain of networks that have not learnt." in page and "--seeds" not in page
+    print_comparison(records, len(records))
+    told = capsys.readouterr().out
+    assert said in " ".join(told.split()) and "Add seeds" not in told
+
+
+@pytest.mark.parametrize(
+    ("records", "choice"),
+    [
+        (flat(394.0, 20.0), Choice.CONTROLS_MISSING),
+        ([*dense({0: 400.0, DENSE_END: 20.0}), *budget_row()], Choice.CONTROLS_MISSING),
+        ([*dense({0: 20.0, DENSE_END: 20.0}), *budget_row()], Choice.NOT_TRAINED),
+        ([*dense({DENSE_END: 405.0}), *budget_row(402.0)], Choice.CONTROLS_MISSING),
+        ([one for one in flat() if one.seed == 0], Choice.NOT_TRAINED),
+        ([one for one in flat(394.0, 393.0) if one.seed == 0], Choice.UNDECIDED),
+        (flat(0.0, 20.0), Choice.CONTROLS_MISSING),
+    ],
+    ids=["learnt", "since iteration 0", "not since iteration 0", "one evaluation", "one seed", "one seed falls", "0"],
+)
+def test_whether_networks_have_learnt_is_said_where_two_evaluations_tell(records, choice):
+    ((_, found),) = decisions(comparison(records))
+    assert found.choice is choice
+
+
+def test_a_training_that_begins_with_trained_weights_need_not_become_better():
+    start = {"start": {"row": "base", "iteration": 9, "run": None}}
+    begun = [
+        one.model_copy(update={"config": one.config | {"training": one.config["training"] | start}}) for one in flat()
+    ]
+    ((_, found),) = decisions(comparison(begun))
+    assert found.choice is Choice.CONTROLS_MISSING
 
 
 def smaller(at_end):
@@ -325,6 +390,7 @@ def test_several_decisions_begin_with_how_often_each_answer_was_given(tmp_path, 
         return overview({f"net {k}": SimpleNamespace(choice=choice) for k, choice in enumerate(choices)}, is_over)
 
     assert said(*3 * [Choice.UNDECIDED]) == "Undecided in all 3 comparisons."
+    assert said(*2 * [Choice.NOT_TRAINED]) == "Not trained yet in all 2 comparisons: train longer."
     assert said(Choice.TIME_OPEN, Choice.WORSE, Choice.UNDECIDED, Choice.CONTROL_BETTER, is_over=False) == (
         "So far: A route is better than dense at equal MACs, and nothing tested is better than it, in 1 of 4 "
         "comparisons: net 0. Do not route in 2 of 4 comparisons: net 1 and net 3. Undecided in 1 of 4 comparisons."
@@ -411,6 +477,8 @@ SENTENCES = {
     "Undecided at equal MACs, and 100 seeds would rarely settle it; at equal time dense is better.":
         slower(decided(Choice.UNDECIDED, finds=0.01)),
     "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
+    "Not trained yet: dense has FID 394 at iteration 10 and 405 at 1,600, no fall beyond chance. Train longer.":
+        decided(Choice.NOT_TRAINED, learning=Learning(iterations=(10, 1600), first={0: 394.4}, last={0: 405.0})),
     "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),
 }  # fmt: skip
 

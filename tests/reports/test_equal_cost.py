@@ -308,6 +308,19 @@ def test_cost_to_come_down_to_the_references_end():
     assert found.ratio == found.high == math.inf and found.reached == 0
 
 
+def test_an_end_that_the_reference_had_reached_before_is_no_target():
+    routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
+    fids = [34.0, 31.0, 33.5, 32.0, 34.5, 30.8, 33.0, 31.5]
+    wobbling = dense(dict(zip(EIGHT, fids, strict=True)))
+    found = only([*wobbling, *routed])
+    assert found.macs_to_target is None and found.time_to_target is None and found.at_macs is not None
+    (verdict,) = answers(comparison([*wobbling, *routed]))
+    assert verdict.to_target == ""
+    falling = dense({i: law(i) for i in EIGHT})
+    assert only([one for one in (*falling, *routed) if one.seed == 0]).macs_to_target is None  # which may be chance
+    assert only([*falling, *routed]).macs_to_target is not None
+
+
 def test_points_of_a_curve_are_those_of_its_protocol_and_cost_what_its_steps_cost():
     rows = comparison([*dense({600: 30.0, 1200: 20.0}), *budget_row()])
     first, last = curve(rows[0], 3)
@@ -367,15 +380,15 @@ def test_an_interpolated_answer_says_so():
 def test_the_cost_of_what_was_not_reached_is_not_known(seeds, reaching, said):
     reference = dense({i: law(i) for i in EIGHT})
     worse, better = (of_seeds("route", {i: law(i, by) for i in EIGHT}, routes=ROUTE) for by in (1.5, 0.8))
-    records = [*reference, *better[:reaching], *worse[reaching:]]
-    (found,) = answers(comparison([one for one in records if one.seed < seeds]))
+    routed = [*better[:reaching], *worse[reaching:]][:seeds]
+    (found,) = answers(comparison([*reference, *routed]))
     said = said.format("route", "the FID at dense’s end")
     assert found.to_target == f"{said} of reaching it is not known."
 
 
 def test_a_target_that_one_seed_reached_has_no_median():
-    records = [*dense({i: law(i) for i in EIGHT}), *of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)]
-    (found,) = answers(comparison([one for one in records if one.seed == 0]))
+    first, *_ = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
+    (found,) = answers(comparison([*dense({i: law(i) for i in EIGHT}), first]))
     assert found.to_target.endswith("of its measured time, on one seed.") and "median" not in found.to_target
 
 

@@ -69,6 +69,17 @@ def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Mea
     return mean_interval(differences, confidence) if differences else None
 
 
+def log_ratio(a: Seeds, b: Seeds) -> MeanInterval | None:
+    """Return the interval of the mean of log(a / b) over the shared seeds.
+
+    None if there are none, or a value is not positive.
+    """
+    shared = [(a[seed], b[seed]) for seed in a if seed in b]
+    if not shared or min(map(min, shared)) <= 0:
+        return None
+    return mean_interval([math.log(one / other) for one, other in shared])
+
+
 def hull(intervals: Sequence[MeanInterval | None]) -> MeanInterval | None:
     """Return the first interval, widened to cover them all; None without any, or where one is unknown.
 
