@@ -58,7 +58,7 @@ def test_float32_is_as_accurate_as_the_modules(scale):
     expected = computed(block(Block), *batch(scale=scale))
     modules = computed(block(Block, torch.float32), *batch(torch.float32, scale=scale))
     found = computed(block(CompiledBlock, torch.float32), *batch(torch.float32, scale=scale))
-    assert largest_error(found, expected) < max(2 * largest_error(modules, expected), 2e-6)
+    assert largest_error(found, expected) < max(4 * largest_error(modules, expected), 4e-6)
 
 
 def test_no_number_of_threads_changes_a_bit(monkeypatch):
@@ -83,6 +83,7 @@ def test_nan_passes_through():
     assert y[1].isnan().all() and y[[0, 2]].isfinite().all()
 
 
+@pytest.mark.traced
 def test_under_autocast_and_compile_the_modules_run():
     found, expected = block(CompiledBlock, torch.float32), block(Block, torch.float32)
     x, c = batch(torch.float32)
