@@ -8,7 +8,6 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
-from tread_bench.cell.contract.device import check_device
 from tread_bench.core.describe.violations import Violation
 from tread_bench.data.contract import check_data
 from tread_bench.data.text.contract import check_text_encoder
@@ -22,7 +21,6 @@ __all__ = [
     "Violation",
     "check_backbone",
     "check_data",
-    "check_device",
     "check_extractor",
     "check_method",
     "check_metric",

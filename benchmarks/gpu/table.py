@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-
-import torch
 
 from benchmarks.gpu.document import GpuDocument, SpeedRun
 from benchmarks.page import Place
-from tread_bench.cell.predicted import predict_activations
-from tread_bench.core.config.compute import StepOptions
-from tread_bench.core.config.suite import Cell
-from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.records import CostFigures, Record, TimingFigures
 from tread_bench.reports.tables.tables import Entry, Table, as_markdown, markdown_text
 from tread_bench.reports.text.numbers import DASH, names, number
-from tread_bench.suite.plan import state_bytes
 
 PAGE = Place("python -m benchmarks.gpu")
 NOBODY = "Nobody has sent in a whole result of `tox -e gpu` yet."
 HEADERS = (
     *("row", "GPUs", "images/s", "per GPU", "scaling", "denoiser alone, images/s"),
-    *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "planned, MiB", "failed"),
+    *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "failed"),
 )
 Found = tuple[float, float, float]  # a figure and its 95 % interval
 
@@ -106,7 +97,6 @@ def speed_entries(record: Record, run: SpeedRun, alone: Mapping[str, Found]) -> 
         of_macs(cost, timing) if record.routes else Entry(DASH),
         Entry(DASH if timing.data_wait_share is None else number(100 * timing.data_wait_share, 1)),
         memory_entry(timing),
-        Entry(number(planned_mib(record, cost, run), 0)),
         Entry(""),
     ]
 
@@ -143,30 +133,6 @@ def memory_entry(timing: TimingFigures) -> Entry:
     return Entry(
         number(timing.peak_memory_mib, 0), "" if timing.memory_kind == "allocator" else timing.memory_kind or ""
     )
-
-
-def planned_mib(record: Record, cost: CostFigures, run: SpeedRun) -> float | None:
-    """State and activations of one process as `plan --memory cuda` says them; None where it cannot."""
-    numerics = run.run.plan.numerics
-    options = StepOptions(**numerics.model_dump(include=set(StepOptions.model_fields)))
-    cell = Cell.model_validate(record.config)
-    share = -(-cell.training.batch // run.processes)
-    alone = cell.model_copy(update={"training": cell.training.model_copy(update={"batch": share})})
-    activations = activation_bytes(alone.model_dump_json(), options.model_dump_json(), json.dumps(numerics.kernels))
-    return None if activations is None else (state_bytes(alone, cost.stored_params) + activations) / 2**20
-
-
-@cache
-def activation_bytes(cell: str, options: str, kernels: str) -> int | None:
-    """What one process keeps; all in JSON."""
-    step = StepOptions.model_validate_json(options)
-    try:
-        found = predict_activations(
-            Cell.model_validate_json(cell), step, json.loads(kernels), torch.device("cuda", 0), 1
-        )
-    except (UserError, ImportError, RuntimeError):  # such as a kernel that is not installed here
-        return None
-    return found.total
 
 
 def rate_entry(found: Found) -> Entry:

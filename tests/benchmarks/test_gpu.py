@@ -28,7 +28,6 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.measure.targets import open_targets
-from tread_bench.services.plan import plan_suite
 from tread_bench.suite.load import load_plan
 
 MACHINE = {
@@ -238,9 +237,6 @@ def test_the_table_follows_from_the_records(recorded, tmp_path):
     macs_ratio = routed.dense_forward_macs / routed.forward_macs
     assert float(row["of MACs"].split()[0]) == pytest.approx(DENSE_MS / ROUTED_MS / macs_ratio, abs=0.005)
     assert (row["data wait, %"], row["peak memory, MiB"]) == ("1.5", "2,048")
-    [planned] = [line for line in plan_suite(str(parts.SPEED), [], memory="cuda").rows if line["row"] == row["row"]]
-    expected = planned["state_bytes"] + planned["activation_bytes"]
-    assert row["planned, MiB"] == f"{expected / 2**20:,.0f}"
     assert row["scaling"] == row_of(text, "DiT-XL/2", 1)["of MACs"] == "–"
 
     # Two processes take the same time for twice as many images: each GPU is as fast as one alone, and as busy.

@@ -20,7 +20,7 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.matrices import hidden_matrices
-from tread_bench.services.gpus import add_state
+from tread_bench.services.plan import add_state
 from tread_bench.suite import resolve
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table

@@ -10,13 +10,10 @@ import torch
 
 from tests.captioned_digits import Captioned, captioned_cell, features
 from tests.cell.test_step import make_trainer
-from tests.measure.test_activations import PLAIN, activations_of, step_of
 from tests.model.methods.subjects import OPTIONS, ROUTES
 from tests.shown_checks import failing
-from tread_bench.cell.predicted import predict_activations
 from tread_bench.cell.step import Trainer
-from tread_bench.contract import check_device, check_method
-from tread_bench.core.config.compute import StepOptions
+from tread_bench.contract import check_method
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import families
@@ -102,15 +99,6 @@ def test_the_parameters_of_a_block_include_its_attention_to_the_text():
         assert all(name.startswith(f"blocks.{number}.") for name in names)
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "MMDiT", "U-ViT"])
-@pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "routed"])
-def test_activations_are_predicted_without_the_captions(backbone, extra):
-    sizes = {"name": backbone, "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
-    cell = captioned_cell(backbone=sizes, **extra)
-    found = predict_activations(cell, StepOptions(), PLAIN, torch.device("cpu"), processes=1)
-    assert found == activations_of(step_of(cell))
-
-
 # Only the text tells
 
 
@@ -164,11 +152,6 @@ ON = [pytest.param(name, marks=() if name in ("DiT", "MMDiT") else pytest.mark.s
 def test_every_family_that_takes_text_is_tried():
     takes_text = {family.spec for family in families().values() if "context_tokens" in family.spec.model_fields}
     assert {families()[name].spec for name in BACKBONES} == takes_text
-
-
-@pytest.mark.parametrize("backbone", ON)
-def test_text_stays_on_its_device(backbone):
-    assert check_device(backbone=BACKBONES[backbone], guidance={"name": "cfg"}) == []
 
 
 @pytest.mark.parametrize("backbone", ON)

@@ -50,9 +50,6 @@ BROKEN = {
     "of_another_name_each_time": {"determinism"},
     "named_in_words": {"identity"},
     "of_one_size": {"sizes"},
-    "reads_a_value": {"device"},
-    "tensor_on_the_host": {"device"},
-    "copies_to_the_host": {"device"},
 }
 ALSO_SAID = {"of_one_size": {"resizes": True}}  # in the description
 

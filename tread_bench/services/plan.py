@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
-from tread_bench.services.gpus import OnGpus, WithinBudget, add_state, hours_of, on_gpus, within_budget
-from tread_bench.services.hours import Pace, add_hours, pace_of, tuning_hours
+from tread_bench.services.hours import Pace, add_hours, pace_of
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
-from tread_bench.suite.plan import Plan, plan_table
+from tread_bench.suite.plan import Plan, plan_table, state_bytes
 
 if TYPE_CHECKING:
     from tread_bench.services.detect import Detection
+
+_MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one moment instead of two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +30,6 @@ class Planned:
         missing: files that it needs, each as a message.
         hours: device-hours at `pace`; None: no step time was given.
         detection: how many seeds find a difference; None: that was not requested.
-        gpus: when it is finished on several GPUs; None: that was not requested.
-        budget: which rows fit into some hours; None: that was not requested.
-        memory: why activations of some rows could not be predicted, by row; None: that was not requested.
     """
 
     plan: Plan
@@ -39,9 +38,6 @@ class Planned:
     pace: Pace | None
     hours: float | None
     detection: Detection | None
-    gpus: OnGpus | None = None
-    budget: WithinBudget | None = None
-    memory: dict[str, str] | None = None
 
 
 def plan_suite(
@@ -50,40 +46,23 @@ def plan_suite(
     request: DetectRequest | None = None,
     step_time: str | None = None,
     data_root: Path | None = None,
-    gpus: int | None = None,
-    budget: str | None = None,
-    memory: str | None = None,
 ) -> Planned:
     """Plan a suite; files that are there are checked, others are listed.
 
     Args:
         request: asks how many seeds find a difference.
         step_time: milliseconds, or a run that measured them, for the time that the suite takes.
-        gpus: how many GPUs to compute the time for; `budget` says how many device-hours there are, such as "200h". Both
-            need `step_time`.
-        memory: the type of device, "cpu" or "cuda", for which activations are predicted.
 
     Raises:
         UserError: the suite is wrong, or what was requested cannot be computed of it.
     """
     # Costs and hours.
-    if step_time is None and (gpus is not None or budget is not None):
-        raise UserError("--gpus and --budget need the time of a step: give --step-time MS, or a run that timed it")
-    available = None if budget is None else hours_of(budget)
     path = find_suite(name)
     plan = load_plan(path, overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
     rows = plan_table(plan, cell_cost)
+    add_state(rows, plan)
     pace = None if step_time is None else pace_of(step_time, plan, rows)
     hours = None if pace is None else add_hours(rows, plan, pace)
-
-    # Memory.
-    if gpus is not None or memory is not None:
-        add_state(rows, plan)
-    unpredicted = None
-    if memory is not None:
-        from tread_bench.services.memory import add_activations  # needs torch
-
-        unpredicted = add_activations(rows, plan, memory)
 
     # Seeds.
     detection = None
@@ -92,16 +71,17 @@ def plan_suite(
 
         detection = detect(plan, request)
     missing = [str(problem) for problem in plan.missing]
-    return Planned(
-        plan=plan,
-        rows=rows,
-        missing=missing,
-        pace=pace,
-        hours=hours,
-        detection=detection,
-        gpus=None if gpus is None else on_gpus(plan, rows, gpus),
-        budget=None
-        if pace is None or available is None
-        else within_budget(plan, rows, available, tuning_hours(plan, pace)),
-        memory=unpredicted,
-    )
+    return Planned(plan=plan, rows=rows, missing=missing, pace=pace, hours=hours, detection=detection)
+
+
+def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
+    """Add `state_bytes` to the rows of a plan: weights, gradients, moments and averages of a training."""
+    for row in rows:
+        cell = plan.rows[row["row"]][0].cell
+        frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
+        row["state_bytes"] = state_bytes(cell, row["trained_params"]) + 4 * frozen
+        if cell.training.optimizer == "muon":
+            from tread_bench.model.matrices import hidden_matrices  # needs torch
+
+            shapes = hidden_matrices(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
+            row["state_bytes"] -= _MOMENT_BYTES * sum(map(math.prod, shapes))

@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.fake_device import FakeDevice
 from tests.model.ops.test_recurrence import KINDS, inputs, token_by_token, with_gradients, worst
 from tread_bench.model.backbone import create_backbone
-from tread_bench.model.fake_device import FakeDevice
 from tread_bench.model.ops.recurrence import delta_recurrence, gated_delta_rule, linear_recurrence
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,6 @@ from tread_bench.cli.options import (
     SeedsOption,
     SetOption,
     SuiteArgument,
-    number,
     with_seeds,
 )
 
@@ -44,19 +43,10 @@ def plan(
             help="add the hours that it takes; give the ms of a step of its first row, or a run that timed it",
         ),
     ] = None,
-    gpus: Annotated[int | None, number("--gpus", "with --step-time: hours on so many GPUs, and memory on each")] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", metavar="HOURS", help="with --step-time: which rows fit into so many device-hours?"),
-    ] = None,
-    memory: Annotated[
-        Literal["cpu", "cuda"] | None,
-        typer.Option("--memory", help="predict what a training step keeps for its backward pass on such a device"),
-    ] = None,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training.
+    """Show the cells, parameters, MACs, memory of their state, disk and ideal speed-ups of a suite, without training.
 
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
@@ -64,4 +54,4 @@ def plan(
     from tread_bench.services.detect_request import DetectRequest
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root, gpus, budget, memory)
+    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,6 @@ from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.plan import Plan, PlannedCell
 
-_MEMORY = (
-    "Activations are what a step on {device} keeps for its backward pass in each of {processes} processes, predicted "
-    "for blocks that are not compiled. Buffers of operators come on top."
-)
-
 
 def show_plan(
     name: str,
@@ -32,12 +26,9 @@ def show_plan(
     request: DetectRequest | None = None,
     step_time: str | None = None,
     data_root: Path | None = None,
-    gpus: int | None = None,
-    budget: str | None = None,
-    memory: str | None = None,
 ) -> None:
     """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too."""
-    planned = plan_suite(name, overrides, request, step_time, data_root, gpus, budget, memory)
+    planned = plan_suite(name, overrides, request, step_time, data_root)
     if as_json:
         typer.echo(_as_json(planned))
         return
@@ -60,7 +51,7 @@ def show_plan(
         branches = sum(1 for row in planned.rows if row["shared_macs"])
         share = shared / sum(row["cells"] * row["training_macs"] for row in planned.rows)
         console.print(f"{branches} rows begin with steps of longer ones: {share:.0%} of the study's MACs, trained once")
-    console.print(_table(planned.rows, has_memory=gpus is not None or memory is not None))
+    console.print(_table(planned.rows))
     for line in _averages(planned.rows):
         typer.echo(line)
 
@@ -68,15 +59,6 @@ def show_plan(
     if planned.pace is not None and planned.hours is not None:
         for line in hours_in_words(planned.hours, plan, planned.pace):
             typer.echo(line)
-    if planned.gpus is not None:
-        typer.echo(planned.gpus.in_words())
-        typer.echo("State is weights, gradients, moments and averages; activations (--memory) come on top.")
-    if planned.memory is not None:
-        typer.echo(_MEMORY.format(device=memory, processes=plan.suite.limits.processes_per_cell))
-        for row, reason in planned.memory.items():
-            typer.echo(f"activations of {row} are not known: {reason}")
-    if planned.budget is not None:
-        typer.echo(planned.budget.in_words())
     if planned.missing:
         typer.echo("\n".join(["missing, and needed to run it:", *planned.missing]))
     if planned.detection is not None:
@@ -99,12 +81,6 @@ def _as_json(planned: Planned) -> str:
         document["hypothesis"] = Registered.of(stated).model_dump(mode="json")
     if planned.hours is not None:
         document["device_hours"] = planned.hours
-    if planned.gpus is not None:
-        document["on_gpus"] = planned.gpus.as_json()
-    if planned.budget is not None:
-        document["within_budget"] = asdict(planned.budget)
-    if planned.memory is not None:
-        document["activations_unknown"] = planned.memory
     if planned.detection is not None:
         document["detection"] = planned.detection.as_json()
     return _with_cells(json.dumps(document, indent=2), plan)
@@ -125,12 +101,10 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
         yield f'{{\n      {about},\n      "config": {config}\n    }}'
 
 
-def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
-    # The columns; those of budgets and other optimisers only where some row has one, those of hours and memory on
-    # request.
+def _table(rows: list[dict[str, Any]]) -> Table:
+    # The columns; those of budgets and other optimisers only where some row has one, that of hours on request.
     has_budgets = any(row["budget"] for row in rows)
     has_hours = any("device_hours" in row for row in rows)
-    has_activations = any("activation_bytes" in row for row in rows)
     has_optimizers = any(row["optimizer"] != "adamw" for row in rows)
     table = Table(
         Column("row", no_wrap=True),
@@ -144,8 +118,7 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
         "ideal\nspeed-up",
         "tokens per block",
         "disk\nMiB",
-        *(("state\nGiB",) if has_memory else ()),
-        *(("activations\nGiB",) if has_activations else ()),
+        "state\nGiB",
         *(("device-\nhours",) if has_hours else ()),
     )
 
@@ -163,8 +136,7 @@ def _table(rows: list[dict[str, Any]], has_memory: bool) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
-            *((_gib(row["state_bytes"]),) if has_memory else ()),
-            *((_gib(row.get("activation_bytes")),) if has_activations else ()),
+            f"{row['state_bytes'] / 2**30:,.3g}",
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
@@ -179,11 +151,6 @@ def _averages(rows: list[dict[str, Any]]) -> Iterator[str]:
     for (count, size), names in sizes.items():
         cells = f"each cell of {', '.join(names)}"
         yield f"{cells} stores {count} snapshots of its averages: {size / 2**20:,.1f} MiB, in its disk space"
-
-
-def _gib(size: int | None) -> str:
-    """Three digits, so that a small network's are not 0."""
-    return "" if size is None else f"{size / 2**30:,.3g}"
 
 
 def _within(budget: dict[str, Any] | None) -> str:

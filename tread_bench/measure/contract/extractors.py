@@ -21,12 +21,9 @@ from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptio
 from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor, Features
-from tread_bench.model.fake_device import FakeDevice
 
 IMAGES = 8
 BATCHES = (1, 3)
-_FEATURES = "tread_bench.measure.quality.features"
-_COPIED = {f"{_FEATURES}:features", f"{_FEATURES}:<genexpr>"}  # where images and their features are copied
 RELATIVE, ABSOLUTE = 1e-4, 1e-5  # convolutions choose their algorithm by the size of the batch
 
 
@@ -141,19 +138,6 @@ def check_identity(subject: ExtractorSubject) -> Iterator[str]:
         yield f"its sha256 must have 64 hexadecimal digits, not {subject.extractor.sha256!r}"
 
 
-def check_device(subject: ExtractorSubject) -> Iterator[str]:
-    """On a GPU it copies nothing but images and their features, and reads no value, unless it says that it uses the
-    host; no GPU is needed.
-    """
-    device, extractor = FakeDevice(_COPIED), subject.opened()
-    if extractor.uses_host:
-        return
-    device.move(extractor.network)
-    with device:
-        extractor.features(subject.pixels, subject.has_spatial)
-    yield from device.found
-
-
 def _pairs(whole: Features, parts: list[Features]) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Features, and logits and spatial features if any: of all images at once, and joined from parts."""
     for name, one, split in zip(
@@ -174,7 +158,6 @@ EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
     check_sizes,
     check_determinism,
     check_identity,
-    check_device,
 )
 
 

@@ -65,7 +65,6 @@ class Extractor:
         self.dims = dims
         self.spatial_dims = spatial_dims
         self.settings: Mapping[str, Any] = {}  # `open_extractor` sets them
-        self.uses_host = False  # part of it computes on the CPU wherever its network is, such as Pillow's resizing
 
     @property
     def device(self) -> torch.device:

@@ -59,12 +59,7 @@ def run_blocks(kernel: Kernel, samples: int, channels: int, *arguments: object) 
 
 
 def run_items(kernel: Kernel, items: int, *arguments: object) -> None:
-    """Call kernel(first, last, *arguments) for all items, such as samples, on as many threads as torch has.
-
-    Tensors without values (`FakeDevice`) stay as they are.
-    """
-    if isinstance(arguments[0], torch.Tensor):
-        return
+    """Call kernel(first, last, *arguments) for all items, such as samples, on as many threads as torch has."""
     threads = min(torch.get_num_threads(), items)
     if threads <= 1:
         kernel(0, items, *arguments)

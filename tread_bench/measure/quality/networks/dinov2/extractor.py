@@ -98,9 +98,7 @@ def open_dinov2(path: str | Path, resize: Resize = "pillow") -> Extractor:
     name = DINOV2.name if model_name == _PROTOCOL else model_name
     identity = json.dumps([weights.sha256, _IDENTITY.format(resized=_RESIZED[resize])])
     dims = weights.tensors["cls_token"].shape[-1]
-    extractor = Extractor(name, DinoV2(model, resize), hashlib.sha256(identity.encode()).hexdigest(), dims)
-    extractor.uses_host = resize != "torch"
-    return extractor
+    return Extractor(name, DinoV2(model, resize), hashlib.sha256(identity.encode()).hexdigest(), dims)
 
 
 def _model_of(tensors: Mapping[str, Tensor]) -> str:

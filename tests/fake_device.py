@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
-    FakeTensor,
     FakeTensorMode,
 )
 from torch.nn import functional
@@ -39,21 +38,19 @@ class FakeDevice:
 
     Args:
         allowed: the functions that may copy to the device, as "module:name".
-        device: a CPU's compiled loops are left out; their operators are what their fakes say.
 
     Attributes:
         found: what would fail on a GPU or keep it waiting, each with its place.
     """
 
-    def __init__(self, allowed: Collection[str] = (), device: torch.device = DEVICE) -> None:
-        self.device = device
+    def __init__(self, allowed: Collection[str] = ()) -> None:
         self.found: list[str] = []
         self._fake = FakeTensorMode(allow_non_fake_inputs=True)
         self._copies = _Copies(self.found, allowed)
         self._entered = ExitStack()
 
     def __enter__(self) -> FakeDevice:
-        self._entered.enter_context(_as_there(self.device))
+        self._entered.enter_context(_as_there())
         self._entered.enter_context(self._fake)
         self._entered.enter_context(self._copies)
         return self
@@ -70,7 +67,7 @@ class FakeDevice:
     def holding(self, tensor: Tensor) -> Tensor:
         """Return a tensor without values on the device, of the same shape and type."""
         with self._fake:
-            return torch.empty(tensor.shape, dtype=tensor.dtype, device=self.device, requires_grad=tensor.requires_grad)
+            return torch.empty(tensor.shape, dtype=tensor.dtype, device=DEVICE, requires_grad=tensor.requires_grad)
 
     def move(self, module: nn.Module) -> None:
         """Replace the module's parameters and buffers, as `module.to` does; tensors in other attributes stay."""
@@ -84,15 +81,13 @@ class FakeDevice:
 
 
 @contextmanager
-def _as_there(device: torch.device) -> Iterator[None]:
-    """Let torch and compiled loops take a device for one that is there."""
-    with ExitStack() as entered:
-        if device.type == "cuda":
-            entered.enter_context(patch("torch.cuda.amp.common.amp_definitely_not_available", lambda: False))
-            entered.enter_context(patch("torch.cuda.is_bf16_supported", lambda: True))
-            entered.enter_context(patch.object(functional, "scaled_dot_product_attention", _fused_attention))
-        else:
-            entered.enter_context(patch.object(FakeTensor, "numpy", lambda tensor: tensor))
+def _as_there() -> Iterator[None]:
+    """Let torch take the device for one that is there."""
+    with (
+        patch("torch.cuda.amp.common.amp_definitely_not_available", lambda: False),
+        patch("torch.cuda.is_bf16_supported", lambda: True),
+        patch.object(functional, "scaled_dot_product_attention", _fused_attention),
+    ):
         yield
 
 

@@ -1,1 +1,0 @@
-"""Checks of what only a whole cell shows."""
