@@ -35,7 +35,6 @@ class Basis:
     best: frozenset[int]  # ids of rows that are not distinguishable from the one of lowest FID
     caption: str
     suffix: str = ""  # of the name of its picture; "" for the first
-    is_published: bool = False  # whether the published differences are of this kind
 
     def difference(self, row: Row) -> Difference | None:
         return self.differences.get(id(row))
@@ -118,4 +117,4 @@ def _at_iterations(rows: Sequence[Row]) -> Basis:
             best.add(id(row))
     caption = f"{say('figures/shared', 'at_iterations')} {tones(rows)}".strip()
     fids = {id(row): row.fid for row in rows if row.fid}
-    return Basis("equal iterations", fids, differences, frozenset(best), caption, is_published=True)
+    return Basis("equal iterations", fids, differences, frozenset(best), caption)

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import Line, lines_of
-from tread_bench.reports.claims.published import depths_note, published_depths, stands_beside_published
-from tread_bench.reports.figures.drawing import estimated, published_bars
+from tread_bench.reports.figures.drawing import estimated
 from tread_bench.reports.figures.lines import Point, aside, draw_line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, clean, looks
@@ -25,10 +24,7 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     places = decimals(row.fid.mean for line in lines for row, _ in line.points if row.fid)
     numbers = [_numbers(line, row, difference, places) for line in lines for row, difference in line.points]
-    return picture_of(
-        "depths", _figure(lines), numbers, suffix, is_open=True, lines=lines, places=places,
-        note=depths_note() if stands_beside_published(rows) else "",
-    )  # fmt: skip
+    return picture_of("depths", _figure(lines), numbers, suffix, is_open=True, lines=lines, places=places)
 
 
 def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> dict[str, str]:
@@ -47,15 +43,11 @@ def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> dic
 def _figure(lines: Sequence[Line]) -> Figure:
     families = list(dict.fromkeys(line.family for line in lines))
     figure = Figure(figsize=(9.6, 3.5), layout="constrained")
-    has_published = stands_beside_published(row for line in lines for row, _ in line.points)
-    ratios = [*[2.2 / len(families)] * len(families), *([1] if has_published else [])]
-    panels = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
-    for family, axes in zip(families, panels, strict=False):
+    panels = figure.subplots(1, len(families), squeeze=False)[0]
+    for family, axes in zip(families, panels, strict=True):
         _panel(axes, [line for line in lines if line.family == family])
         axes.set_title(clean(family))
     panels[0].set_ylabel("FID difference to own dense (lower is better)", color=MUTED)
-    if has_published:
-        published_bars(panels[-1], published_depths(), "published: DiT-XL/2, other protocol", signed=True)
     return figure
 
 

@@ -10,13 +10,6 @@ from matplotlib.figure import Figure
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.claims.depths import lines_of as depth_lines
-from tread_bench.reports.claims.published import (
-    gain_note,
-    methods_note,
-    published_gain,
-    published_method,
-    stands_beside_published,
-)
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import speed_ups
 from tread_bench.reports.figures.forest import Column, dot, forest, speed_up, still, write
@@ -41,7 +34,7 @@ class _Gain(NamedTuple):
 
 
 def routing_gain(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """Draw a forest plot over the routed rows of several architectures, with relative speed and the published gains.
+    """Draw a forest plot over the routed rows of several architectures, with relative speed.
 
     A picture at equal training cost, where rows were compared so, and one at equal iterations.
     """
@@ -55,22 +48,16 @@ def routing_gain(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") 
 def _picture_of_gain(rows: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
     lines = _gains(rows, basis)
     places = decimals(row.fid.mean for row in rows if row.fid)
-    is_published = _has_published_gain(lines) and _is_published(basis)
     return picture_of(
         "routing_gain", _draw_gains(lines, places, basis), [_gain_numbers(line, rows, places, basis) for line in lines],
         suffix, basis=basis, is_open=True, lines=lines,
         kind=_kind(rows), apart=what_differs(rows), places=places,
-        note=gain_note() if is_published else "",
     )  # fmt: skip
 
 
 def _kind(rows: Sequence[Row]) -> str:
     """What the lines are called after."""
     return "family" if len({row.first.family for row in rows}) > 1 else what_differs(rows)
-
-
-def _is_published(basis: Basis | None) -> bool:
-    return basis is None or basis.is_published
 
 
 def _gains(rows: Sequence[Row], basis: Basis | None) -> list[_Gain]:
@@ -92,32 +79,16 @@ def _gain_numbers(line: _Gain, rows: Sequence[Row], places: int, basis: Basis | 
         "difference [95 %]": words(line.difference, places),
         "seeds": str(line.difference.n) if line.difference else DASH,
         **speed_ups(row),
-        **({"published, another protocol": _published(row)} if _is_published(basis) else {}),
     }
-
-
-def _has_published_gain(lines: Sequence[_Gain]) -> bool:
-    return any(published_gain(line.row) for line in lines)
-
-
-def _published(row: Row) -> str:
-    found = published_gain(row)
-    if found is None:
-        return DASH
-    caveat = f"; dense: {found.caveat}" if found.caveat else ""
-    return f"{number(found.difference, 2, True)} ({found.model}: {number(found.dense)} → {number(found.tread)}{caveat})"
 
 
 def _draw_gains(lines: Sequence[_Gain], places: int, basis: Basis | None) -> Figure:
     # Intervals and speeds beside words, and architectures on the left of the names.
-    is_published = _has_published_gain(lines) and _is_published(basis)
     columns = [Column(0.58), Column(0.42), Column(2.0, "ΔFID [95 % interval]")]
-    if is_published:
-        columns.append(Column(1.0, "published ΔFID"))
     before = 0.1 + 0.085 * max(len(clean(line.row.architecture, 16)) for line in lines)
     names = [clean(line.row.short_label, 26) for line in lines]
     figure, (panels,) = forest([names], columns, before=before)
-    fids, speed, differences, *published = panels
+    fids, speed, differences = panels
 
     # A line for each row.
     for y, line in enumerate(lines):
@@ -130,9 +101,6 @@ def _draw_gains(lines: Sequence[_Gain], places: int, basis: Basis | None) -> Fig
                 dot(fids, y, line.difference.mean, line.difference.bounds, colour)
             speed_up(speed, y, line.row)
             write(differences, y, words(line.difference, places), INK if line.difference else MUTED)
-            found = published_gain(line.row)
-            if published and found and line.leads:
-                write(published[0], y, number(found.difference, 2, True), MUTED)
     still(fids, 0)
     still(speed, 1)
     at = f"\nat {basis.words} (left is better)" if basis else ""
@@ -172,7 +140,6 @@ def _picture_of_methods(rows: Sequence[Row], lines: Sequence[_Method], basis: Ba
         drawn=[(line, _extra(line.row)) for line in drawn], places=places, left_out=left_out,
         taught=[line.row.short_label for line in lines if line.row.is_evaluated_by_teacher],
         unpaired=[line.row.short_label for line in drawn if not line.is_paired],
-        note=methods_note() if _has_published_method(lines) else "",
     )  # fmt: skip
 
 
@@ -206,10 +173,6 @@ def _differ(lines: Sequence[_Method]) -> bool:
     return len(kinds) > 1 and not are_placements
 
 
-def _has_published_method(lines: Sequence[_Method]) -> bool:
-    return _title(lines) == "Methods" and stands_beside_published(line.row for line in lines)
-
-
 def _title(lines: Sequence[_Method]) -> str:
     methods = {requested.method(line.row.first) for line in lines}
     return "Methods" if len(methods - {PLAINLY_DENSE.name}) > 1 else "Schedules"
@@ -237,7 +200,6 @@ def _method_numbers(line: _Method, places: int) -> dict[str, str]:
         "row": row.label,
         "method": requested.method(row.first),
         "FID difference to dense [95 %]": words(line.difference, places),
-        "published FID, another protocol": published_method(row) or DASH,
         "seeds": str(line.difference.n) if line.difference else DASH,
         "parameters of the method": number(row.cost("method_params"), 0),
         "parameters of auxiliary losses": number(row.cost("auxiliary_params"), 0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from textwrap import fill
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -13,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.style import MUTED, RULE, mark, marks_of
+from tread_bench.reports.figures.style import mark, marks_of
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, interval, number
 from tread_bench.reports.text.sentences import say
@@ -57,19 +56,6 @@ def legend_above(axes: Axes, colours: Mapping[str, str]) -> None:
     """Name the colours of bars in a line above their panel."""
     handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderaxespad=0.2)
-
-
-def published_bars(axes: Axes, figures: Mapping[str, float], title: str, signed: bool = False) -> None:
-    """A panel of figures of a paper, each with its number at the end of its bar."""
-    for x, figure in enumerate(figures.values()):
-        axes.bar(x, figure, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
-        axes.annotate(number(figure, 2, signed), (x, figure), (0, 3 if figure >= 0 else -11), color=MUTED, size=8,
-                      textcoords="offset points", ha="center")  # fmt: skip
-    axes.axhline(0, color=MUTED, linewidth=1)
-    axes.set_xticks(range(len(figures)), [fill(name, 14) for name in figures])
-    axes.set_title(title, color=MUTED)
-    axes.margins(y=0.15)
-    axes.grid(axis="x", visible=False)
 
 
 def logarithmic(axes: Axes) -> None:

@@ -8,9 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.reports.claims.guidance import Checkpoint, checkpoints, fid_of
-from tread_bench.reports.claims.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import GRID_COLUMNS, estimated, grid, logarithmic, published_bars
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, estimated, grid, logarithmic
 from tread_bench.reports.figures.lines import Point, aside, upright
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, clean, marks_of
@@ -30,11 +29,11 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     found = checkpoints(rows)
     if not found:
         return None
-    is_judged = stands_beside_published(rows)
+    is_judged = not any(row.is_smoke for row in rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
     return picture_of(
         "guidance", _figure(found), [line for made in found for line in _numbers(made, places)], suffix, places=places,
-        is_judged=is_judged, bests=map(_bests, found), note=guidance_note() if is_judged else "",
+        is_judged=is_judged, bests=map(_bests, found),
     )  # fmt: skip
 
 
@@ -77,32 +76,22 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         rule: (*look, "-" if k < len(style.COLOURS) else "--")  # where colours repeat, lines differ as well
         for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
     }
-    has_published = stands_beside_published(_guided(found))
 
-    # A panel for each checkpoint, and one for what was published.
-    figure, panels = grid(len(found) + has_published, 3.5, below=0.22 * (len(rules) // _IN_LEGEND + 1))
-    for k, (made, axes) in enumerate(zip(found, panels, strict=False)):
+    # A panel for each checkpoint.
+    figure, panels = grid(len(found), 3.5, below=0.22 * (len(rules) // _IN_LEGEND + 1))
+    for k, (made, axes) in enumerate(zip(found, panels, strict=True)):
         _panel(axes, made, looks)
         _limit(axes, found)
         axes.tick_params(labelleft=k % GRID_COLUMNS == 0)
         axes.set_xlabel("scale (1 is the strong branch alone)", color=MUTED)
-    if has_published:
-        published = {rule: fid for rule, fid, _ in published_guidance() if fid is not None}
-        published_bars(panels[-1], published, "published: SiT-XL/2,\nother protocol")
     panels[0].set_ylabel("FID (lower is better)", color=MUTED)
     _legend(figure, looks)
     return figure
 
 
-def _guided(found: Sequence[Checkpoint]) -> list[Row]:
-    """The rows of every sweep."""
-    sweeps = [sweep for made in found for sweep in made.sweeps]
-    return [row for sweep in sweeps for row in sweep.rows]
-
-
 def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
     """Logarithmic, since rules differ by factors; the seeds' values fill the height, intervals may reach beyond it."""
-    rows = _guided(found)
+    rows = [row for made in found for sweep in made.sweeps for row in sweep.rows]
     rows += [made.unguided for made in found if made.unguided]
     fids = [fid for row in rows for fid in row.scores["fid"].values()]
     low, high = max(min(fids), 1e-3), max(*fids, 1e-3)

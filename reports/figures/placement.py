@@ -13,12 +13,6 @@ from matplotlib.patches import Rectangle
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.claims.published import (
-    placement_difference,
-    placement_note,
-    several_routes_note,
-    stands_beside_published,
-)
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import estimated
 from tread_bench.reports.figures.forest import Column, dot, forest, still, write
@@ -44,7 +38,6 @@ class _Line(NamedTuple):
     fid: MeanInterval | None  # at what the rows are compared at
     shown: MeanInterval | None  # the difference to dense where the run has any, else the FID itself
     text: str
-    published: float | None
 
 
 def route_placement(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
@@ -77,23 +70,12 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
         "route_placement", _figure(parts, basis), [_numbers(line, basis, places) for line in lines], suffix,
         basis=basis, drawn=drawn, left_out=left_out, are_judged=are_judged,
         has_best=basis is not None and any(map(basis.is_best, routed)), are_several=_are_several(lines),
-        has_loss=any(requested.auxiliary(row.first) for row in placed), notes=_notes(lines, basis),
+        has_loss=any(requested.auxiliary(row.first) for row in placed),
     )  # fmt: skip
 
 
 def _are_several(lines: Sequence[_Line]) -> bool:
     return any(len(line.row.spans) > 1 for line in lines)
-
-
-def _notes(lines: Sequence[_Line], basis: Basis | None) -> list[str]:
-    """What was published of such routes."""
-    notes = []
-    is_beside = (basis is None or basis.is_published) and stands_beside_published(line.row for line in lines)
-    if is_beside and _are_several(lines):
-        notes.append(several_routes_note())
-    if _has_published(lines):
-        notes.append(placement_note())
-    return notes
 
 
 def _is_placed(row: Row) -> bool:
@@ -108,7 +90,7 @@ def _line(row: Row, basis: Basis | None, places: int) -> _Line:
     shown = basis.shown(row) if basis else row.fid
     nothing = "reference" if row.is_reference else "no pair"
     text = in_words(shown, places, signed=basis is not None, nothing=nothing)
-    return _Line(row, fid, shown, text, placement_difference(row) if basis and basis.is_published else None)
+    return _Line(row, fid, shown, text)
 
 
 def _num_places(rows: Sequence[Row]) -> int:
@@ -119,15 +101,10 @@ def _num_routed(rows: Sequence[Row]) -> int:
     return sum(bool(row.spans) for row in rows)
 
 
-def _has_published(lines: Sequence[_Line]) -> bool:
-    return any(line.published is not None for line in lines)
-
-
 def _numbers(line: _Line, basis: Basis | None, places: int) -> dict[str, str]:
     own = {"row": line.row.label, **estimated("FID", line.fid, places)}
     if basis:
         own |= estimated("FID difference", line.shown, places, signed=True)
-        own["published"] = number(line.published, 2, True)
     return own
 
 
@@ -135,24 +112,20 @@ def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
     # Bars, intervals and words side by side, for each architecture; their intervals share an axis.
     lines = [line for part in parts for line in part]
     columns = [Column(0.55), Column(0.45), Column(2.0, f"{'ΔFID' if basis else 'FID'} [95 % interval]")]
-    if _has_published(lines):
-        columns.append(Column(1.0, "published ΔFID"))
     figure, panels = forest([[clean(line.row.short_label) for line in part] for part in parts], columns)
-    for _, fids, *_ in panels[1:]:
+    for _, fids, _ in panels[1:]:
         fids.sharex(panels[0][1])
 
     # A line for each row.
     scale = basis.scale([line.row for line in lines]) if basis else None
-    for part, (bars, fids, texts, *published) in zip(parts, panels, strict=True):
+    for part, (bars, fids, texts) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
             tone = basis.tone(line.row, scale) if basis and scale else COLOURS[0]
-            with marks_of(line.row.label, bars, fids, texts, *published):
+            with marks_of(line.row.label, bars, fids, texts):
                 _bar(bars, y, line.row, tone, is_best=basis is not None and basis.is_best(line.row))
                 if line.shown:
                     dot(fids, y, line.shown.mean, line.shown.bounds, tone)
                 write(texts, y, line.text)
-                for column in published:
-                    write(column, y, number(line.published, 2, True), MUTED)
         blocks = max(line.row.blocks for line in part)
         bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 12))), xlabel="block")
         bars.set_title(clean(part[0].row.architecture), pad=8)

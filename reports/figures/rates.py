@@ -10,14 +10,13 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.reports.claims.published import published_rates, rates_note, stands_beside_published
 from tread_bench.reports.figures.drawing import estimated, grid
 from tread_bench.reports.figures.lines import Point, draw_line
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, clean, looks
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import decimals, number
+from tread_bench.reports.text.numbers import decimals
 
 _MOST = 12  # lines in the picture
 
@@ -31,20 +30,16 @@ class Line(NamedTuple):
 
 
 def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw a line per route, method and selector that ran at several rates; the published rates in a panel of their
-    own.
-    """
+    """Draw a line per route, method and selector that ran at several rates."""
     lines = lines_of(rows)
     if not lines:
         return None
     places = decimals(row.fid.mean for line in lines for _, row in line.rows if row.fid)
-    has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
-    published = published_rates() if has_routing and stands_beside_published(rows) else {}
     drawn = _first_by_rank(lines)
-    numbers = [_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows]
+    numbers = [_numbers(line, rate, row, places) for line in lines for rate, row in line.rows]
     return picture_of(
-        "rates", _figure(drawn, published), numbers, suffix, places=places, all=len(lines),
-        drawn=[(_named(line), line.rows) for line in drawn], note=rates_note() if published else "",
+        "rates", _figure(drawn), numbers, suffix, places=places, all=len(lines),
+        drawn=[(_named(line), line.rows) for line in drawn],
     )  # fmt: skip
 
 
@@ -92,7 +87,7 @@ def _named(line: Line) -> str:
     return f"{line.architecture} {line.name}".lstrip()
 
 
-def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[float, float]) -> dict[str, str]:
+def _numbers(line: Line, rate: float, row: Row, places: int) -> dict[str, str]:
     return {
         "row": row.label,
         "line": _named(line),
@@ -100,18 +95,15 @@ def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[flo
         **estimated("FID", row.fid, places),
         **estimated("difference to dense", row.difference("fid"), places, signed=True),
         "seeds": str(row.fid.n if row.fid else 0),
-        **({"published, another protocol": number(published.get(rate))} if published else {}),
     }
 
 
-def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:
+def _figure(lines: Sequence[Line]) -> Figure:
     architectures = list(dict.fromkeys(line.architecture for line in lines))
-    figure, panels = grid(len(architectures) + bool(published), 3.4)
-    for name, axes in zip(architectures, panels, strict=False):
+    figure, panels = grid(len(architectures), 3.4)
+    for name, axes in zip(architectures, panels, strict=True):
         _panel(axes, [line for line in lines if line.architecture == name])
         axes.set_title(clean(name) or "this run")
-    if published:
-        _published_panel(panels[-1], published)
     return figure
 
 
@@ -120,21 +112,7 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
         points = [Point(row, rate, row.fid, row.scores["fid"].values()) for rate, row in one.rows if row.fid]
         draw_line(axes, points, look, one.name)
     axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
-    _style_axes(axes, "FID")
-    axes.legend(loc="best", fontsize=8)
-
-
-def _published_panel(axes: Axes, published: dict[float, float]) -> None:
-    axes.plot(list(published), list(published.values()), color=MUTED, marker="o", markersize=5, linestyle="--")
-    for rate, fid in published.items():
-        axes.annotate(number(fid), (rate, fid), (7, 5), textcoords="offset points", color=MUTED, size=8)
-    axes.set_title("published: DiT-B/2, other protocol", color=MUTED)
-    axes.set_xticks(list(published))
-    axes.margins(x=0.2, y=0.18)
-    _style_axes(axes, "FID of the paper")
-
-
-def _style_axes(axes: Axes, what: str) -> None:
     axes.set_xlabel("share of tokens that bypasses")
-    axes.set_ylabel(what, color=MUTED)
+    axes.set_ylabel("FID", color=MUTED)
     axes.locator_params(axis="y", nbins=6)
+    axes.legend(loc="best", fontsize=8)

@@ -11,7 +11,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tread_bench.core.numbers.schedule import routed_steps, routing_share
-from tread_bench.reports.claims.published import finetune_note, stands_beside_published
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import CostPoint, points_of
 from tread_bench.reports.figures.drawing import estimated, logarithmic
@@ -41,7 +40,6 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     return picture_of(
         "schedule", _figure(rows, drawn), [_numbers(rows[point.row], point, places) for point in points], suffix,
         schedules={row.label: _schedule(row) for row in shown}, left_out=left_out,
-        note=finetune_note() if stands_beside_published(rows) else "",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Every study gets its picture, with the figures of its records, the published ones beside, and true sentences."""
+"""Every study gets its picture, with the figures of its records, and true sentences."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_marks_of_a_picture_carry_the_rows_of_its_numbers(name):
 
 
 @pytest.mark.parametrize("name", SOME_STUDIES)
-def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(name, monkeypatch):
+def test_in_a_smoke_run_nothing_is_judged_and_no_scale_is_best(name, monkeypatch):
     """Of pictures with a panel per row, which take seconds, in no run at all: they are taken from one that is none."""
     monkeypatch.setattr("tread_bench.reports.figures.pictures._PANEL_PER_ROW", ())
     found = {picture.name: picture for picture in pictures(comparison(STUDIES[name](), is_smoke=True))}
@@ -110,9 +110,7 @@ def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(name, monk
     assert found.keys() | panels.keys() == drawn(name).keys()
     for picture in [*found.values(), *panels.values()]:
         told = f"{picture.caption}{picture.description}{picture.svg.decode()}{picture.table}"
-        assert not re.search("[Pp]ublished|paper|[Bb]est scale|significant", told)
-        columns = dict(zip(picture.headers, zip(*picture.table, strict=True), strict=True))
-        assert all({*column} == {"–"} for header, column in columns.items() if "published" in header)
+        assert not re.search("[Bb]est scale|significant", told)
 
 
 @pytest.mark.parametrize("name", ["guidance", "location_scaling"])
@@ -125,15 +123,13 @@ def test_a_run_of_routes_draws_none_of_them():
     assert {picture.name for picture in pictures(comparison(study(2)))} == {*DRAWN}
 
 
-def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones():
+def test_rates_run_from_dense_at_0():
     records, picture = made.rates(), own("selection_rate")
     table = {line[2]: line[1:] for line in picture.table}
     assert list(table) == ["0", "0.25", "0.5", "0.75"]
-    assert [line[-1] for line in table.values()] == ["43.47", "26.50", "21.34", "49.29"]
     gains = lasts(records, "tread-0.75") - lasts(records, "dense")
     assert table["0.75"][4] == f"+{gains.mean():.2f}" and table["0"][4] == "–"
     assert table["0"][2] == f"{lasts(records, 'dense').mean():.2f}"
-    assert "another protocol" in picture.caption and "FID of the paper" in picture.svg.decode()
 
 
 def test_one_rate_is_no_line():
@@ -166,8 +162,6 @@ def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
     ]  # fmt: skip
     gains = lasts(records, "absolute-18") - lasts(records, "dense-18")
     assert picture.table[2][6] == minus(f"{gains.mean():.2f}")
-    assert "absolute 2:-4 7.38, relative 1/6:2/3 18.81" in picture.caption
-    assert minus("-12.09") in picture.svg.decode() and minus("-0.66") in picture.svg.decode()
 
 
 def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both():
@@ -201,19 +195,17 @@ def test_methods_show_what_each_adds_and_saves():
     assert len(table) == len(made.METHODS) - 1 and "dense" not in table
     gains = lasts(records, "repa") - lasts(records, "dense")
     assert table["dense + repa"][2].startswith(minus(f"{gains.mean():.2f} ["))
-    assert table["dense + repa"][5:8] == ("0", "140,000", "1.05")
-    assert table["mask"][5:7] == ("118,000", "0") and table["tread"][5:7] == ("0", "0")
+    assert table["dense + repa"][4:7] == ("0", "140,000", "1.05")
+    assert table["mask"][4:6] == ("118,000", "0") and table["tread"][4:6] == ("0", "0")
     routed, dense = (next(r for r in records if r.row == row).cost for row in ("sprint", "dense"))
-    assert table["sprint"][7] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
-    assert table["tread"][3] == "4.96 (DiT-XL/2, 160 epochs)"
-    assert table["mask"][3] == table["mod"][3] == "–"  # MaskDiT's was measured after a phase that this one has not
+    assert table["sprint"][6] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
 
 
 def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_reference(rows):
     assert [row.name for row in rows["methods"] if row.is_dense] == ["dense"]
 
 
-def test_published_placements_are_of_tread_alone(rows):
+def test_placements_are_of_tread_alone(rows):
     assert drawn_alone(route_placement, rows["methods"]) is None
     mixed = comparison([*study(1), *(r for r in made.methods(1) if r.method == "drop")])
     placement = drawn_alone(route_placement, mixed)
@@ -226,7 +218,6 @@ def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(rows):
     assert shares == ["1.00", "1.00", "1.00", "1.00", "0.00"]
     assert [line[3] for line in picture.table if line[0] == "dense"] == ["–"] * 5
     assert "lr 0.0002 from 0.75" in picture.description
-    assert "2.76 after 220 epochs, 2.09 after 740, 1.69 with interval guidance" in picture.caption
 
 
 def test_dense_training_with_a_schedule_is_not_the_reference(rows):
@@ -273,8 +264,6 @@ def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance():
     assert best[3] == f"{lasts(records, 'tread-sparse-1.5').mean():.2f}" and best[5] == minus(f"{gains.mean():.2f}")
     assert best[-2:] == ("0.7200", "1.20") and lines["dense", "none", "–"][-2:] == ("0.6000", "1.00")
     assert ("dense", "cfg (interval 0.1–0.8) (best scale)", "1.8") in lines
-    for published in ("none FID 4.89 at 114.42", "FID 2.14 at 97.67", "FID 1.58 at 173.16", "cfg at 228.84"):
-        assert published in picture.caption
 
 
 def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
@@ -393,8 +382,6 @@ def test_objectives_are_judged_apart_and_their_losses_never_together(rows):
     assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
     assert "under edm" in summary(members) and "validation losses are different quantities" in scope(members)
     assert "parameters" not in scope(members) and len(statements(members)) == 2
-    table = {line[0]: line for line in drawn("objectives")["routing_gain"].table}
-    assert "SiT-B/2" in table["flow-tread-2:8"][-1] and "DiT-B/2" in table["edm-tread-2:8"][-1]
     assert "noise levels σ" in drawn("objectives")["across_times-edm"].caption
     assert "times t" in drawn("objectives")["across_times-flow"].caption
     assert all(
@@ -405,9 +392,7 @@ def test_objectives_are_judged_apart_and_their_losses_never_together(rows):
 def test_several_routes_are_several_bars_and_the_added_loss_is_named():
     several = own("multi_route")
     assert any("mae" in line[0] for line in several.table)
-    assert "over all routes of the row" in several.caption and "converged 9.55 times as fast" in several.caption
-    single = drawn_alone(route_placement, comparison(study(2)))
-    assert "9.55" not in single.caption
+    assert "over all routes of the row" in several.caption
 
 
 @pytest.mark.parametrize(

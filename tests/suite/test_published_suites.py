@@ -30,14 +30,7 @@ from tread_bench.data.latents.family import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
-from tread_bench.reports.claims.published import (
-    depths_note,
-    gain_note,
-    methods_note,
-    placement_note,
-    published_fid,
-    rates_note,
-)
+from tread_bench.reports.claims.published import published_fid
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
 from tread_bench.services.plan import plan_suite
@@ -262,11 +255,6 @@ def test_maskdit_s_figure_stands_beside_that_model_after_its_unmasked_phase_alon
     assert published_fid(row) == (5.69, "")
     (other,) = comparison([record.model_copy(update={"config": {**record.config, **changed}})])
     assert published_fid(other) is None
-
-
-@pytest.mark.parametrize("note", [gain_note, rates_note, depths_note, placement_note, methods_note])
-def test_notes_that_quote_a_dense_figure_name_its_objective(note: Callable[[], str]) -> None:
-    assert "another objective and sampler (DDPM)" in note()
 
 
 def test_rows_of_sit_learn_at_uniform_times_as_published(planned: Callable[[str], Plan]) -> None:
