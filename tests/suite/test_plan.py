@@ -17,7 +17,7 @@ from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.services.gpus import add_state
+from tread_bench.services.plan import add_state
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.merge import LONGEST_LABEL, Draft, _label
