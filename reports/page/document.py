@@ -21,6 +21,8 @@ from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.tables.tables import FORMATS, Entry, Table, flat
 from tread_bench.reports.text.sentences import FILTERS
 
+SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels
+
 
 def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
     """Write the pictures of a page as out/figures/*.svg; remove those that only the page which is there names.
@@ -92,9 +94,9 @@ def _environment() -> Environment:
     return environment
 
 
-def data_uri(png: bytes) -> str:
-    """Return a picture as the address of itself, so that it is inside the page."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def data_uri(picture: bytes, kind: str) -> str:
+    """Return a picture, `kind` png or webp, as the address of itself, so that it is inside the page."""
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 from tread_bench.core.stored.evaluations import EvaluatedFigure, SetEvaluation, by_reason
 from tread_bench.reports.figures.evaluation import pictures_of
-from tread_bench.reports.page.document import write_page
+from tread_bench.reports.page.document import SMOOTH, write_page
 from tread_bench.reports.rows.row import by_key
 from tread_bench.reports.text.numbers import decimals, names, number
-
-SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import write_export, write_page
-from tread_bench.reports.page.samples import sample_grids
+from tread_bench.reports.page.samples import Shown, sample_grids
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
@@ -199,7 +199,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "are_several": len(sets) > 1,
         "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
         "sections": sections,
-        "samples": sample_grids(rows, run_dir) if run_dir else [],
+        "samples": sample_grids(rows, run_dir) if run_dir else Shown([], False, ""),
         "missing": missing,
         "cells": _cells(records),
         # How it was made.

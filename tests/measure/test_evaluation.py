@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from itertools import islice
 
 import numpy as np
@@ -13,6 +14,7 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
+from tread_bench.measure.quality.png import grid_png
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
@@ -50,6 +52,13 @@ def test_without_generation_the_losses_are_the_same_and_nothing_is_said_of_sampl
     evaluator, with_samples = evaluate()
     assert with_samples.num_samples == 16 and with_samples.fid is not None and evaluator.sampling_macs()
     assert with_samples.validation_loss_per_time == without.validation_loss_per_time
+
+
+def test_a_grid_of_training_images_is_beside_the_samples(evaluate, digits, tmp_path):
+    _, found = evaluate()
+    expected = grid_png(digits.train.uint8(np.linspace(0, len(digits.train) - 1, 10).astype(np.int64)))
+    assert (tmp_path / found.real_samples).read_bytes() == expected
+    assert found.real_samples_sha256 == hashlib.sha256(expected).hexdigest()
 
 
 def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -10,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.routes import parse_routes, resolve_routes, tokens_per_block
@@ -26,6 +27,7 @@ from tread_bench.core.stored.records import (
     StepPart,
     TimingFigures,
 )
+from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import ON_BASES
@@ -267,13 +269,29 @@ def selectors(families: tuple[str, ...] = ("DiT", "ZigMa", "DRWKV"), seeds: int 
     return [of_family(f, s, name, change) for f in families for name, change in changes.items() for s in range(seeds)]
 
 
-def write_samples(records: list[Record], run_dir: Path) -> None:
-    """A small grid of grey digits-like tiles for every evaluation."""
+def write_samples(records: list[Record], run_dir: Path, side: int = 8) -> None:
+    """A grid of 40 grey tiles of noise, as cells write it, for every evaluation."""
     for index, one in enumerate(records):
-        buffer = io.BytesIO()
-        noise = random.Random(index)
-        Image.frombytes("L", (64, 64), bytes(noise.randrange(256) for _ in range(64 * 64))).save(buffer, "PNG")
-        for item in one.evaluations:
-            path = run_dir / "cells" / one.cell / item.samples
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(buffer.getvalue())
+        write_grid(run_dir, one, grid_png(tiles(index, side)))
+
+
+def write_grid(run_dir: Path, record: Record, content: bytes) -> None:
+    """The same grid of samples for every evaluation of a record."""
+    for one in record.evaluations:
+        assert one.samples
+        path = run_dir / "cells" / record.cell / one.samples
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def tiles(seed: int, side: int, channels: int = 1, count: int = 40) -> Tensor:
+    """Images of noise, (count, channels, side, side) uint8."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(256, (count, channels, side, side), generator=generator, dtype=torch.uint8)
+
+
+def photographs(side: int) -> Tensor:
+    """40 images, (40, 3, side, side) uint8, that compress as photographs do: smooth, with some noise."""
+    smooth = F.interpolate(tiles(0, 16, 3).float(), size=(side, side), mode="bicubic")
+    noise = 5 * torch.randn(smooth.shape, generator=torch.Generator().manual_seed(0))
+    return (smooth + noise).clamp(0, 255).to(torch.uint8)

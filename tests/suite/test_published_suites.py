@@ -332,7 +332,7 @@ def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
         with Image.open(run / "cells" / record["cell"] / evaluation["real_samples"]) as grid:
             assert grid.mode == "RGB" and grid.size == (10 * (SIDE + 1) - 1, SIDE)
     assert len({record["evaluations"][0]["protocol"] for record in found}) == 1
-    assert "training latents, decoded</figcaption>" in (run / "index.html").read_text()
+    assert "training images</figcaption>" in (run / "index.html").read_text()
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
@@ -41,8 +40,7 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
-REAL_SHOWN = 10  # training latents in their grid
-REAL_SIDE = 64  # most pixels of their side, so that a page can embed them
+REAL_SHOWN = 10  # training images in their grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,14 +213,10 @@ class Evaluator:
 
     @cached_property
     def _real_samples(self) -> dict[str, str]:
-        """A grid of decoded training latents, at which a reader sees whether decoder and scale fit them."""
-        if self.decoder is None:
-            return {}
+        """A grid of training images; of latents a reader sees in it whether decoder and scale fit them."""
         train = self.data.train
-        latents = train.images(np.unique(np.linspace(0, len(train) - 1, REAL_SHOWN).astype(np.int64)))
-        pixels = to_pixels(latents.to(self.device), self.decoder)
-        pooled = F.avg_pool2d(pixels.float(), math.ceil(pixels.shape[-1] / REAL_SIDE))
-        return self._write_grid("real", pooled.round().to(torch.uint8))
+        images = train.images(np.linspace(0, len(train) - 1, REAL_SHOWN).astype(np.int64))
+        return self._write_grid("real", to_pixels(images.to(self.device), self.decoder))
 
     def sampling_macs(self) -> int | None:
         """MACs of one generated image; None where none is generated."""

@@ -572,7 +572,8 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
     It counts the last checkpoints and those that others branch off, the weights of snapshots, snapshots of averages, a
-    grid of 8-bit samples per evaluation, and small files. A tuning cell keeps snapshots of averages only while it runs.
+    grid of 8-bit samples per evaluation and one of training images, and small files. A tuning cell keeps snapshots of
+    averages only while it runs.
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
@@ -581,7 +582,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     checkpoints = CHECKPOINTS_KEPT + len(planned.branches)
     weights = checkpoints * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
     weights += 0 if planned.tunes else average_bytes(planned.cell, params)
-    return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
+    return (weights if planned.trains else 0) + (evaluations + 1) * grid + _OTHER_BYTES
 
 
 def checkpoint_bytes(cell: Cell, params: int) -> int:

@@ -171,7 +171,7 @@ class Evaluation(Part):
     samples: str | None = None  # path of the sample grid, relative to the cell's folder
     samples_sha256: str = ""  # hash of that file; "": there is none
     captions: list[str] = Field(default_factory=list)  # that its images were generated for, in order; empty: none
-    real_samples: str | None = None  # the same of decoded training latents, where samples are decoded
+    real_samples: str | None = None  # the same of training images, decoded where they are latents
     real_samples_sha256: str = ""
 
     def figure(self, name: str) -> float | None:
