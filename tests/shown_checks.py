@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
 PLUG_INS = Path(__file__).parent / "plugin"
+
+
+def shown(kind: str) -> dict[str, Any]:
+    """Return the module of the tests that the page of a kind shows."""
+    path = PLUG_INS / kind / "checks.py"
+    module: dict[str, Any] = {"__name__": f"checks_of_{kind}"}
+    with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):
+        exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+    return module
 
 
 def failing(kind: str, **names: object) -> set[str]:
@@ -18,14 +28,12 @@ def failing(kind: str, **names: object) -> set[str]:
     Args:
         names: what takes the place of the page's own plug-in and options, by the names that its tests have for them.
     """
-    path = PLUG_INS / kind / "checks.py"
-    module: dict[str, Any] = {"__name__": f"checks_of_{kind}"}
-    with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):
-        exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+    module = shown(kind)
     assert names.keys() <= module.keys()
     module.update(names)
 
     failed = set()
+    numpy_state = np.random.get_state()
     for name, test in list(module.items()):
         if name.startswith("test_"):
             try:
@@ -33,4 +41,5 @@ def failing(kind: str, **names: object) -> set[str]:
                     test()
             except Exception:
                 failed.add(name.removeprefix("test_"))
+    np.random.set_state(numpy_state)
     return failed

@@ -11,7 +11,6 @@ from tread_bench import contract
     ("check", "name"),
     [
         (contract.check_method, "tread"),
-        (contract.check_data, "digits"),
         (contract.check_metric, "fid"),
         (contract.check_extractor, "digits-classifier"),
     ],

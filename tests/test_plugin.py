@@ -52,7 +52,7 @@ SHOWN = {
     ),
     "mixer": ("pyproject.toml", "retention/family.py", "retention/network.py", "retention.yaml"),
     "sampler": ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "checks.py", "two_step.yaml"),
-    "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
+    "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "checks.py", "shapes.yaml"),
     "metric": ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
     "guidance": ("pyproject.toml", "thinned/family.py", "checks.py", "thinned.yaml"),
     "loss": ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "checks.py", "edges.yaml"),
@@ -62,7 +62,7 @@ SHOWN = {
         "random_convolution/extractor.py",
         "random.yaml",
     ),
-    "text-encoder": ("pyproject.toml", "spelling/family.py", "spelling/encoder.py", "spelling.yaml"),
+    "text-encoder": ("pyproject.toml", "spelling/family.py", "spelling/encoder.py", "checks.py", "spelling.yaml"),
 }
 
 
@@ -283,16 +283,13 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.data.contract import DATA_CHECKS
-    from tread_bench.data.text.contract import TEXT_ENCODER_CHECKS
     from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS
     from tread_bench.measure.contract.metrics import METRIC_CHECKS
     from tread_bench.model.contract.checks import CHECKS
     from tread_bench.model.contract.methods import METHOD_CHECKS
 
-    kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "data": DATA_CHECKS}
+    kinds = {"backbone": CHECKS, "method": METHOD_CHECKS}
     kinds |= {"metric": METRIC_CHECKS, "feature-network": EXTRACTOR_CHECKS}
-    kinds |= {"text-encoder": TEXT_ENCODER_CHECKS}
     for kind, checks in kinds.items():
         assert rows_of(kind, "The check") == [check.__name__.removeprefix("check_") for check in checks]
 

@@ -49,10 +49,8 @@ from tread_bench.core.describe.text_encoders import TextEncoderOptions as TextEn
 from tread_bench.core.numbers import draws as draws
 from tread_bench.core.problems import Problem as Problem
 from tread_bench.core.stored.evaluations import SetEvaluation as SetEvaluation
-from tread_bench.data.contract import check_data as check_data
 from tread_bench.data.source import DataSource as DataSource
 from tread_bench.data.source import ImageSet as ImageSet
-from tread_bench.data.text.contract import check_text_encoder as check_text_encoder
 from tread_bench.measure.contract.extractors import check_extractor as check_extractor
 from tread_bench.measure.contract.metrics import check_metric as check_metric
 from tread_bench.measure.quality.features import Extractor as Extractor

@@ -9,8 +9,6 @@ def test_the_contract_holds():
 from __future__ import annotations
 
 from tread_bench.core.describe.violations import Violation
-from tread_bench.data.contract import check_data
-from tread_bench.data.text.contract import check_text_encoder
 from tread_bench.measure.contract.extractors import check_extractor
 from tread_bench.measure.contract.metrics import check_metric
 from tread_bench.model.contract.checks import check_backbone
@@ -20,10 +18,8 @@ from tread_bench.model.contract.wrapped import check_wrapped
 __all__ = [
     "Violation",
     "check_backbone",
-    "check_data",
     "check_extractor",
     "check_method",
     "check_metric",
-    "check_text_encoder",
     "check_wrapped",
 ]

@@ -15,9 +15,9 @@ import pytest
 import torch
 from datasets import DatasetDict, load_from_disk
 
+from tests.data.checked import failing_of_data
 from tests.data.image_sets import pictures, write_dataset
 from tests.data.test_parquet import png
-from tread_bench.contract import check_data
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -53,7 +53,7 @@ def test_the_contract_holds_on_demand(tmp_path: Path, monkeypatch: Any) -> None:
     options, changed = (
         {"train": [write_dataset(tmp_path / f"{seed}", 80, seed)], "image_size": 4, "num_classes": 3} for seed in (0, 1)
     )
-    assert check_data(HF_DATASET, options, changed=changed) == []
+    assert failing_of_data(HF_DATASET, tmp_path, options, changed) == set()
 
 
 @pytest.mark.parametrize("by", ["datasets 1", "datasets 4"])

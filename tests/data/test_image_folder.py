@@ -13,9 +13,9 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.data.checked import failing_of_data
 from tests.data.image_sets import write_folder
 from tests.data.test_parquet import KIND
-from tread_bench.contract import check_data
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import look_at
@@ -84,7 +84,7 @@ def test_class_folders_are_no_labels_where_there_are_no_classes(tmp_path: Path, 
     options, changed = (
         {"train": [write_folder(tmp_path / f"{seed}", 80, seed)], "image_size": 4, "num_classes": 0} for seed in (0, 1)
     )
-    assert check_data(IMAGE_FOLDER, options, changed=changed) == []
+    assert failing_of_data(IMAGE_FOLDER, tmp_path, options, changed) == set()
 
 
 def test_a_large_set_is_decoded_on_demand_and_is_the_same(pets: str, monkeypatch: Any) -> None:
@@ -112,7 +112,7 @@ def test_sets_that_are_decoded_on_demand_keep_the_contract(tmp_path: Path, monke
         }
         for seed in (0, 1)
     )
-    assert check_data(IMAGE_FOLDER, options, changed=changed) == []
+    assert failing_of_data(IMAGE_FOLDER, tmp_path, options, changed) == set()
 
 
 def test_a_run_looks_at_the_folder_as_a_whole(pets: str) -> None:

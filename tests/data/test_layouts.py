@@ -15,12 +15,12 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
+from tests.data.checked import failing_of_data
 from tests.data.latent_layouts import PEERS, SHAPE, write_npy_listed, written
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
-from tread_bench.data.contract import check_data
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, read_manifest
@@ -77,7 +77,7 @@ def test_every_layout_keeps_the_contract_of_data_sources(layout: str, tmp_path: 
         train, _ = written(layout, tmp_path / f"train{seed}", seed, 70)
         held_out, _ = written(layout, tmp_path / f"held_out{seed}", seed + 10, 9)
         options.append({**train, "held_out": held_out["train"]})
-    assert check_data(find_data_source("latents"), options[0], changed=options[1]) == []
+    assert failing_of_data(find_data_source("latents"), tmp_path, *options) == set()
 
 
 # ---- confusions that shapes, values or a manifest show

@@ -322,17 +322,11 @@ def test_files_are_written_in_one_place():
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
         "tread_bench/core/stored/files.py": {"os.replace", "temporary.write_bytes"},
-        "tread_bench/data/contract.py": {
-            "shutil.copyfile",
-            "shutil.copytree",
-            "shutil.rmtree",
-        },  # in a temporary folder
         "tread_bench/runner/executors/local.py": {  # folders for temporary files of runners that were killed
             "open",
             "shutil.rmtree",
         },
         "tread_bench/data/images/stand_in.py": {  # in a folder that a smoke run has just made
-            "(folder / split / 'state.json').write_text",
             "(folder / split / METADATA).write_text",
             "(folder / split / name).write_bytes",
             "(folder / 'captions.json').write_text",

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +29,6 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric
 from tread_bench.core.describe.plugins import by_name, named
 from tread_bench.core.describe.violations import Violation, run_checks
-from tread_bench.data.contract import random_state_kept
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import CaptionedSplit, DataSplit, to_uint8
@@ -320,3 +320,14 @@ def check_metric(
     # Without valid figures, no other check makes sense.
     with random_state_kept():
         return run_checks(METRIC_CHECKS, subject, first_decides=True)
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Restore the global generators of torch (CPU) and NumPy afterwards."""
+    numpy_state = np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        np.random.set_state(numpy_state)
