@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.command_line import tread_bench
 from tests.data.image_sets import write_folder
 from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.metrics import Metrics
@@ -119,10 +121,22 @@ def test_a_short_training_reaches_most_of_the_accuracy(digits: DataSource) -> No
     assert train_classifier(digits, iterations=200, seed=3)[1] > 0.94
 
 
+@pytest.mark.parametrize(("noise", "iterations"), [(10, 350), (1000, 1000)])
+def test_training_ends_where_accuracy_settles(noise: int, iterations: int) -> None:
+    """After a cycle that gains less than two points, where dark and bright images are told apart; of noise, never."""
+    rng, labels = np.random.default_rng(0), np.arange(64) % 2
+    pixels = [(100 + 50 * labels[:, None, None, None] + noise * rng.normal(size=(64, 1, 4, 4))) for _ in range(2)]
+    images = [ImageSet(one.clip(0, 255).astype(np.uint8), labels) for one in pixels]
+    calls: list[tuple[str, int, int]] = []
+    trained = train_classifier(DataSource(*images, 2), max_width=4, report=lambda *call: calls.append(call))
+    assert trained.iterations == iterations and (trained.accuracy > 0.9) == (iterations < 1000)
+    assert calls == [("feature network", step, 1000) for step in range(iterations)]
+
+
 @pytest.mark.endurance
 def test_training_the_shipped_network_again(tmp_path: Path) -> None:
     again = train_and_save(DigitsData(), tmp_path / "digits.safetensors", iterations=1000, seed=0)
-    assert again["held_out_accuracy"] > 0.97
+    assert again["held_out_accuracy"] > 0.97 and again["iterations"] == 1000
 
 
 def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
@@ -243,3 +257,13 @@ def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Pat
     assert classifier.spec.num_classes == 3
     plan = load_plan(Path("pets.yaml"), ["metrics.extractor_weights=pets.safetensors"], look=Look.NETWORKS)
     assert plan.cells[0].cell.data.num_classes == 0
+
+    # As a user types it.
+    told = tread_bench("features", "pets.yaml", "--out", "told.safetensors", "--iterations", "2")
+    assert told.stdout.startswith("After 2 iterations in ") and "of 3 held-out images correctly" in told.stdout
+    assert (
+        "metrics.extractor_weights=told.safetensors" in told.stdout
+        and "feature network: 0 of 2 iterations" in told.stderr
+    )
+    as_json = tread_bench("features", "pets.yaml", "--out", "json.safetensors", "--iterations", "2", "--json")
+    assert json.loads(as_json.stdout)["iterations"] == 2
