@@ -7,7 +7,6 @@ import json
 import pickle
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from tests.traps import Trap
 from tread_bench.core.describe.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.source import files_sha256, to_uint8
+from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.fingerprint import _decoding
 
@@ -170,21 +169,6 @@ def test_the_files_of_an_autoencoder_are_those_that_a_run_watches(folder: tuple[
     assert read == [str(folder[1] / name) for name in ("config.json", "diffusion_pytorch_model.safetensors")]
     decoding = choice.family.decoding(choice)
     assert decoding is not None and list(decoding.files) == read
-
-
-# A source's own decoder
-
-
-def pooled(path: str) -> nn.Module:
-    """A decoder of other images than it should."""
-    return nn.AvgPool2d(2)
-
-
-def test_a_decoder_of_a_source_that_gives_other_images_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = Decoding(str(path), 1.0, 8, channels=4, network=f"{__name__}:pooled")
-    with pytest.raises(UserError, match=r"pooled: maps latents \(4, 4, 4\) to images \(4, 2, 2\), .* \(4, 8, 8\)"):
-        decoding_of(own, monkeypatch, path)
-    assert decoding_of(replace(own, image_size=2), monkeypatch, path).sha256 == files_sha256([str(path)])
 
 
 # Scale and shift

@@ -18,6 +18,7 @@ from tread_bench.core.describe.text_encoders import TextEncoderOptions
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
+_DECODED_CHANNELS = 3
 _SHAPE = ("image_size", "channels", "num_classes")
 
 
@@ -57,7 +58,7 @@ class DataOptions(Model):
     def picture_shape(self) -> tuple[int, int]:
         """Channels and side length of the images that generated samples become."""
         decoding = self.family.decoding(self)
-        return (decoding.channels, decoding.image_size) if decoding else (self.channels, self.image_size)
+        return (_DECODED_CHANNELS, decoding.image_size) if decoding else (self.channels, self.image_size)
 
 
 Factor = float | tuple[float, ...] | str  # one number, one per channel, or the path of an array that fits (C, H, W)
@@ -68,16 +69,13 @@ class Decoding:
     """How generated latents are decoded to images.
 
     Args:
-        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1], a folder of
-            diffusers with an `AutoencoderKL` or `AutoencoderDC`, or a file of weights for `network`.
+        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1], or a
+            folder of diffusers with an `AutoencoderKL` or `AutoencoderDC`.
         scale: the network learns scale * (latent - shift); the path of an array is that of a .npy file, or of a
             torch.save file of mean and standard deviation.
         image_size: S.
         shift: None: 0.
         pixels: range of the images that an autoencoder of diffusers decodes to.
-        channels: of the images; programs and autoencoders of diffusers have 3.
-        network: "module:attribute" of a callable path -> module from unscaled latents (B, C, H, W) to images
-            (B, channels, S, S) in [-1, 1], for a source with a decoder of its own; None: `path` is the whole decoder.
     """
 
     path: str
@@ -85,8 +83,6 @@ class Decoding:
     image_size: int
     shift: Factor | None = None
     pixels: tuple[float, float] = (-1.0, 1.0)
-    channels: int = 3
-    network: str | None = None
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -13,13 +13,12 @@ from torch.export.passes import move_to_device_pass
 
 from tread_bench.core.describe.data_sources import DataOptions, Decoding
 from tread_bench.core.describe.metrics import Rounding
-from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32
 from tread_bench.data.scaling import Scaling
-from tread_bench.data.source import files_sha256, to_uint8
+from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program
 
 BATCH = 16  # latents that a decoder takes at a time, but for those of diffusers
@@ -38,7 +37,8 @@ class Decoder:
         self.decoding = decoding
         latent = (data.channels, data.image_size, data.image_size)
         self.scaling = Scaling(decoding.scale, decoding.shift, latent)
-        self.network = _opened(decoding, latent)
+        kind = _Autoencoder if os.path.isdir(decoding.path) else _Program
+        self.network: _Autoencoder | _Program = kind(decoding, latent)
 
     @property
     def sha256(self) -> str:
@@ -49,12 +49,6 @@ class Decoder:
     def __call__(self, latents: Tensor) -> Tensor:
         with full_float32(latents.device):
             return self.network.decode(self.scaling.unscaled(latents.float()))
-
-
-def _opened(decoding: Decoding, latent: tuple[int, int, int]) -> _Autoencoder | _Network | _Program:
-    if decoding.network is not None:
-        return _Network(decoding, latent)
-    return _Autoencoder(decoding, latent) if os.path.isdir(decoding.path) else _Program(decoding, latent)
 
 
 class _Program:
@@ -105,27 +99,6 @@ class _Autoencoder:
         images = self.vae.to(latents.device).decode(latents)
         low, high = self.pixels
         return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
-
-
-class _Network:
-    """The decoder of a data source that has its own."""
-
-    chunk = BATCH
-    pixels = (-1.0, 1.0)
-
-    def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
-        assert decoding.network is not None
-        self.module: torch.nn.Module = named(decoding.network)(decoding.path)
-        self.sha256 = files_sha256(decoding.files)
-        images = (decoding.channels, decoding.image_size, decoding.image_size)
-        with torch.no_grad():
-            found = tuple(self.module(torch.zeros(1, *latent)).shape[1:])
-        if found != images:
-            raise UserError(f"{decoding.network}: maps latents {latent} to images {found}, and must map to {images}")
-
-    def decode(self, latents: Tensor) -> Tensor:
-        """Unscaled latents (B, C, H, W) -> images (B, channels, S, S) in [-1, 1]."""
-        return in_chunks(self.module.to(latents.device), latents, BATCH)
 
 
 def open_decoder(data: DataOptions) -> Decoder | None:

@@ -1,1 +1,0 @@
-"""Latents of the characters of matplotlib's fonts, by a small autoencoder that comes with this package."""
