@@ -70,7 +70,9 @@ def theme(exports: bool = False) -> Iterator[None]:
     """
     token = is_exporting.set(exports)
     try:
-        with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        with mpl.rc_context(), warnings.catch_warnings():
+            mpl.rcdefaults()  # not those of the user
+            mpl.rcParams.update(_SETTINGS)
             warnings.filterwarnings("ignore", message="Glyph")
             yield
     finally:

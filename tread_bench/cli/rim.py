@@ -42,6 +42,7 @@ def _run() -> int:
     """The exit status of the command."""
     from importlib import import_module
 
+    os.environ.pop("TERMINAL_WIDTH", None)  # of typer, which fails where it is not a number
     try:
         import_module("tread_bench.cli.app").app()
     except SystemExit as end:

@@ -13,9 +13,9 @@ from tread_bench.core.stored.outputs import OutputError
 
 
 def cache_folder(name: str) -> Path:
-    """Return $XDG_CACHE_HOME/tread-bench/NAME, or the same under ~/.cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "tread-bench" / name
+    """Return $XDG_CACHE_HOME/tread-bench/NAME, or the same under ~/.cache; without a home, where no folder can be."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(os.devnull if home.startswith("~") else home) / "tread-bench" / name
 
 
 def keep(path: Path, content: bytes) -> None:

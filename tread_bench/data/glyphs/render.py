@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from tread_bench.core.environment import import_matplotlib
 from tread_bench.core.numbers import draws
 from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
@@ -124,7 +124,7 @@ def _pens(image_size: int) -> list[_Pen]:
     """One for each of `fonts.FACES`."""
     paths = font_files()
     fonts = _fonts(paths, image_size)
-    return [_Pen(font, frozenset(FT2Font(str(path)).get_charmap())) for font, path in zip(fonts, paths, strict=True)]
+    return [_Pen(font, frozenset(_code_points(path))) for font, path in zip(fonts, paths, strict=True)]
 
 
 def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
@@ -133,9 +133,17 @@ def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
     return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
 
 
+def _code_points(path: Path) -> dict[int, int]:
+    """Those that a font has, and its glyphs for them."""
+    import_matplotlib()
+    from matplotlib.ft2font import FT2Font
+
+    return FT2Font(str(path)).get_charmap()
+
+
 def characters(path: Path) -> Iterator[tuple[int, str]]:
     """Code point and script of each character that a font has and Unicode names."""
-    for code_point in sorted(FT2Font(str(path)).get_charmap()):
+    for code_point in sorted(_code_points(path)):
         if script := script_of(chr(code_point)):
             yield code_point, script
 

@@ -24,6 +24,7 @@ from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
+from tread_bench.core.environment import variables
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
 from tread_bench.core.stored.cache import one_at_a_time
 from tread_bench.core.stored.conditions import RunNumerics
@@ -36,7 +37,6 @@ _context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
-SAFE_PATH = "PYTHONSAFEPATH"  # environment variable that does for children what `python -P` does
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 _MARK = "tread-bench.lock"
 _UNGUARDED = 97  # exit code of a child that would start its runner's run again
@@ -176,19 +176,13 @@ def _start_server() -> None:
 
     It and all that it starts import nothing from the working directory, which `python -c` would search first.
     """
-    searched = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
+    with variables(PYTHONSAFEPATH="1"):  # as `python -P`
         resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
         try:
             forkserver.ensure_running()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    finally:
-        os.environ.pop(SAFE_PATH)
-        if searched is not None:
-            os.environ[SAFE_PATH] = searched
 
 
 @cache

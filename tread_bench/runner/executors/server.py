@@ -15,7 +15,7 @@ PID = os.getpid()
 
 # What libraries leave in the folder of temporary files: torch what it compiles, joblib semaphores. A cell starts no
 # processes that need these.
-with suppress(OSError, RuntimeError):  # there is no home that can be written to
+with suppress(OSError):  # there is no home that can be written to
     compiled = cache_folder("inductor")
     compiled.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled))

@@ -1,0 +1,70 @@
+"""No environment variable of a library decides whether a command ends, nor how pictures look."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import command, tread_bench, tread_bench_anew
+from tests.toy_suite import FEW_SAMPLES, finished_run, toy_suite, write_suite
+
+CALL = "from tread_bench.core.environment import import_matplotlib; import_matplotlib(); import matplotlib; "
+NO_USER = ["unshare", "--user", "--map-user=12345", "env", "-u", "HOME", "-u", "XDG_CACHE_HOME"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("environment")
+    finished_run(write_suite(folder, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0)), folder / "run")
+    return folder / "run"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "variable",
+    [
+        ("MPLBACKEND", "module://matplotlib_inline.backend_inline"),
+        ("MPLBACKEND", "nonsense"),
+        ("MATPLOTLIBRC", b"\xff\xfe: 1"),
+        ("MATPLOTLIBRC", b"font.size: 30\naxes.facecolor: red\nlines.linewidth: x"),
+        ("MPLCONFIGDIR", "/dev/null"),
+    ],
+    ids=lambda variable: f"{variable[0]} {variable[1]!r:.20}",
+)
+def test_pictures_are_the_same_under_any_setting_of_matplotlib(run, tmp_path, variable):
+    name, value = variable
+    if isinstance(value, bytes):
+        (tmp_path / "matplotlibrc").write_bytes(value)
+        value = str(tmp_path / "matplotlibrc")
+    before = {path.name: path.read_bytes() for path in run.glob("figures/*.svg")}
+    done = tread_bench_anew("report", run, **{name: value})
+    assert done.returncode == 0, done.stderr
+    assert before and {path.name: path.read_bytes() for path in run.glob("figures/*.svg")} == before
+
+
+@pytest.mark.parametrize(("backend", "then"), [("svg", "svg"), ("nonsense", "agg")])
+def test_what_the_user_draws_has_the_user_s_backend_where_there_is_one(backend, then, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", backend)
+    code = CALL + "import matplotlib.pyplot; matplotlib.pyplot.figure(); print(matplotlib.get_backend())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == then, done.stderr
+
+
+@pytest.mark.parametrize("variables", [{"TERMINAL_WIDTH": "x"}, {"COLUMNS": "0", "FORCE_COLOR": "1", "TERM": "x"}])
+def test_help_and_tables_are_printed_under_any_setting_of_the_terminal(variables):
+    for arguments in (["--help"], ["list", "selectors"]):
+        done = tread_bench(*arguments, **variables)
+        assert done.returncode == 0 and done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_a_user_without_a_name_and_a_home_runs_without_a_cache(tmp_path):
+    if subprocess.run([*NO_USER, "true"]).returncode:
+        pytest.skip("no user namespaces here")
+    suite = write_suite(tmp_path, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0))
+    done = subprocess.run([*NO_USER, *command("run", suite, "--out", tmp_path / "run")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "index.html").exists()
