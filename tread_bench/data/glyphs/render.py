@@ -124,7 +124,7 @@ def _pens(image_size: int) -> list[_Pen]:
     """One for each of `fonts.FACES`."""
     paths = font_files()
     fonts = _fonts(paths, image_size)
-    return [_Pen(font, frozenset(_code_points(path))) for font, path in zip(fonts, paths, strict=True)]
+    return [_Pen(font, _code_points(path)) for font, path in zip(fonts, paths, strict=True)]
 
 
 def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
@@ -133,12 +133,12 @@ def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
     return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
 
 
-def _code_points(path: Path) -> dict[int, int]:
-    """Those that a font has, and its glyphs for them."""
+def _code_points(path: Path) -> frozenset[int]:
+    """Those that a font has glyphs for."""
     import_matplotlib()
     from matplotlib.ft2font import FT2Font
 
-    return FT2Font(str(path)).get_charmap()
+    return frozenset(FT2Font(str(path)).get_charmap())
 
 
 def characters(path: Path) -> Iterator[tuple[int, str]]:
