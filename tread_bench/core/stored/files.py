@@ -6,10 +6,10 @@ import errno
 import json
 import os
 import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,20 +47,21 @@ def write_atomically(path: Path, content: bytes | str, overwrite: bool = True) -
 
 @contextmanager
 def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` at the end. Raises what `write_atomically` or the body raises."""
+    """Yield a temporary file that replaces `path` at the end. Raises what `write_atomically` or the body raises.
+
+    Its mode is that of the file it replaces, or what the umask leaves; until the end, nobody else reads the former.
+    """
     refuse_irregular(path) if overwrite else refuse_existing(path)
-    prefix, _, suffix = TEMPORARY.partition("{}")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
-        os.close(handle)
-        temporary = Path(name)
+        replaced = path.stat().st_mode if path.exists() else None
+        temporary = path.with_name(TEMPORARY.format(secrets.token_hex(8)))
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL, 0o666 if replaced is None else 0o600))
         try:
+            mode = replaced or temporary.stat().st_mode
             yield temporary
             _flush(temporary)
-            os.chmod(temporary, 0o644)
-            if not overwrite:
-                path.touch(exist_ok=False)  # fails if somebody else has made it meanwhile
-            os.replace(temporary, path)
+            os.chmod(temporary, stat.S_IMODE(mode))
+            os.replace(temporary, path) if overwrite else _rename_to_new(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -68,6 +69,20 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _rename_to_new(temporary: Path, path: Path) -> None:
+    """Rename a file, unless somebody else has made one at `path` meanwhile. Raises FileExistsError, OutputError."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        refuse_existing(path)
+        os.replace(temporary, path)
+    else:
+        with suppress(OSError):  # it is written, and a temporary file that is left can be removed at any time
+            temporary.unlink()
 
 
 def _flush(path: Path) -> None:
