@@ -24,14 +24,11 @@ OPTIONS = {
     "mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2},
     "deferred_masking": {"mixer_width": 24, "mixer_depth": 2, "mixer_heads": 2},
     "mdt": {"interpolater_heads": 2},
-    "tread_drawn_place": {"others": "2:4"},
     "elit": {"groups": 2, "heads": 2},
 }
 METHODS = (
     "dense",
     "tread",
-    "tread_by_noise",
-    "tread_drawn_place",
     "mask",
     "deferred_masking",
     "mdt",

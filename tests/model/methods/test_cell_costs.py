@@ -150,7 +150,7 @@ def test_repa_costs_its_projection_over_present_tokens_and_the_target_network():
     assert (aligned.params, aligned.forward_macs) == (plain.params, plain.forward_macs)
 
 
-@pytest.mark.parametrize("method", ["tread", "tread_by_noise", "tread_drawn_place", "mask", "layer_skip"])
+@pytest.mark.parametrize("method", ["tread", "mask", "layer_skip"])
 def test_the_mean_step_is_the_mean_over_all_steps(method):
     iterations, schedule = 5, {"warmup": 0.4, "until": 0.8}
     cell = cell_of(method, schedule=schedule, training={"iterations": iterations})

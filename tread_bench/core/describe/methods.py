@@ -23,7 +23,6 @@ class Tokens(StrEnum):
     ALL_PASS = "all pass"  # the method takes no routes
     BYPASS = "bypass"  # they are absent inside the route and return after it with the value they had
     DROP = "drop"  # they are absent inside the route and are replaced after it
-    BYPASS_VARYING = "bypass varying"  # as bypass; samples differ in the rate, or steps in the place
     LEAVE_OUT = "leave out"  # they are absent to the end of the network, and nothing is predicted of them
     LATENTS = "latents"  # fewer latents take their places, how many differs between steps; after it all are changed
     SKIP = "skip"  # some skip each block but stay in the sequence
@@ -97,7 +96,7 @@ class MethodFamily:
     @property
     def varies(self) -> bool:
         """Whether samples or steps differ in which blocks their tokens pass, so that costs are means over them."""
-        return self.tokens in (Tokens.BYPASS_VARYING, Tokens.LATENTS, Tokens.SKIP_AS_A_WHOLE)
+        return self.tokens in (Tokens.LATENTS, Tokens.SKIP_AS_A_WHOLE)
 
     @property
     def predicts_absent_tokens(self) -> bool:

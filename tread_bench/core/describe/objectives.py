@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind
 
@@ -42,10 +39,6 @@ class ObjectiveOptions(Model):
     def sampling_time(self, step: int, steps: int) -> float:
         """Return the time at which step `step` of `steps` starts; times descend, and step `steps` is at 0."""
         raise NotImplementedError
-
-    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
-        """Return the share (B,) of all training times that lie below each sample's own; a method may need it."""
-        raise NotImplementedError(f"objective {self.name} does not state the ranks of its training times")
 
 
 @dataclass(frozen=True, kw_only=True)

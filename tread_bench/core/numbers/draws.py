@@ -81,14 +81,6 @@ def _box_muller(unit: NDArray[np.floating], found: NDArray[np.float32]) -> None:
     found[:, pairs:] = (radius * np.sin(angle))[:, : size - pairs]
 
 
-def normal_ranks(seed: int, stream: str, first: int, count: int) -> NDArray[np.float64]:
-    """Return the share (count,) of a standard normal distribution that lies below each of `normal`'s numbers."""
-    from scipy.special import ndtr
-
-    ranks: NDArray[np.float64] = ndtr(normal(seed, stream, first, count).astype(np.float64))
-    return ranks
-
-
 def integers(seed: int, stream: str, first: int, count: int, high: int | NDArray[np.int64]) -> NDArray[np.int64]:
     """Draw (count,) integers in [0, high) by multiply-shift, whose bias is below high / 2^32.
 

@@ -7,11 +7,9 @@ from itertools import accumulate, repeat
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
-from tread_bench.core.numbers import draws
 
 STEPS = 1000
 Schedule = Literal["linear", "stable_diffusion"]
@@ -49,9 +47,6 @@ class DdpmOptions(ObjectiveOptions):
         if step == steps:
             return 0.0
         return noise_levels(self.schedule)[respaced(steps)[-1 - step]]
-
-    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
-        return draws.integers(seed, "time", first, count, STEPS) / STEPS
 
 
 @cache

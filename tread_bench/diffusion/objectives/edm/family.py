@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float
 from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
-from tread_bench.core.numbers import draws
 
 
 class EdmOptions(ObjectiveOptions):
@@ -41,9 +38,6 @@ class EdmOptions(ObjectiveOptions):
             return 0.0
         first, last, distances = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho), max(1, steps - 1)
         return float(((distances - step) * first + step * last) / distances) ** self.rho
-
-    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
-        return draws.normal_ranks(seed, "time", first, count)
 
 
 EDM = ObjectiveFamily(

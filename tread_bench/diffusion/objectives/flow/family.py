@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
-from tread_bench.core.numbers import draws
 
 
 class OnLinearPath(ObjectiveOptions):
@@ -30,11 +27,6 @@ class FlowOptions(OnLinearPath):
 
     name: Literal["flow"] = "flow"
     times: Literal["logit_normal", "uniform"] = Field("logit_normal", description="distribution of training times t")
-
-    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
-        if self.times == "uniform":
-            return draws.uniform(seed, "time", first, count)
-        return draws.normal_ranks(seed, "time", first, count)
 
 
 FLOW = ObjectiveFamily(

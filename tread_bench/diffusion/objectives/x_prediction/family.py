@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from tread_bench.core.config.base import Float
 from tread_bench.core.describe.objectives import ObjectiveFamily
-from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.flow.family import OnLinearPath
 
 
@@ -22,9 +19,6 @@ class XPredictionOptions(OnLinearPath):
     p_std: Float = Field(0.8, ge=0.01, le=5, description="standard deviation of ln(t / (1-t)) in training")
     least_time: Float = Field(0.05, gt=0, lt=1, description="time below which errors and velocities are divided by it")
     noise_scale: Float = Field(1.0, gt=0, le=100, description="of the noise; JiT has 1 at 256 pixels and 2 at 512")
-
-    def time_ranks(self, seed: int, first: int, count: int) -> NDArray[np.floating]:
-        return draws.normal_ranks(seed, "time", first, count)
 
 
 X_PREDICTION = ObjectiveFamily(

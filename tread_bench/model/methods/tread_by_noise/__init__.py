@@ -1,1 +1,0 @@
-"""Routes whose rates depend on the noise level."""

@@ -1,1 +1,0 @@
-"""A route whose place is drawn anew for every step."""
