@@ -1,1 +1,0 @@
-"""The contracts of objectives, samplers and guidance rules, as checks."""
