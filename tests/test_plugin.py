@@ -42,27 +42,31 @@ DOCUMENTS = CHECKOUT / "docs" / "extending"
 SHOWN = {
     "backbone": ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
     "method": ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
-    "objective": ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "checks.py", "trig.yaml"),
+    "objective": ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
     "selector": (
         "pyproject.toml",
         "checkerboard/family.py",
         "checkerboard/ranking.py",
-        "checks.py",
         "checkerboard.yaml",
     ),
     "mixer": ("pyproject.toml", "retention/family.py", "retention/network.py", "retention.yaml"),
-    "sampler": ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "checks.py", "two_step.yaml"),
-    "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "checks.py", "shapes.yaml"),
-    "metric": ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
-    "guidance": ("pyproject.toml", "thinned/family.py", "checks.py", "thinned.yaml"),
-    "loss": ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "checks.py", "edges.yaml"),
+    "sampler": ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
+    "data": ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
+    "metric": (
+        "pyproject.toml",
+        "feature_coverage/family.py",
+        "feature_coverage/metric.py",
+        "coverage.yaml",
+    ),
+    "guidance": ("pyproject.toml", "thinned/family.py", "thinned.yaml"),
+    "loss": ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "edges.yaml"),
     "feature-network": (
         "pyproject.toml",
         "random_convolution/family.py",
         "random_convolution/extractor.py",
         "random.yaml",
     ),
-    "text-encoder": ("pyproject.toml", "spelling/family.py", "spelling/encoder.py", "checks.py", "spelling.yaml"),
+    "text-encoder": ("pyproject.toml", "spelling/family.py", "spelling/encoder.py", "spelling.yaml"),
 }
 
 
@@ -247,7 +251,10 @@ def rows_of(kind: str, heading: str) -> list[str]:
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
     shown = blocks_of(kind)
-    assert [name for name in SHOWN[kind] if (PLUG_INS / kind / name).read_text(encoding="utf-8") not in shown] == []
+    checks = [path.name for path in (PLUG_INS / kind).glob("checks.py")]
+    assert [
+        name for name in (*SHOWN[kind], *checks) if (PLUG_INS / kind / name).read_text(encoding="utf-8") not in shown
+    ] == []
 
 
 @pytest.mark.slow
@@ -283,13 +290,10 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS
-    from tread_bench.measure.contract.metrics import METRIC_CHECKS
     from tread_bench.model.contract.checks import CHECKS
     from tread_bench.model.contract.methods import METHOD_CHECKS
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS}
-    kinds |= {"metric": METRIC_CHECKS, "feature-network": EXTRACTOR_CHECKS}
     for kind, checks in kinds.items():
         assert rows_of(kind, "The check") == [check.__name__.removeprefix("check_") for check in checks]
 

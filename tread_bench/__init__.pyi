@@ -51,8 +51,6 @@ from tread_bench.core.problems import Problem as Problem
 from tread_bench.core.stored.evaluations import SetEvaluation as SetEvaluation
 from tread_bench.data.source import DataSource as DataSource
 from tread_bench.data.source import ImageSet as ImageSet
-from tread_bench.measure.contract.extractors import check_extractor as check_extractor
-from tread_bench.measure.contract.metrics import check_metric as check_metric
 from tread_bench.measure.quality.features import Extractor as Extractor
 from tread_bench.measure.quality.features import Features as Features
 from tread_bench.measure.quality.features import device_effect as device_effect

@@ -1,4 +1,4 @@
-"""The checks that the authors of plug-ins run, of all rooms.
+"""The checks that the authors of backbones, methods and wrapped networks run.
 
 from tread_bench.contract import check_backbone
 
@@ -9,8 +9,6 @@ def test_the_contract_holds():
 from __future__ import annotations
 
 from tread_bench.core.describe.violations import Violation
-from tread_bench.measure.contract.extractors import check_extractor
-from tread_bench.measure.contract.metrics import check_metric
 from tread_bench.model.contract.checks import check_backbone
 from tread_bench.model.contract.methods import check_method
 from tread_bench.model.contract.wrapped import check_wrapped
@@ -18,8 +16,6 @@ from tread_bench.model.contract.wrapped import check_wrapped
 __all__ = [
     "Violation",
     "check_backbone",
-    "check_extractor",
     "check_method",
-    "check_metric",
     "check_wrapped",
 ]

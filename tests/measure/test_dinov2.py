@@ -20,8 +20,8 @@ from timm.layers import resample_abs_pos_embed
 from torch import Tensor
 
 from tests.measure.random_images import difference, random_images
+from tests.shown_checks import failing
 from tread_bench.core.errors import UserError
-from tread_bench.measure.contract.extractors import check_extractor
 from tread_bench.measure.quality.features import Extractor, open_extractor
 from tread_bench.measure.quality.networks.dinov2.extractor import interpolated, open_dinov2, resized
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2
@@ -166,7 +166,8 @@ def test_images_of_224_pixels_stay_as_they_are(resize: Any) -> None:
 
 @pytest.mark.slow
 def test_it_keeps_the_contract(released: Path) -> None:
-    assert check_extractor(DINOV2, {"weights": str(released)}, shape=(3, 16)) == []
+    options = {"weights": str(released)}
+    assert failing("feature-network", EXTRACTOR=DINOV2, OPTIONS=options, SHAPE=(3, 16)) == set()
 
 
 def test_the_file_of_timm_gives_the_same_features(extractor: Extractor, weights: Any, tmp_path: Path) -> None:

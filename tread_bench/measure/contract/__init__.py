@@ -1,1 +1,0 @@
-"""The contracts of metrics and feature networks, as checks."""
