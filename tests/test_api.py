@@ -13,6 +13,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.sources import Source
+from tread_bench.suite.yaml import read_yaml
 
 
 def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_path):
@@ -69,6 +70,28 @@ def test_mistakes_are_reported_together_before_anything_runs(arguments, messages
         tread_bench.run(suite, out=tmp_path / "run", **arguments)
     assert all(message in str(caught.value) for message in messages), caught.value
     assert not (tmp_path / "run").exists()
+
+
+def test_a_suite_is_a_mapping_whose_mistakes_name_its_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    suite = {"name": "toy", "base": {"training": {"iteratons": 3}}, "rows": {"a": {"routes": "nowhere"}}, "seeds": 0}
+    with pytest.raises(SuiteError) as caught:
+        tread_bench.run(suite)
+    keys = {line.partition(":")[0] for line in str(caught.value).splitlines()}
+    assert keys >= {"base.training.iteratons", "rows.a.routes", "seeds"}, caught.value
+    with pytest.raises(UserError, match=r"^base .*must be a number"):
+        tread_bench.run({"name": "toy", "base": object()})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_of_a_mapping_resumes_from_its_suite_file_and_prints_its_decision(tmp_path):
+    suite, _, _ = read_yaml(toy_suite(iterations=4, checkpoint_every=2), "")
+    found = tread_bench.run(suite, out=tmp_path / "run", device="cpu")
+    again = tread_bench.run(tmp_path / "run" / "suite.yaml", out=tmp_path / "run", device="cpu")
+    assert [record.cell for record in again.records] == [record.cell for record in found.records]
+    sentences = [decision["sentence"] for decision in found.decision]
+    assert str(found).splitlines() == [f"{tmp_path / 'run'}: 4 of 4 cells", *sentences]
 
 
 def test_there_is_no_page_until_it_is_drawn(tmp_path):

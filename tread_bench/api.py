@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Results:
     """What a run has left so far.
 
@@ -37,9 +37,9 @@ class Results:
     """
 
     source: Path
-    plan: RunPlan = field(repr=False)
-    records: Sequence[Record] = field(repr=False)
-    unreadable: Mapping[str, str] = field(default_factory=dict, repr=False)
+    plan: RunPlan
+    records: Sequence[Record]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def page(self) -> Path | None:
@@ -62,6 +62,11 @@ class Results:
         docs/methods/onset.md has the rule.
         """
         return hypothesis_of(self.records, self.plan.planned, self.plan.smoke, self.plan.registered)
+
+    def __repr__(self) -> str:
+        """Return where the run is, how much of it is done, and its decisions."""
+        sentences = [decision["sentence"] for decision in self.decision]
+        return "\n".join([f"{self.source}: {len(self.records)} of {self.plan.planned} cells", *sentences])
 
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""
@@ -97,7 +102,7 @@ def load(source: str | Path) -> Results:
 
 
 def run(
-    suite: str | Path,
+    suite: str | Path | Mapping[str, Any],
     /,
     *,
     out: str | Path | None = None,
@@ -117,7 +122,8 @@ def run(
     script needs `if __name__ == "__main__":`.
 
     Args:
-        suite: a suite file, or the name of a shipped suite.
+        suite: a suite file, the name of a shipped suite, or a mapping of what a suite file holds: its relative paths
+            begin in the working directory, and mistakes name its keys.
         overrides: keys as for `--set`: `seeds=2`, `training={"iterations": 100}`, `**{"training.iterations": 100}`.
 
     Raises:
@@ -134,13 +140,12 @@ def run(
     ]
     if workers is not None and workers < 1:
         problems.append(f"workers {workers}: must be at least 1, the number of cells trained at a time")
-    settings = []
-    for key, value in overrides.items():
-        try:
-            settings.append(f"{key}={_as_yaml(value)}")
-        except (TypeError, ValueError):
-            rule = "must be a number, a text, a path, None, or a list or mapping of these"
-            problems.append(f"{key} {shortened(value)}: {rule}")
+    settings = [f"{key}={text}" for key, text in _as_yaml(overrides, problems).items()]
+    named: str | dict[str, Any]
+    if isinstance(suite, Mapping):
+        named = {key: json.loads(text) for key, text in _as_yaml(suite, problems).items()}
+    else:
+        named = str(suite)
     if problems:
         raise UserError("\n".join(problems))
     chosen = (rows,) if isinstance(rows, str) else tuple(rows)
@@ -148,7 +153,7 @@ def run(
 
     # Run what is missing, and read everything that is there.
     root = Path(data_root) if data_root is not None else None
-    done = bring_up_to_date(str(suite), settings, Path(out) if out is not None else None, smoke, options, root)
+    done = bring_up_to_date(named, settings, Path(out) if out is not None else None, smoke, options, root)
     return _results(done.root)
 
 
@@ -222,9 +227,16 @@ def _as_path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def _as_yaml(value: object) -> str:
-    """The value as YAML, of which JSON is a part. Raises TypeError or ValueError where it has no such form."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+def _as_yaml(values: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
+    """Each value as YAML, of which JSON is a part; those that have no such form become problems."""
+    written = {}
+    for key, value in values.items():
+        try:
+            written[str(key)] = json.dumps(value, ensure_ascii=False, default=_plain)
+        except (TypeError, ValueError):
+            rule = "must be a number, a text, a path, None, or a list or mapping of these"
+            problems.append(f"{key} {shortened(value)}: {rule}")
+    return written
 
 
 def _plain(value: Any) -> Any:

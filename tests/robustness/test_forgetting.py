@@ -197,7 +197,7 @@ FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("name", [*FOREIGN, "plan.json", "timings/a.json"])
+@pytest.mark.parametrize("name", [*FOREIGN, "plan.json", "timings/a.json", "thesis.tex", "data/a.png"])
 def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_path, there, name):
     there(Executor())
     (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)

@@ -62,6 +62,11 @@ def test_rows_that_differ_in_length_alone_are_no_mistake_of_a_smoke_run(tmp_path
     assert len(cells) == 2 and cells[0].row_key == cells[1].row_key and cells[0].id != cells[1].id
 
 
+def test_a_smoke_run_trains_the_first_seed_alone(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(f"{SUITE}seeds: [3, 4, 5]\n")
+    assert {planned.seed for planned in load_plan(tmp_path / "toy.yaml", is_smoke=True).cells} == {3}
+
+
 @pytest.mark.parametrize("name", shipped_suites())
 def test_every_shipped_suite_has_a_smoke_run(name: str) -> None:
     for planned in load_plan(shipped_suites()[name], is_smoke=True, look=Look.NOT_AT_ALL).cells:

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import DISK_ERRORS, UserError
+from tread_bench.core.names import few
 from tread_bench.core.stored import decoded
 from tread_bench.core.stored.destinations import is_run, refuse_in_run
 from tread_bench.core.stored.documents import Attempts, CellRequest, RowTiming, RunPlan
@@ -45,17 +46,6 @@ MADE = re.compile(  # what this program makes in a cell's folder
     rf"|samples/\d+\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _BELOW_CELL = ("averages", "checkpoints", "equal_time", "samples", "tensorboard", "weights")
-_NAMES = (  # of what a runner makes after its plan, and may replace
-    "plan.json",
-    "suite.yaml",
-    "records.jsonl",
-    "results.csv",
-    "index.html",
-    "figures",
-    "cells",
-    "timings",
-    "decoded",
-)
 LOST_WITH_RUNNER = "broken off with its runner"
 
 
@@ -127,15 +117,16 @@ class RunFolder:
         return cell
 
     def refuse_foreign(self) -> None:
-        """Raises UserError where a run must not begin: in another run, or among files with the names of its own."""
+        """Raises UserError where a run must not begin: in another run, or among files that no run made."""
         if is_run(self.root):
             return
         refuse_in_run("--out", self.root)
-        taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
-        if taken:
+        found = sorted(os.listdir(self.root)) if self.root.is_dir() else []
+        foreign = [name for name in found if name != self.stand_ins.name and not name.startswith(".")]
+        if foreign:
             raise StoreError(
-                f"--out {self.root} is not a run folder of tread-bench and contains {', '.join(taken)}, which a run "
-                "would replace; give another --out"
+                f"--out {self.root} is not a run folder of tread-bench and contains {few(foreign, 5)}; give a new or "
+                "empty folder"
             )
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -71,7 +73,7 @@ def _refuse(message: str) -> None:
 
 
 def bring_up_to_date(
-    name: str,
+    suite: str | Mapping[str, Any],
     overrides: list[str],
     out: Path | None,
     smoke: bool,
@@ -82,6 +84,7 @@ def bring_up_to_date(
     """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records.
 
     Args:
+        suite: a file, a shipped suite's name, or what a file would hold, of plain data.
         agree: called with what `options.fresh` will remove; raises where it must stay, as by default.
 
     Raises:
@@ -92,19 +95,20 @@ def bring_up_to_date(
         raise UserError("--track tensorboard needs TensorBoard: pip install 'tread-bench[track]'")
 
     # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
-    path = find_suite(name)
+    source = suite if isinstance(suite, Mapping) else find_suite(suite)
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else json.dumps(source, indent=2)
     console = Console(stderr=True)
     # All samples are read where cells run: a login node is no place for it.
     look = Look.CONTENTS if options.runs_here else Look.NETWORKS
     with console.status("checking the suite and its data"):
-        plan = load_plan(path, overrides, data_root=data_root, look=look, allows_missing=smoke)
+        plan = load_plan(source, overrides, data_root=data_root, look=look, allows_missing=smoke)
     plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     if smoke:
-        plan = _smoke_plan(plan, path, overrides, root, options, data_root)
+        plan = _smoke_plan(plan, source, overrides, root, options, data_root)
 
     # Run the plan.
-    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
+    result = run(plan, text, root, options, make_display(console), agree)
 
     # Draw the page.
     stale = RunFolder(root).stale() if options.shard is None else []
@@ -114,7 +118,12 @@ def bring_up_to_date(
 
 
 def _smoke_plan(
-    whole: Plan, path: Path, overrides: list[str], root: Path, options: Options, data_root: Path | None
+    whole: Plan,
+    source: Path | Mapping[str, Any],
+    overrides: list[str],
+    root: Path,
+    options: Options,
+    data_root: Path | None,
 ) -> Plan:
     """The plan, shortened, with random data in place of files that are missing. Raises UserError."""
     replace_missing = unchanged
@@ -127,5 +136,5 @@ def _smoke_plan(
         replace_missing, stand_ins = written.replace, written.kinds
         note("\n".join(["missing:", *map(str, whole.missing)]))
         note(f"random in this smoke run, in place of what is missing: {', '.join(stand_ins)}")
-    plan = load_plan(path, overrides, data_root=data_root, is_smoke=True, replace_missing=replace_missing)
+    plan = load_plan(source, overrides, data_root=data_root, is_smoke=True, replace_missing=replace_missing)
     return replace(plan, stand_ins=tuple(stand_ins))

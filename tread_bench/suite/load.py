@@ -59,7 +59,7 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
 
 
 def load_plan(
-    path: str | Path,
+    suite: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     *,
     data_root: Path | None = None,
@@ -71,20 +71,28 @@ def load_plan(
     """Load a suite like `load_suite` and expand it; the data files that its cells need must exist.
 
     Args:
+        suite: a file, or what a file would hold, whose mistakes have places by keys and whose relative paths begin in
+            the working directory.
         data_root: folder that `$data_root` stands for; None: the working directory.
         look: how far these files are looked at.
         allows_missing: missing files are listed in the plan; otherwise they are mistakes.
         is_smoke: shorten it, to show that everything works.
         replace_missing: the cell to plan instead of one whose files are missing.
     """
-    # Read the file and the overrides, with absolute file names.
-    path = Path(path)
-    text = _read_text(path)
-    data, places, problems = read_yaml(text, str(path))
+    # Read the suite and the overrides, with absolute file names.
+    data: Any
+    problems: list[Problem]
+    if isinstance(suite, Mapping):
+        data, places, problems = dict(suite), Places(), []
+        folder, argument = Path.cwd(), "SUITE"
+    else:
+        path = Path(suite)
+        data, places, problems = read_yaml(_read_text(path), str(path))
+        folder, argument = path.parent, _as_typed(path)
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
-    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (path.parent, Path.cwd()))
+    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (folder, Path.cwd()))
     data = absolute_value((), data, of_file)
     for override in overrides:
         problems += _apply(override, data, places, typed)
@@ -94,13 +102,15 @@ def load_plan(
         problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
 
     # Validate and expand them; what is found missing has its place in the file, too.
-    files = Files(look, allows_missing, _as_typed(path, overrides, data_root), replace_missing)
-    suite, wrong = _validated(data)
+    options = [part for override in overrides for part in ("--set", override)]
+    root = ["--data-root", str(data_root)] if data_root is not None else []
+    files = Files(look, allows_missing, shlex.join([argument, *options, *root]), replace_missing)
+    valid, wrong = _validated(data)
     problems += wrong
     plan = None
     try:
         with collector_at_rest():
-            plan = expand(suite, files, is_smoke=is_smoke) if suite else None
+            plan = expand(valid, files, is_smoke=is_smoke) if valid else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:
@@ -124,12 +134,9 @@ def find_suite(name_or_path: str | Path) -> Path:
     raise SuiteError([Problem(f"no such file, and {unknown('suite', str(name_or_path), shipped)}")])
 
 
-def _as_typed(path: Path, overrides: Sequence[str], data_root: Path | None) -> str:
-    """The arguments of a command that name the suite as it was given."""
-    names = [name for name, shipped in shipped_suites().items() if shipped == path]
-    options = [part for override in overrides for part in ("--set", override)]
-    root = ["--data-root", str(data_root)] if data_root is not None else []
-    return shlex.join([*(names or [str(path)]), *options, *root])
+def _as_typed(path: Path) -> str:
+    """The suite as a command names it."""
+    return next((name for name, shipped in shipped_suites().items() if shipped == path), str(path))
 
 
 def _read_text(path: Path) -> str:
@@ -148,9 +155,13 @@ def _read_text(path: Path) -> str:
 
 
 def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
-    """Problems with their places, sorted: those of the file from top to bottom, then those of `--set`."""
+    """Problems with their places, sorted: those of the file from top to bottom, then those of `--set`.
+
+    In a suite without places, which is no file, they keep their keys.
+    """
     placed = [problem if problem.place else replace(problem, place=places.find(problem)) for problem in problems]
-    bare = [replace(problem, loc=(), at_key=False) for problem in placed]  # reported once, however many cells share it
+    # Reported once, however many cells share it.
+    bare = [replace(problem, loc=(), at_key=False) if problem.place else problem for problem in placed]
     return sorted(bare, key=lambda p: (not p.place.line, p.place.line, p.place.column) if p.place else (True, 0, 0))
 
 

@@ -209,7 +209,7 @@ def expand(
 
     Args:
         files: what is done about the files that it names; None: they must exist.
-        is_smoke: shortened to a few iterations and samples, so that budgets need not be met.
+        is_smoke: shortened to one seed, a few iterations and samples, so that budgets need not be met.
         choices: what was chosen, by row, in a suite that chooses settings; rows without any are left out. None: all
             rows are as the suite gives them.
 
@@ -218,7 +218,7 @@ def expand(
     """
     # Resolve the rows, each after those that it names, and collect every mistake.
     if is_smoke:
-        suite = suite.model_copy(update={"timing": smoke_timing(suite.timing)})
+        suite = suite.model_copy(update={"timing": smoke_timing(suite.timing), "seeds": suite.seeds[:1]})
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
