@@ -47,8 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch sees none"))
     if os.environ.get("TREAD_BENCH_LAST_BIT"):
         for item in items:
-            if item.get_closest_marker("traced"):
-                item.add_marker(pytest.mark.skip(reason="torch traces under no other mode"))
+            if item.get_closest_marker("plain_bits"):
+                item.add_marker(pytest.mark.skip(reason="compiled, or exact in any order"))
     # What waits for minutes begins first: no process is left alone with it at the end.
     items.sort(key=lambda item: "tests/runner/executors/" not in item.nodeid)
 

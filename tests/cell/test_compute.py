@@ -345,7 +345,7 @@ def check_compiled(cell, backbone):
     assert error(found, exact) < 1e-5
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.parametrize(
     "backbone",
     [
@@ -362,7 +362,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
         assert 0 < counter.frame_count <= COMPILATIONS[backbone]
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.parametrize(
     ("method", "backbone"),
     [
@@ -386,7 +386,7 @@ def test_compiled_blocks_serve_every_method(method, backbone, counter):
     assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.parametrize(
     "cell",
     [
@@ -405,7 +405,7 @@ def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(ce
     assert counter.frame_count <= 3
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.slow
 def test_neither_depth_nor_further_token_counts_compile_again(counter):
     for depth, routes in ((3, "1:1@0.5"), (6, "1:3@0.25"), (9, "1:3@0.75,5:6@0.5")):
@@ -414,7 +414,7 @@ def test_neither_depth_nor_further_token_counts_compile_again(counter):
     assert counter.frame_count == 2
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.slow
 def test_outside_a_step_compiled_blocks_are_as_they_were(counter):
     trainer = make_trainer(compile=True)
@@ -427,7 +427,7 @@ def test_outside_a_step_compiled_blocks_are_as_they_were(counter):
     assert not any("forward" in vars(module) for module in trainer.network.modules())
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.slow
 def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
     options = {"autocast": "bfloat16", "gradient_checkpointing": True, "micro_batch": 4}
@@ -519,7 +519,7 @@ def test_a_batch_is_copied_beside_what_computes_and_waited_for(monkeypatch):
     assert torch.equal(trainer.loss(copied), expected)
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "recomputed"])
 def test_activations_of_compiled_blocks_are_counted_as_a_run_counts_them(checkpointing, counter):
     """They keep no more than blocks that are not compiled, to within what is saved of other layers."""
@@ -542,7 +542,7 @@ def alone_in_a_group():
     torch.distributed.destroy_process_group()
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 def test_under_ddp_compiled_blocks_give_the_same_and_compile_as_little(alone_in_a_group, counter):
     """DDP splits what is compiled inside it at its buckets, and once compiled for each number of tokens."""
     cell = {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}}

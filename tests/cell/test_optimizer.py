@@ -29,6 +29,7 @@ MUON = {"optimizer": "muon", "weight_decay": 0.1}
 STATE = ("weights", "average", "optimizer")
 NS = (3.4445, -4.7750, 2.0315)  # Jordan's coefficients
 MOMENTUM = 0.95
+IN_BFLOAT16 = 5 * 3 * 2**-8  # five iterations of three products, each of which rounds
 
 
 def muon(**training):
@@ -105,7 +106,7 @@ def test_three_steps_are_those_of_the_equations_in_float64():
             weights[name], moments[name] = w, (m, v)
     for name, p in parameters.items():
         way, expected = p.detach().double() - first[name], weights[name] - first[name]
-        assert (way - expected).norm() <= (0.03 if name in hidden else 1e-3) * expected.norm(), name
+        assert (way - expected).norm() <= (IN_BFLOAT16 if name in hidden else 1e-3) * expected.norm(), name
 
 
 @pytest.mark.parametrize("shape", [(16, 48), (48, 16), (32, 32)], ids=str)
@@ -120,7 +121,7 @@ def test_a_step_is_near_the_orthogonal_matrix_next_to_the_gradient(shape):
     assert ((way * exact).sum() / (way.norm() * exact.norm())).item() > 0.95
     values = torch.linalg.svdvals(way)
     assert values.min() > 0.6 and values.max() < 1.3
-    assert (way - newton_schulz(p.grad.double())).norm() < 0.03 * way.norm()
+    assert (way - newton_schulz(p.grad.double())).norm() < IN_BFLOAT16 * way.norm()
     rms = p.detach().square().mean().sqrt().item()  # as large as AdamW's, which Moonlight found near 0.2
     assert 0.15 < rms < 0.25
 

@@ -192,6 +192,7 @@ def test_probabilities_that_vanish_leave_a_finite_inception_score():
     assert score(logits) == pytest.approx(2)
 
 
+@pytest.mark.plain_bits
 @pytest.mark.parametrize("block", [10_000, 100])
 def test_precision_and_recall_in_float16_are_those_of_adm(block, monkeypatch):
     monkeypatch.setattr(precision_recall, "_BLOCK", block)
@@ -202,6 +203,7 @@ def test_precision_and_recall_in_float16_are_those_of_adm(block, monkeypatch):
     assert adm.precision_recall(samples, reference, dtype=np.float32) != expected  # float16 is seen
 
 
+@pytest.mark.plain_bits
 def test_a_block_that_overflows_float16_is_computed_in_float32(monkeypatch):
     monkeypatch.setattr(precision_recall, "_BLOCK", 100)
     samples, reference = in_eighths(250, 32, 0, high=3.5), in_eighths(270, 32, 1)

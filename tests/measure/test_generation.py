@@ -208,7 +208,7 @@ def test_the_whole_path_agrees_with_torch_fidelity(
     real = digits.train.uint8(np.arange(400))
     expected = torch_fidelitys(noisy, real, "digits-classifier", kid_subset_size=100, kid_subsets=20)
     got = evaluate_images(noisy.split(64), extractor, reference_to(real, extractor), opened(kid_subsets=20), 10)
-    assert {key: got[key] for key in KEYS} == pytest.approx(expected, rel=1e-10)
+    assert {key: got[key] for key in KEYS} == pytest.approx(expected, rel=1e-6)  # features are in float32
     assert got["fid"] > 1
 
 

@@ -83,7 +83,7 @@ def test_both_are_counted_alike():
     assert counts[0] == counts[1] == 2 * 2 * (6 + 3) * 5 * 4
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own reading of non-leaf gradients
 def test_numba_s_operator_keeps_torch_s_rules():
     from tread_bench.model.ops.cpu import scan_operator as scan_numba  # noqa: F401  (defines it)

@@ -168,7 +168,7 @@ def test_gradients_of_gradients_raise(leaf, kernel):
         torch.autograd.grad((gradient + values[leaf]).sum(), values[leaf])
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own reading of non-leaf gradients
 def test_the_operators_keep_torch_s_rules():
     u, delta, A, B, C = inputs(CHUNK + 3)[:5]
@@ -176,7 +176,7 @@ def test_the_operators_keep_torch_s_rules():
     torch.library.opcheck(torch.ops.tread_bench.selective_scan, [v.requires_grad_() for v in (u, delta, A, B, C)])
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
 def test_numba_s_operator_keeps_them_too():
     from tread_bench.model.ops.cpu import scan_operator as scan_numba  # noqa: F401  (defines it)

@@ -140,7 +140,7 @@ def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards(ker
     assert counter.get_total_flops() == 3 * 2 * 6 * (2 * 5 * 4)
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 @pytest.mark.parametrize("operator", ["bi_wkv", "bi_wkv_numba"])
 def test_the_operator_keeps_the_rules_of_torch_library(operator):
     from tread_bench.model.ops.cpu import wkv_operator as wkv_numba  # noqa: F401  (defines one of them)

@@ -83,7 +83,7 @@ def test_nan_passes_through():
     assert y[1].isnan().all() and y[[0, 2]].isfinite().all()
 
 
-@pytest.mark.traced
+@pytest.mark.plain_bits
 def test_under_autocast_and_compile_the_modules_run():
     found, expected = block(CompiledBlock, torch.float32), block(Block, torch.float32)
     x, c = batch(torch.float32)
