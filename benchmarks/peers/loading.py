@@ -122,24 +122,6 @@ def read_npy(paths: Sequence[Path]) -> Read:
     return lambda item, mirrored: np.load(paths[item]).squeeze()
 
 
-def read_npz(paths: Sequence[Path]) -> Read:
-    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
-        with np.load(paths[item]) as file:
-            found: NDArray[np.generic] = file["moments_flip" if mirrored else "moments"]
-        return found
-
-    return read
-
-
-def read_pt(paths: Sequence[Path]) -> Read:
-    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
-        found = torch.load(paths[item], weights_only=True)
-        moments: NDArray[np.generic] = torch.cat([found["mean"], found["logvar"]]).numpy()
-        return moments
-
-    return read
-
-
 def read_tar(path: Path) -> Read:
     """Members of a shard, by their places."""
     with tarfile.open(path) as shard:

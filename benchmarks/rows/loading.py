@@ -95,16 +95,13 @@ def latents_compared(bench: Bench, layout: str) -> Figure:
 def plain_latents(options: LatentsData, ours: LatentSet) -> peers.Latents:
     """The plain data set of a layout, with its samples in the same order."""
     folder = Path(options.train[0])
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".npy", ".npz", ".pt", ".tar", ".safetensors"))
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".npy", ".tar", ".safetensors"))
     reads: dict[str, Callable[[], peers.Read]] = {
         "safetensors": lambda: peers.read_safetensors(paths[0], "latents"),
         "lightningdit": lambda: peers.read_safetensors(paths[0], "latents"),
         "tread-wds": lambda: peers.read_tar(paths[0]),
         "repa": lambda: peers.read_npy(paths),
-        "dc-ae": lambda: peers.read_npy(paths),
         "fast-dit": lambda: peers.read_npy([path for path in paths if "features" in path.parent.name]),
-        "mar": lambda: peers.read_npz(paths),
-        "ddt": lambda: peers.read_pt(paths),
         "maskdit-lmdb": lambda: peers.read_lmdb(copied(folder), options.stored_shape),
     }
     labels = ours.labels(np.arange(len(ours))).tolist()
@@ -197,10 +194,7 @@ for _layout, _what in {
     "lightningdit": "one safetensors file with mirrored latents, of which one of each pair is drawn",
     "tread-wds": "a tar shard of WebDataset",
     "repa": "a file of mean and standard deviation for each sample, as EDM2 and SR-DiT store them too",
-    "mar": "an .npz file of moments and mirrored moments for each sample",
-    "ddt": "a torch.save file of moments for each sample",
     "fast-dit": "a file for each latent and each label",
-    "dc-ae": "a file for each sample in class folders",
     "maskdit-lmdb": "moments in an LMDB",
 }.items():
     row(

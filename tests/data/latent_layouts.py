@@ -174,41 +174,9 @@ def lightningdit_batch(content: Content, at: np.ndarray, noise: np.ndarray, flip
     return (drawn - mean) / std
 
 
-def class_folder(folder: Path, label: int) -> Path:
-    path = folder / f"n0144{label:04d}"
-    path.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-def by_class(content: Content) -> np.ndarray:
-    return np.argsort(content.labels, kind="stable")
-
-
-def write_mar(folder: Path, content: Content) -> dict[str, Any]:
-    """MAR's main_cache.py: np.savez of both moments under the image's name."""
-    moments, mirrored = content.moments(), content.moments(flipped=True)
-    for i, label in enumerate(content.labels.tolist()):
-        path = class_folder(folder, label) / f"n0144_{i:05d}.JPEG.npz"
-        np.savez(path, moments=moments[i], moments_flip=mirrored[i])
-    return {}
-
-
 def mar_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
     moments = np.where(flipped[:, None, None, None], content.moments(flipped=True)[at], content.moments()[at])
     return from_logvar(moments, noise) * 0.2325
-
-
-def write_ddt(folder: Path, content: Content) -> dict[str, Any]:
-    """DDT's cache_imlatent4.py: torch.save of half-precision mean and log-variance."""
-    for i, label in enumerate(content.labels.tolist()):
-        parts = {"mean": torch.from_numpy(content.mean[i]).half(), "logvar": torch.from_numpy(content.logvar[i]).half()}
-        torch.save(parts, class_folder(folder, label) / f"n0144_{i:05d}.JPEG.pt")
-    return {"scale": 0.18215}
-
-
-def ddt_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.ndarray) -> np.ndarray:
-    moments = content.moments()[at].astype(np.float16).astype(np.float32)
-    return from_logvar(moments, noise) * 0.18215
 
 
 def write_fast_dit(folder: Path, content: Content) -> dict[str, Any]:
@@ -223,13 +191,6 @@ def write_fast_dit(folder: Path, content: Content) -> dict[str, Any]:
 
 def lexicographic(content: Content) -> np.ndarray:
     return np.array(sorted(range(len(content.labels)), key=str))
-
-
-def write_dc_ae(folder: Path, content: Content) -> dict[str, Any]:
-    """DC-AE's dc_ae_generate_latent.py, whose factor is an argument."""
-    for i, label in enumerate(content.labels.tolist()):
-        np.save(class_folder(folder, label) / f"n0144_{i:05d}.npy", content.mean[i] * np.float32(0.18215))
-    return {"scale": 0.18215}
 
 
 def opened_lmdb(folder: Path) -> Any:
@@ -270,10 +231,7 @@ PEERS = {
     "edm2": Peer(write_repa, edm2_batch),
     "sr-dit": Peer(write_sr_dit, sr_dit_batch),
     "lightningdit": Peer(write_lightningdit, lightningdit_batch),
-    "mar": Peer(write_mar, mar_batch, order=by_class),
-    "ddt": Peer(write_ddt, ddt_batch, order=by_class),
     "fast-dit": Peer(write_fast_dit, scaled_sample, order=lexicographic),
-    "dc-ae": Peer(write_dc_ae, scaled_sample, order=by_class),
     "maskdit-lmdb": Peer(write_maskdit, maskdit_batch, entry="train"),
     "safetensors": Peer(write_own, mar_batch),
 }

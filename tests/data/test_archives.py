@@ -18,14 +18,12 @@ from tests.data.crafted_archives import CRAFTED, Members, by_the_locator, entrie
 from tests.traps import Trap
 from tread_bench.data.archives import archive_of, load_tensors, members_of
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.file_stores import _decode_pt
 from tread_bench.data.scaling import _of_statistics
 from tread_bench.measure.quality.decoder import Decoder
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.weights_file import read_weights
 
 STATISTICS = {"mean": torch.zeros(1, 4, 1, 1), "std": torch.ones(1, 4, 1, 1)}
-MOMENTS = {"mean": torch.zeros(4, 2, 2), "logvar": torch.ones(4, 2, 2)}
 OPENED: set[str] = set()
 MOST_MIB = 256  # that a reader may add for a moment: half of the bomb, and more than a busy process moves by itself
 
@@ -52,16 +50,10 @@ def read_decoder(path: Path) -> object:
     return Decoder(LatentsData(name="latents", train=("t",), held_out=("h",), **choice))
 
 
-def read_moments(path: Path) -> object:
-    choice = LatentsData(name="latents", train=("t",), held_out=("h",), image_size=2, layout="dc-ae", scale=1.0)
-    return _decode_pt(choice, path.read_bytes(), str(path), False)
-
-
 DOORS: dict[str, tuple[Callable[[Path], object], Callable[[bytes], bytes]]] = {
     "decoder": (read_decoder, lambda program: program),
     "weights": (read_weights, lambda program: saved(STATISTICS)),
     "inception": (open_inception, lambda program: saved(STATISTICS)),
-    "moments": (read_moments, lambda program: saved(MOMENTS)),
     "statistics": (lambda path: _of_statistics("shift", str(path)), lambda program: saved(STATISTICS)),
 }
 
@@ -192,7 +184,7 @@ def in_a_legacy_file(value: bytes) -> bytes:
     return b"".join(pickle.dumps(one, 2) for one in before) + value + pickle.dumps([], 2)
 
 
-@pytest.mark.parametrize("door", ["weights", "moments", "statistics"])
+@pytest.mark.parametrize("door", ["weights", "statistics"])
 @pytest.mark.parametrize("file_of", [in_an_archive, in_a_legacy_file])
 @pytest.mark.parametrize("value", PICKLES)
 def test_a_pickle_of_a_page_fills_no_memory_and_is_one_line(

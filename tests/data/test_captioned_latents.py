@@ -4,13 +4,11 @@ them, with the draws of the images that they were made of.
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from safetensors.numpy import load_file, save_file
 
 from tests.data import captioned
 from tests.data.captioned import COUNTS, with_metadata
-from tests.data.latent_layouts import add_members, npy
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.stored.outputs import OutputError
@@ -156,42 +153,17 @@ def write_coco_features(whole: Path, root: Path) -> dict[str, Any]:
     return {"layout": "u-vit-coco", "train": [str(root / "train")], "held_out": [str(root / "val")]}
 
 
-def write_webdataset(whole: Path, root: Path) -> dict[str, Any]:
-    """What ZigMa reads; its latents are samples, here the means of the posteriors."""
-    root.mkdir()
-    for split in ("train", "held_out"):
-        for i, (moments, features, captions) in enumerate(stored(whole, split)):
-            members = {
-                f"{i:06d}.caption.json": json.dumps(captions).encode(),
-                f"{i:06d}.caption_feature.npy": npy(features),
-                f"{i:06d}.image.jpg": b"not read",
-                f"{i:06d}.img_feature256.npy": npy(moments[: len(moments) // 2]),
-            }
-            add_members(root / f"{split}-{i // 150}.tar", members)
-    np.save(root / "empty.npy", load_file(whole / "train" / "latents-00000.safetensors")["empty_text"])
-    return {
-        "layout": "zigma-wds",
-        "train": [str(root / "train-*.tar")],
-        "held_out": [str(root / "held_out-*.tar")],
-        "captions": {"tokens": 24, "width": 64, "empty": str(root / "empty.npy")},
-    }
-
-
-WRITERS = {"u-vit-coco": write_coco_features, "zigma-wds": write_webdataset}
 SHAPE = {"channels": LATENT[KIND][0], "image_size": LATENT[KIND][1]}
 
 
-def written(layout: str, whole: Path, root: Path) -> LatentsData:
-    settings = WRITERS[layout](whole, root)
+def written(whole: Path, root: Path) -> LatentsData:
+    settings = write_coco_features(whole, root)
     captions = {"captions": {"tokens": 24, "width": 64}}
     return LatentsData(**{**captions, **SHAPE, **settings, "scale": 1.0})
 
 
-@pytest.mark.parametrize("layout", WRITERS)
-def test_layouts_of_others_have_the_same_draws_and_features(
-    layout: str, place: Path, whole: Path, tmp_path: Path
-) -> None:
-    choice = written(layout, whole, tmp_path / "features")
+def test_u_vits_layout_has_the_same_draws_and_features(place: Path, whole: Path, tmp_path: Path) -> None:
+    choice = written(whole, tmp_path / "features")
     assert (choice.num_classes, choice.text_shape) == (0, (24, 64))
     assert [one for one in data_problems([(choice, False)]) if "standard deviation" not in one] == []
     assert choice.family.counts(choice) == tuple(COUNTS.values())
@@ -201,31 +173,18 @@ def test_layouts_of_others_have_the_same_draws_and_features(
         index = INDEX % len(part)
         assert torch.equal(part.text(index, 3, 70), other.text(index, 3, 70))
         assert torch.equal(part.empty_text, other.empty_text)
-        if layout == "u-vit-coco":
-            assert torch.equal(part.drawn(index, 3, 70), latents.drawn(index, 3, 70))
-            assert part.captions(index, 3, 70) == [""] * len(index)  # not stored
-        else:
-            assert part.captions(index, 3, 70) == other.captions(index, 3, 70)
-            torch.testing.assert_close(part.images(index), latents.stored(index, index < 0)[:, : part.shape[0]])
+        assert torch.equal(part.drawn(index, 3, 70), latents.drawn(index, 3, 70))
+        assert part.captions(index, 3, 70) == [""] * len(index)  # not stored
 
 
-@pytest.mark.parametrize("layout", WRITERS)
-def test_another_empty_caption_is_another_fingerprint(layout: str, whole: Path, tmp_path: Path) -> None:
-    choice = written(layout, whole, tmp_path / "features")
-    (path,) = (path for place, path in choice.family.files(choice, False) if place == ("captions", "empty"))
+def test_another_empty_caption_is_another_fingerprint(whole: Path, tmp_path: Path) -> None:
+    choice = written(whole, tmp_path / "features")
+    path = tmp_path / "features" / "empty_context.npy"
+    assert str(path) in [file for _, file in choice.family.files(choice, False)]
     before = open_data(choice).sha256
     np.save(path, np.load(path) + 1)
     os.utime(path, (1, 1))
     assert open_data(choice).sha256 != before
-
-
-def rewritten(shard: Path, name: str, content: bytes | None) -> None:
-    """A shard with another file in the place of one, or without it."""
-    with tarfile.open(shard) as tar:
-        members = {member.name: tar.extractfile(member).read() for member in tar}
-    shard.unlink()
-    members.pop(name)
-    add_members(shard, {**members, **({} if content is None else {name: content})})
 
 
 WRONG_COCO = {
@@ -244,38 +203,10 @@ WRONG_COCO = {
 
 @pytest.mark.parametrize("name", WRONG_COCO)
 def test_mistakes_in_features_of_coco_are_located(name: str, whole: Path, tmp_path: Path) -> None:
-    choice = written("u-vit-coco", whole, tmp_path / "features")
+    choice = written(whole, tmp_path / "features")
     damage, told = WRONG_COCO[name]
     damage(tmp_path / "features")
     assert any(told in message for message in data_problems([(choice, False)]))
-
-
-WRONG_SHARD = {
-    "no features": ("000000.caption_feature.npy", None, "000000 has no .caption_feature.npy"),
-    "no latent": ("000000.img_feature256.npy", None, "000000 has no .img_feature256.npy"),
-    "no array": ("000000.caption_feature.npy", b"x" * 99, "000000.caption_feature.npy: not a NumPy array"),
-    "one caption": (
-        "000000.caption_feature.npy",
-        npy(np.zeros((24, 64), "f4")),
-        "(24, 64); expected (captions",
-    ),
-    "other width": (
-        "000000.caption_feature.npy",
-        npy(np.zeros((5, 24, 63), "f4")),
-        "floats of shape (N, 24, 64)",
-    ),
-    "cut": ("000000.caption_feature.npy", npy(np.zeros((5, 24, 64), "f4"))[:-8], "where its header declares others"),
-    "pickled": ("000000.caption_feature.npy", npy(np.array([[[{}]]])), "object of shape"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_SHARD)
-def test_mistakes_in_shards_are_located(name: str, whole: Path, tmp_path: Path) -> None:
-    choice = written("zigma-wds", whole, tmp_path / "features")
-    member, content, told = WRONG_SHARD[name]
-    rewritten(tmp_path / "features" / "train-0.tar", member, content)
-    found = data_problems([(choice, False)])
-    assert any(told in message and "train-0.tar" in message for message in found), found
 
 
 WRONG_TENSORS = {
@@ -309,18 +240,16 @@ def test_mistakes_in_tensors_are_located(name: str, whole: Path, tmp_path: Path)
 
 def test_captions_where_a_layout_has_none_are_refused() -> None:
     files = {"train": ["x"], "held_out": ["x"]}
-    with pytest.raises(ValueError, match=r"layout repa stores none; safetensors, u-vit-coco, zigma-wds do"):
+    with pytest.raises(ValueError, match=r"layout repa stores none; safetensors, u-vit-coco do"):
         LatentsData(layout="repa", captions={}, num_classes=0, **files)
-    with pytest.raises(ValueError, match=r"layout zigma-wds does not store .* set captions\.empty to an \.npy file"):
-        LatentsData(layout="zigma-wds", **files)
     with pytest.raises(ValueError, match="num_classes 10: captions take the place of labels; set num_classes: 0"):
         LatentsData(captions={}, num_classes=10, **files)
     assert LatentsData(layout="u-vit-coco", captions=None, **files).text_shape is None
 
 
-@pytest.mark.parametrize("layout", ["safetensors", *WRITERS])
+@pytest.mark.parametrize("layout", ["safetensors", "u-vit-coco"])
 def test_a_stand_in_has_captions(layout: str, tmp_path: Path) -> None:
-    captions = {"tokens": 6, "width": 10, **({"empty": "missing.npy"} if layout == "zigma-wds" else {})}
+    captions = {"tokens": 6, "width": 10}
     files = {"train": ["missing/train"], "held_out": ["missing/val"], "num_classes": 0, "image_size": 4}
     there = stand_in(LatentsData(layout=layout, captions=captions, **files), tmp_path, 40)
     assert data_problems([(there, False)]) == []

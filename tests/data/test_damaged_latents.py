@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import re
-import shutil
 import struct
 import tarfile
 import tracemalloc
@@ -36,13 +35,6 @@ def cut(path: Path, keep: float = 0.7) -> None:
 
 def header(text: str) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
-
-
-def packed(path: Path) -> None:
-    """The same archive with a member that unpacks to a hundred times its size."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key in ("moments", "moments_flip"):
-            archive.writestr(f"{key}.npy", npy(np.zeros((2 * SHAPE[0], 400, 400), np.float32)))
 
 
 def gone(name: str) -> Harm:
@@ -85,8 +77,6 @@ def put(key: bytes, value: bytes | None) -> Harm:
 
 FIRST = "00000/img-mean-std-00000000.npy"
 SHARD = "imagenet-train-0001.tar"
-MAR = "n01440000/n0144_00000.JPEG.npz"
-DDT = "n01440000/n0144_00000.JPEG.pt"
 LABEL = "imagenet256_labels/3.npy"
 STATISTICS = "latents_stats.pt"
 MOMENTS = (2 * SHAPE[0], *SHAPE[1:])
@@ -125,19 +115,6 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
         "huge class": (more(cls=b"9223372036854775808"), "is b'9223372036854775808', and .* at most 18 digits"),
         "moments": (more(cls=b"1", latent_npy=STORED), "0000099.latent.npy of shape .*twice the channels are moments"),
         "pickle": (more(latent=pickle.dumps(np.zeros(3)), cls=b"1"), f"0000099.latent is a pickle, {TRUSTED}"),
-    },
-    "mar": {
-        "cut": (lambda f: cut(f / MAR), f"{MAR}: not a readable .npz archive"),
-        "no mirrored": (lambda f: np.savez(f / MAR, moments=ZEROS), f"{MAR}: no array 'moments_flip'"),
-        "packed": (lambda f: packed(f / MAR), "compressed; write it with numpy.savez"),
-        "a class less": (lambda f: shutil.rmtree(f / "n01440001"), "2 class folders where"),
-        "no folder": (lambda f: (f / MAR).rename(f / "0.npz"), "0.npz: not in a class folder"),
-    },
-    "ddt": {
-        "cut": (lambda f: cut(f / DDT), f"{DDT}: not a torch.save file"),
-        "code": (saved({"mean": breakpoint}, DDT), f"{DDT}: not a torch.save file that is safe"),
-        "no variance": (saved({"mean": torch.zeros(SHAPE)}, DDT), "no tensor 'logvar'"),
-        "shape": (saved({"mean": torch.zeros(3)}, DDT), r"mean of shape \(3,\) where"),
     },
     "fast-dit": {
         "no label": (gone(LABEL), f"{LABEL}: no such file"),
@@ -187,15 +164,6 @@ def test_a_shard_that_was_indexed_and_then_cut_is_refused(tmp_path: Path) -> Non
 def test_what_is_no_npy_header_is_refused(content: bytes) -> None:
     with pytest.raises(UserError, match=r"^here: array: "):
         npy_array(content, "here", (1,))
-
-
-def test_class_folders_of_the_splits_must_be_the_same(tmp_path: Path) -> None:
-    train, _ = written("dc-ae", tmp_path / "train")
-    held_out, _ = written("dc-ae", tmp_path / "held_out")
-    (tmp_path / "held_out" / "n01440001").rename(tmp_path / "held_out" / "n01450001")
-    choice = LatentsData(name="latents", **{**train, "held_out": held_out["train"]})
-    (found,) = data_problems([(choice, False)])
-    assert "class folder 'n01440001' is in data.train alone (2 such folders)" in found
 
 
 def test_a_zip_archive_of_edm2_is_read_as_its_folder(tmp_path: Path) -> None:

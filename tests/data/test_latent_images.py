@@ -25,22 +25,20 @@ from tread_bench.model.backbone import build_backbone
 from tread_bench.model.network import build_network
 
 PIXELS = 16
-NAMED = {"repa": ("img-mean-std-", "img"), "mar": ("", ""), "ddt": ("", ""), "dc-ae": ("", "")}
+NAMED = ("repa", "edm2")
 
 
 def with_images(layout: str, folder: Path) -> tuple[dict[str, Any], np.ndarray]:
     """Settings of latents with an image beside each, and the images in the order of the latents' names."""
     settings, _ = written(layout, folder / "latents")
-    old, new = NAMED[layout]
     images = []
     random = np.random.default_rng(0)
-    suffix = ".png" if layout == "repa" else ".JPEG"
     names = sorted(path for path in (folder / "latents").rglob("*.*") if path.parent != folder / "latents")
     for path in names:
-        place = folder / "images" / path.parent.name / f"{path.name.partition('.')[0].replace(old, new)}{suffix}"
+        place = folder / "images" / path.parent.name / f"{path.stem.replace('img-mean-std-', 'img')}.png"
         place.parent.mkdir(parents=True, exist_ok=True)
         images.append(random.integers(0, 256, (PIXELS, PIXELS, 3), dtype=np.uint8))
-        Image.fromarray(images[-1]).save(place, "PNG")
+        Image.fromarray(images[-1]).save(place)
     stated = {"train_images": str(folder / "images"), "decoded_size": PIXELS}
     return {**settings, **stated}, np.stack(images).transpose(0, 3, 1, 2)
 

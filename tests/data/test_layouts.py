@@ -37,7 +37,7 @@ def problems(settings: dict[str, Any]) -> list[str]:
 
 
 def test_every_layout_is_tried() -> None:
-    assert PEERS.keys() | {"u-vit-coco", "zigma-wds"} == LAYOUTS.keys()  # those two in test_captioned_latents.py
+    assert PEERS.keys() | {"u-vit-coco"} == LAYOUTS.keys()  # that one in test_captioned_latents.py
 
 
 @pytest.mark.parametrize("layout", PEERS)
@@ -148,6 +148,11 @@ def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> 
         ("safetensors", {"scale": 0}, "must be positive and finite"),
         ("safetensors", {"layout": "maskdit-wds"}, "stores pickles, .*by the lines of docs/methods/latents.md"),
         ("safetensors", {"layout": "u-vit"}, "stores pickles, .*by the lines of docs/methods/latents.md"),
+        (
+            "safetensors",
+            {"layout": "mar"},
+            "files of layout mar are not read; .*by the lines of docs/methods/latents.md",
+        ),
         ("safetensors", {"layout": "repaa"}, "unknown layout 'repaa'; did you mean 'repa'"),
         (
             "lightningdit",
@@ -162,14 +167,6 @@ def test_settings_that_contradict_the_layout_are_refused(
     stated, _ = written(layout, tmp_path / "set")
     with pytest.raises(ValidationError, match=told):
         LatentsData(name="latents", **{**stated, **settings})
-
-
-@pytest.mark.parametrize("layout", ["ddt", "dc-ae"])
-def test_a_scale_that_a_layout_does_not_store_must_be_stated(layout: str, tmp_path: Path) -> None:
-    settings, _ = written(layout, tmp_path / "set")
-    del settings["scale"]
-    with pytest.raises(ValidationError, match=f"layout {layout} does not store its scale: set data.scale"):
-        LatentsData(name="latents", **settings)
 
 
 # ---- the manifest

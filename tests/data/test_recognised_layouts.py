@@ -32,9 +32,9 @@ def problems(settings: dict[str, Any]) -> list[str]:
 def named(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
     """The settings with another layout, or none, and nothing else that says what is stored."""
     kept = {key: settings[key] for key in ("train", "held_out", "image_size", "channels", "num_classes")}
-    if layout in ("ddt", "dc-ae", "lightningdit"):
+    if layout == "lightningdit":
         kept |= {"scale": 0.18215, "shift": None}
-    if layout in ("u-vit-coco", "zigma-wds"):
+    if layout == "u-vit-coco":
         kept |= {"captions": None, "num_classes": 0}
     return kept if layout is None else {**kept, "layout": layout}
 
@@ -69,7 +69,7 @@ def test_the_file_where_it_shows_and_the_way_out_are_told(as_files: bool, tmp_pa
 
 @pytest.mark.parametrize("look", [Look.HEADERS, Look.CONTENTS])  # of `plan` and `run`
 def test_plan_and_run_refuse_both_splits_in_their_places(look: Look, tmp_path: Path) -> None:
-    for layout in ("lightningdit", "mar"):
+    for layout in ("lightningdit", "fast-dit"):
         written(layout, tmp_path / layout)
     suite = tmp_path / "mine.yaml"
     suite.write_text(
@@ -79,7 +79,7 @@ def test_plan_and_run_refuse_both_splits_in_their_places(look: Look, tmp_path: P
         "  data:\n"
         "    name: latents\n"
         "    train: [lightningdit]\n"
-        "    held_out: [mar]\n"
+        "    held_out: [fast-dit]\n"
         f"    image_size: {SIDE}\n"
         f"    num_classes: {CLASSES}\n"
         "  training: {iterations: 1, batch: 4}\n"
@@ -90,7 +90,7 @@ def test_plan_and_run_refuse_both_splits_in_their_places(look: Look, tmp_path: P
         load_plan(suite, look=look, allows_missing=True)
     train, held_out = (str(problem).splitlines()[0] for problem in raised.value.problems)
     assert train.startswith(f"{suite}:6:13: ") and "looks like layout lightningdit" in train
-    assert held_out.startswith(f"{suite}:7:16: ") and "looks like layout mar" in held_out
+    assert held_out.startswith(f"{suite}:7:16: ") and "looks like layout fast-dit" in held_out
 
 
 def own(folder: Path, *names: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path
 def test_an_archive_is_recognised_as_its_folder(tmp_path: Path) -> None:
     settings, _ = written("edm2", tmp_path / "set")
     archive = zipped(tmp_path / "set", tmp_path / "set.zip")
-    for layout in (None, "mar"):
+    for layout in (None, "fast-dit"):
         found = problems({**named(settings, layout), "train": [archive], "held_out": [archive]})
         assert found and all("looks like layout repa or edm2 or sr-dit" in message for message in found)
 
@@ -153,7 +153,7 @@ def test_an_archive_is_recognised_as_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_what_is_missing_stays_missing(layout: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    settings, _ = written("dc-ae", tmp_path / "set")
+    settings, _ = written("repa", tmp_path / "set")
     for entry in ("nothing", "nothing.zip", "empty", "set/*/nothing"):
         settings["train"] = [str(tmp_path / entry)]
         options = LatentsData(name="latents", **named(settings, layout))

@@ -52,12 +52,6 @@ def test_without_lmdb_a_stand_in_and_a_database_say_what_to_install(
         LmdbStore(options, [str(tmp_path / "data.mdb")])
 
 
-def test_every_class_of_class_folders_gets_a_sample(tmp_path: Path) -> None:
-    options = LatentsData(name="latents", layout="dc-ae", scale=0.4, **{**MISSING, "num_classes": 50})
-    there = stand_in(options, tmp_path, 16)
-    assert options.family.counts(there) == (50, 50)
-
-
 @pytest.mark.slow
 def test_decoder_and_images_stand_in_too(tmp_path: Path) -> None:
     from tread_bench.measure.quality.decoder import open_decoder

@@ -1,7 +1,7 @@
 """The images that latents were encoded from, in a folder beside theirs, for losses that see images (REPA).
 
-A latent and its image have the same folder and name, apart from suffixes: `n01440764/X.JPEG.npz` and
-`n01440764/X.JPEG`; in REPA's layout `00000/img-mean-std-00000000.npy` and `00000/img00000000.png`.
+A latent and its image have the same folder and name, apart from suffixes; in REPA's layout
+`00000/img-mean-std-00000000.npy` and `00000/img00000000.png`.
 """
 
 from __future__ import annotations

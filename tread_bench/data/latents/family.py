@@ -16,7 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
 from tread_bench.data.images.family import counted
-from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
+from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, UNREAD, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
     LatentManifest,
@@ -48,6 +48,8 @@ def _known_layout(name: str) -> str:
             f"layout {name} stores pickles, which can run any code when they are opened; where you trust them, "
             f"{CONVERTED}, then layout: {_OWN}"
         )
+    if name in UNREAD:
+        raise ValueError(f"files of layout {name} are not read; {CONVERTED}, then layout: {_OWN}")
     if name not in LAYOUTS:
         raise ValueError(unknown("layout", name, LAYOUTS))
     return name
@@ -109,8 +111,6 @@ class LatentsData(DataOptions):
         if layout is None:
             return value  # an error of its field
         known = {**layout.usual_in(value.get("train")), **layout.fixed, **_in_manifest(value.get("train"))}
-        if "scale" not in value | known:
-            raise ValueError(f"layout {name} does not store its scale: set data.scale, as its encoder has it")
         return {**known, **value}
 
     @model_validator(mode="after")
@@ -140,11 +140,6 @@ class LatentsData(DataOptions):
         if not self.about.has_captions:
             named = ", ".join(layout.name for layout in LAYOUTS.values() if layout.has_captions)
             yield f"captions: layout {self.layout} stores none; {named} do"
-        elif self.about.lacks_empty_text and self.captions.empty is None:
-            yield (
-                f"captions: layout {self.layout} does not store the features of the empty caption, which a network "
-                "gets in place of a caption that is left out: set captions.empty to an .npy file that has them"
-            )
         if self.num_classes:
             yield f"num_classes {self.num_classes}: captions take the place of labels; set num_classes: 0"
 
@@ -225,7 +220,7 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
     if options.train_images is not None:
         yield ("train_images",), folder_name(options.train_images)
     if (path := empty_text_file(options)) is not None:
-        yield ("captions", "empty"), path
+        yield (), path
 
     # What samples become, and what they are compared with.
     if generates:
@@ -238,10 +233,8 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
 
 def empty_text_file(options: LatentsData) -> str | None:
     """Return the file with the features of the empty caption; None: there is none of its own."""
-    if options.captions is None or options.captions.empty is not None:
-        return None if options.captions is None else options.captions.empty
     name = options.about.empty_text_beside
-    return beside(options.train[0], name) if name else None
+    return beside(options.train[0], name) if name and options.captions is not None else None
 
 
 def beside(path: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Layouts with one file for each sample, in folders: REPA, EDM2 and SR-DiT; MAR, DDT and DC-AE; fast-DiT.
+"""Layouts with one file for each sample, in folders: REPA, EDM2 and SR-DiT; fast-DiT.
 
 An epoch's order is drawn over sorted names, so what is read does not depend on the order in which a file system lists.
 """
@@ -6,15 +6,13 @@ An epoch's order is drawn over sorted names, so what is read does not depend on 
 from __future__ import annotations
 
 import hashlib
-import io
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.class_folders import INDEX, class_labels, indexed_labels
+from tread_bench.data.class_folders import INDEX, indexed_labels
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
@@ -27,68 +25,14 @@ _HEADER_BYTES = 2**16  # at most, beside the values of a sample
 _LABEL_SHAPES = ((1,), ())
 
 
-# ---- what a file holds
-
-
-def _decode_npy(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    return stored_array(choice, content, where)
-
-
-def _decode_numbered(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    """Of a batch of one, (1, C, H, W)."""
-    return stored_array(choice, content, where, (1,))[0]
-
-
-def _decode_npz(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    key = "moments_flip" if mirrored else "moments"
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            about = archive.getinfo(f"{key}.npy")
-            if about.file_size > len(content):
-                raise UserError(f"{where}: {key} is compressed; write it with numpy.savez")
-            values = archive.read(about)
-    except KeyError:
-        raise UserError(f"{where}: no array {key!r}; layout mar has moments and moments_flip") from None
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise UserError(f"{where}: not a readable .npz archive ({error}); copy it again") from None
-    return stored_array(choice, values, f"{where}, {key}")
-
-
-def _decode_pt(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
-    import torch
-
-    from tread_bench.data.archives import load_tensors
-
-    try:
-        found = load_tensors(content)
-    except ValueError as error:
-        raise UserError(f"{where}: not a torch.save file that is safe to load ({error})") from None
-    expected = (choice.channels, *choice.stored_shape[1:])
-    parts = []
-    for key in ("mean", "logvar"):
-        value = found.get(key)
-        if value is None or not value.is_floating_point():
-            raise UserError(f"{where}: no tensor {key!r}; layout {choice.layout} has mean and logvar")
-        if tuple(value.shape) != expected:
-            shape = f"{where}: {key} of shape {tuple(value.shape)}"
-            raise UserError(f"{shape} where data.channels and data.image_size request {expected}")
-        parts.append(value.float())
-    values: NDArray[np.generic] = torch.cat(parts).numpy()
-    return values
-
-
-# ---- where it is, and where its label is
-
-
 class FileStore(Store):
     """Samples in files of their own, in folders or archives.
 
-    A layout has the `suffix` of these files, `decode`: (options, content, where, whether mirrored) -> stored values of
-    one sample, `is_sample`: whether a file of that name is one, and `labels_in`: labels of these files of a tree, (N,).
+    A layout has `batch`, the shape before that of a sample, `is_sample`: whether a file of that name is one, and
+    `labels_in`: labels of these files of a tree, (N,).
     """
 
-    suffix = ".npy"
-    decode: Callable[[LatentsData, bytes, str, bool], NDArray[np.generic]] = staticmethod(_decode_npy)
+    batch: tuple[int, ...] = ()
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
         self.choice = choice
@@ -96,10 +40,10 @@ class FileStore(Store):
         names: list[str] = []
         labels = []
         for tree in self._trees:
-            here = [name for name in tree.names(self.suffix) if self.is_sample(name)]
+            here = [name for name in tree.names(".npy") if self.is_sample(name)]
             if not here:
                 raise UserError(
-                    f"{tree.path}: no {self.suffix} file of layout {choice.layout} in it; name the folder that has them"
+                    f"{tree.path}: no .npy file of layout {choice.layout} in it; name the folder that has them"
                 )
             names += here
             labels.append(self.labels_in(tree, here) if choice.num_classes else np.zeros(len(here), dtype=np.int64))
@@ -115,8 +59,8 @@ class FileStore(Store):
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C', H, W) float32."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
-        for place, (row, mirrored) in enumerate(zip(rows.tolist(), is_mirrored.tolist(), strict=True)):
-            found[place] = self.decode(self.choice, self._content(row), self.where(row), mirrored)
+        for place, row in enumerate(rows.tolist()):
+            found[place] = stored_array(self.choice, self._content(row), self.where(row), self.batch)
         return found
 
     def where(self, row: int) -> str:
@@ -135,8 +79,8 @@ class FileStore(Store):
         return self._trees[number]
 
     def _content(self, row: int) -> bytes:
-        # At most float64 moments of both, mirrored and not, and their headers.
-        most = 16 * int(np.prod(self.choice.stored_shape)) + _HEADER_BYTES
+        # At most float64 values, and a header.
+        most = 8 * int(np.prod(self.choice.stored_shape)) + _HEADER_BYTES
         return self._tree(row).read(self.names[row], most)
 
 
@@ -152,43 +96,10 @@ class ListedFiles(FileStore):
         return np.array(labels, dtype=np.int64)
 
 
-class InClassFolders(FileStore):
-    """`.npy` files in class folders (DC-AE), numbered by the order of names; every root has the same."""
-
-    def labels_in(self, tree: Tree, names: list[str]) -> NDArray[np.int64]:
-        folders = [name.partition("/")[0] for name in names]
-        if outside := [name for name in names if "/" not in name]:
-            raise UserError(f"{tree.where(outside[0])}: not in a class folder, so its label is unknown")
-        numbers = class_labels(folders)
-        if len(numbers) != self.choice.num_classes:
-            raise UserError(
-                f"{tree.path}: {len(numbers)} class folders where data.num_classes is {self.choice.num_classes}; a "
-                "label is the number of a folder, so every split needs files in the folder of every class"
-            )
-        if self.classes and self.classes != tuple(numbers):
-            raise UserError(f"{tree.path}: other class folders than in the folder before; labels would not agree")
-        self.classes = tuple(numbers)
-        return np.array([numbers[folder] for folder in folders], dtype=np.int64)
-
-
-class NpzInClassFolders(InClassFolders):
-    """`.npz` files of `moments` and `moments_flip` in class folders (MAR)."""
-
-    suffix = ".npz"
-    decode = staticmethod(_decode_npz)
-
-
-class PtInClassFolders(InClassFolders):
-    """torch.save files of `mean` and `logvar` in class folders (DDT)."""
-
-    suffix = ".pt"
-    decode = staticmethod(_decode_pt)
-
-
 class NumberedFiles(FileStore):
     """`*_features/{i}.npy` and `*_labels/{i}.npy`, paired by name (fast-DiT)."""
 
-    decode = staticmethod(_decode_numbered)
+    batch = (1,)
 
     def is_sample(self, name: str) -> bool:
         return FEATURES in name.partition("/")[0]

@@ -38,12 +38,6 @@ def _is_numbered(name: str, has: Has) -> bool:
     return name.endswith(".npy") and (FEATURES in folder or LABELS in folder)
 
 
-def _is_of_class(name: str, has: Has) -> bool:
-    """Not one of a listed layout that has lost its list: those begin with "img"."""
-    is_other = has(INDEX) or _is_numbered(name, has) or name.rpartition("/")[2].startswith("img")
-    return "/" in name and name.endswith(".npy") and not is_other
-
-
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What is known of a layout.
@@ -57,10 +51,8 @@ class Layout:
         writer: "module:attribute" of a callable (options, folder, samples) -> names, for a stand-in.
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
-        has_class_folders: a label is the number of a folder.
         has_captions: features of captions can be stored with the samples.
         empty_text_beside: name of the file beside its folders that has the features of the empty caption.
-        lacks_empty_text: it stores them nowhere.
     """
 
     name: str
@@ -71,10 +63,8 @@ class Layout:
     writer: str
     suffixes: tuple[str, ...] = ()
     is_named: bool = False
-    has_class_folders: bool = False
     has_captions: bool = False
     empty_text_beside: str = ""
-    lacks_empty_text: bool = False
 
     @property
     def is_folder(self) -> bool:
@@ -150,40 +140,12 @@ LAYOUTS: dict[str, Layout] = {
             has_captions=False,
         ),
         Layout(
-            name="mar",  # LTH14/mar, engine_mar.py and util/loader.py
-            looks=lambda name, has: "/" in name and name.endswith(".npz"),
-            fixed={**_MEAN_LOGVAR, "flips": "pair"},
-            usual={"scale": 0.2325},
-            reader=f"{_STORES}.file_stores:NpzInClassFolders",
-            writer=f"{_STORES}.stand_in:write_npz_classes",
-            is_named=True,
-            has_class_folders=True,
-        ),
-        Layout(
-            name="ddt",  # MCG-NJU/DDT, tools/cache_imlatent4.py
-            looks=lambda name, has: "/" in name and name.endswith(".pt"),
-            fixed={**_MEAN_LOGVAR, "flips": "none"},
-            reader=f"{_STORES}.file_stores:PtInClassFolders",
-            writer=f"{_STORES}.stand_in:write_pt_classes",
-            is_named=True,
-            has_class_folders=True,
-        ),
-        Layout(
             name="fast-dit",  # chuanyangjin/fast-DiT, extract_features.py
             looks=_is_numbered,
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:NumberedFiles",
             writer=f"{_STORES}.stand_in:write_numbered",
-        ),
-        Layout(
-            name="dc-ae",  # mit-han-lab/efficientvit, dc_ae_generate_latent.py
-            looks=_is_of_class,
-            fixed=_SCALED_SAMPLES,
-            reader=f"{_STORES}.file_stores:InClassFolders",
-            writer=f"{_STORES}.stand_in:write_npy_classes",
-            is_named=True,
-            has_class_folders=True,
         ),
         Layout(
             name="maskdit-lmdb",  # Anima-Lab/MaskDiT, extract_latent.py
@@ -204,22 +166,12 @@ LAYOUTS: dict[str, Layout] = {
             has_captions=True,
             empty_text_beside="empty_context.npy",
         ),
-        Layout(
-            name="zigma-wds",  # CompVis/zigma, train_acc.py
-            looks=lambda name, has: name.endswith(".tar"),
-            fixed={**_SAMPLES, "flips": "none"},
-            usual={"scale": SD_VAE_SCALE, "num_classes": 0, "captions": StoredCaptions()},
-            reader=f"{_STORES}.captioned_tar:CaptionedTar",
-            writer=f"{_STORES}.stand_in:write_captioned_tar",
-            suffixes=(".tar",),
-            has_captions=True,
-            lacks_empty_text=True,
-        ),
     )
 }
 
 PICKLED = ("maskdit-wds", "u-vit")  # their files run code when they are opened as their authors do
-CONVERTED = "convert them once by the lines of docs/methods/latents.md, under Pickles"  # the way out
+UNREAD = ("mar", "ddt", "dc-ae", "zigma-wds")
+CONVERTED = "convert them once by the lines of docs/methods/latents.md"  # the way out
 
 
 def alike(layout: Layout) -> list[str]:

@@ -60,11 +60,6 @@ class StoredCaptions(Model):
 
     tokens: Int = Field(77, ge=1, description="of a caption")
     width: Int = Field(768, ge=1, description="of a token")
-    empty: str | None = Field(
-        None,
-        exclude_if=is_unused,
-        description=".npy file with the features of the empty caption, where the layout does not store them",
-    )
 
 
 class LatentManifest(Model):

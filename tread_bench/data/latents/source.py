@@ -205,10 +205,9 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
         yield from wrong
         yield from manifest_problems(choice, entries, len(found) if isinstance(found, LatentSet) else None)
 
-    # What they are to each other, and images beside them.
+    # Every class, and images beside the training latents.
     if len(opened) == 2:
-        train, held_out = opened
-        yield from _class_problems(train.store.classes, held_out.store.classes)
+        train, _ = opened
         if generates:
             yield from absent_classes(train.store.labels, choice.num_classes)
         if choice.train_images is not None:
@@ -257,16 +256,6 @@ def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
     texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, stored.counts[rows] - 1)]
     if not all(np.isfinite(text).all() for text in (*texts, stored.empty_text)):
         raise UserError(f"{found.store.where(int(rows[0]))}: features of captions contain NaN or infinite values")
-
-
-def _class_problems(train: tuple[str, ...], held_out: tuple[str, ...]) -> Iterator[str]:
-    """A message where the number of a class folder is another class in the other split."""
-    if differing := sorted(set(train) ^ set(held_out)):
-        where = "data.train" if differing[0] in train else "data.held_out"
-        yield (
-            f"class folder {differing[0]!r} is in {where} alone ({len(differing)} such folders): a label is the number "
-            "of a folder, so both splits need the same ones"
-        )
 
 
 def content_problems(choice: LatentsData, generates: bool) -> Iterator[str]:

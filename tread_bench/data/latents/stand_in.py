@@ -40,19 +40,18 @@ class Samples:
 def stand_in(options: LatentsData, folder: Path, count: int) -> LatentsData:
     """Write `count` random training samples and fewer held-out ones; return options that name these files.
 
-    Where class folders make labels, every class gets a sample. Decoder and images are stand-ins too, where named.
+    Decoder and images are stand-ins too, where named.
     """
     random = np.random.default_rng(0)
     changed: dict[str, Any] = {}
 
     # Latents of both splits.
     write = named(options.about.writer)
-    least = options.num_classes if options.about.has_class_folders else 1
     names: list[str] = []
     for key, wanted in (("train", count), ("held_out", max(16, count // 4))):
         place = folder / key
         place.mkdir(parents=True)
-        found = write(options, place, _samples(options, random, max(least, wanted)))
+        found = write(options, place, _samples(options, random, wanted))
         names = names or found
         changed[key] = (str(place),)
 
@@ -61,12 +60,6 @@ def stand_in(options: LatentsData, folder: Path, count: int) -> LatentsData:
         if isinstance(getattr(options, key), str):
             changed[key] = str(folder / f"{key}.npy")
             np.save(changed[key], np.full((options.channels, 1, 1), number, dtype=np.float32))
-
-    # Features of the empty caption, where they have a file of their own.
-    if options.captions is not None and options.captions.empty is not None:
-        empty = str(folder / "empty.npy")
-        np.save(empty, _features(options, 1)[0])
-        changed["captions"] = options.captions.model_copy(update={"empty": empty})
 
     # Decoder and images.
     if options.decoder is not None:
@@ -149,30 +142,6 @@ def write_listed(options: LatentsData, folder: Path, samples: Samples) -> list[s
     return names
 
 
-def write_npz_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
-    names = _in_class_folders(samples, ".JPEG.npz")
-    for name, value, mirrored in zip(names, samples.values, samples.mirrored, strict=True):
-        (folder / name).parent.mkdir(exist_ok=True)
-        np.savez(folder / name, moments=value, moments_flip=mirrored)
-    return names
-
-
-def write_pt_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
-    names = _in_class_folders(samples, ".JPEG.pt")
-    for name, value in zip(names, samples.values, strict=True):
-        mean, logvar = torch.from_numpy(value).chunk(2)
-        (folder / name).parent.mkdir(exist_ok=True)
-        torch.save({"mean": mean.half(), "logvar": logvar.half()}, folder / name)
-    return names
-
-
-def write_npy_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
-    names = _in_class_folders(samples, ".npy")
-    for name, value in zip(names, samples.values, strict=True):
-        _write(folder / name, _npy(value))
-    return names
-
-
 def write_numbered(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
     for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
         _write(folder / "imagenet_features" / f"{i}.npy", _npy(value[None]))
@@ -199,16 +168,6 @@ def write_coco(options: LatentsData, folder: Path, samples: Samples) -> list[str
     return []
 
 
-def write_captioned_tar(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
-    with tarfile.open(folder / "0000.tar", "w") as shard:
-        for i, value in enumerate(samples.values):
-            captions = random_captions(i)
-            _add(shard, f"{i:07d}.img_feature256.npy", _npy(value))
-            _add(shard, f"{i:07d}.caption_feature.npy", _npy(_features(options, len(captions))))
-            _add(shard, f"{i:07d}.caption.json", json.dumps(captions).encode())
-    return []
-
-
 def _features(options: LatentsData, count: int) -> Values:
     """(count, M, E), of the width and size of those of captions."""
     tokens, width = options.text_shape or (1, 1)
@@ -219,10 +178,6 @@ def _add(shard: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     shard.addfile(member, io.BytesIO(content))
-
-
-def _in_class_folders(samples: Samples, suffix: str) -> list[str]:
-    return [f"n{label:08d}/n{label:08d}_{i}{suffix}" for i, label in enumerate(samples.labels.tolist())]
 
 
 def _npy(value: NDArray[Any]) -> bytes:

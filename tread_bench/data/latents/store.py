@@ -28,7 +28,6 @@ class Store:
         UserError: a label is not one of the classes; from its methods, naming file and rule.
     """
 
-    classes: tuple[str, ...] = ()  # names of the labels, where folders define them
     names: Sequence[str] = ()  # of the samples' files; empty where they have none of their own
 
     @cached_property

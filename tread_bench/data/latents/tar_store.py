@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ class TarStore(Store):
     """Samples by shard, place and size. Raises UserError naming shard and key."""
 
     def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
-        tables = [indexed(path, _index) for path in paths]
+        tables = [_indexed(path) for path in paths]
         self._starts = np.concatenate([table["starts"] for table in tables])
         self._sizes = np.concatenate([table["sizes"] for table in tables])
         self._keys = [table["keys"] for table in tables]  # (N, bytes) of each shard
@@ -58,11 +58,11 @@ class TarStore(Store):
         return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
 
 
-def indexed(path: str, index: Callable[[str], Arrays]) -> Arrays:
-    """Return what `index` finds in a shard, from the cache where it was found before. Raises UserError."""
+def _indexed(path: str) -> Arrays:
+    """What `_index` finds in a shard, from the cache where it was found before. Raises UserError."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
-    return remembered(path, [], lambda: index(path))
+    return remembered(path, [], lambda: _index(path))
 
 
 def _index(path: str) -> Arrays:
@@ -71,46 +71,41 @@ def _index(path: str) -> Arrays:
     latents: dict[str, tuple[int, int]] = {}
     classes: dict[str, int] = {}
     with named_where_unreadable(path), open(path, "rb") as content:
-        for key, extension, start, size in members_of(path, (_LATENT, _CLASS)):
+        for key, extension, start, size in _members_of(path):
             if extension == _LATENT:
                 latents[key] = (start, size)
             elif extension == _CLASS:
                 content.seek(start)
                 label = content.read(min(size, LONGEST_NUMBER + 1))
                 classes[key] = ascii_number(label, f"{path}: {key}.{extension}")
-            else:
-                _check_known(key, extension, path)
+            elif extension == "latent":
+                raise UserError(
+                    f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it, which can run any code when "
+                    f"it is opened; where you trust it, {CONVERTED}"
+                )
     if not latents:
-        raise UserError(f"{path}: no KEY.{_LATENT} in it; set data.layout: zigma-wds for latents with captions")
+        raise UserError(f"{path}: no KEY.{_LATENT} in it; name shards that have them")
     for key in latents.keys() ^ classes.keys():
         missing = _CLASS if key in latents else _LATENT
         raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
 
-    # As arrays, which are kept.
+    # As arrays, which are kept; keys as bytes, (N, longest).
+    keys = np.array([key.encode(errors="replace") for key in latents])
     places = np.array(list(latents.values()), dtype=np.int64)
     labels = np.array([classes[key] for key in latents], dtype=np.int64)
     return {
         "starts": places[:, 0].copy(),
         "sizes": places[:, 1].copy(),
         "labels": labels,
-        "keys": keys_as_bytes(latents),
+        "keys": keys.view(np.uint8).reshape(len(keys), -1),
     }
 
 
-def keys_as_bytes(names: Iterable[str]) -> NDArray[np.uint8]:
-    """Return keys as bytes, (N, longest), which can be kept."""
-    keys = np.array([key.encode(errors="replace") for key in names])
-    return keys.view(np.uint8).reshape(len(keys), -1)
-
-
-def members_of(path: str, read: Collection[str]) -> Iterator[tuple[str, str, int, int]]:
-    """Yield key, extension, place and size of every file in a shard.
-
-    Args:
-        read: extensions of which a key has one each.
+def _members_of(path: str) -> Iterator[tuple[str, str, int, int]]:
+    """Key, extension, place and size of every file in a shard.
 
     Raises:
-        UserError: it is not a shard, or was cut, or a file is there twice.
+        UserError: it is not a shard, or was cut, or a latent or label is there twice.
     """
     size = os.path.getsize(path)
     end = 0
@@ -124,7 +119,7 @@ def members_of(path: str, read: Collection[str]) -> Iterator[tuple[str, str, int
                 key, extension = _key(member.name)
                 if member.offset_data + member.size > size:
                     raise UserError(f"{path}: {member.name} ends after the file does; the shard was cut, copy it again")
-                if extension in read and (key, extension) in seen:
+                if extension in (_LATENT, _CLASS) and (key, extension) in seen:
                     raise UserError(f"{path}: {member.name} is there twice")
                 seen.add((key, extension))
                 yield key, extension, member.offset_data, member.size
@@ -139,12 +134,3 @@ def members_of(path: str, read: Collection[str]) -> Iterator[tuple[str, str, int
 def _key(name: str) -> tuple[str, str]:
     found = _NAME.fullmatch(name)
     return (found[1], found[2]) if found else (name, "")
-
-
-def _check_known(key: str, extension: str, path: str) -> None:
-    """Raise UserError for MaskDiT's members, which are pickles; others are metadata."""
-    if extension == "latent":
-        raise UserError(
-            f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it, which can run any code when it is "
-            f"opened; where you trust it, {CONVERTED}"
-        )
