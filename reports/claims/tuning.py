@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence, Set
 from tread_bench.core.config.training import NARROWEST, WIDEST
 from tread_bench.core.numbers.tuning import Best, extended
 from tread_bench.core.stored.records import Record, Tuning
-from tread_bench.reports.claims.branches import own_macs
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.sentences import say
@@ -139,7 +138,11 @@ def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[st
     """Return what choosing the learning rates has cost beside the study, as a fact of a page; none without tuning."""
     if not candidates:
         return []
-    tuning, trained = (sum(map(own_macs, records)) for records in (candidates, study))
+    tuning, trained = (sum(map(_training_macs, records)) for records in (candidates, study))
     share = tuning / (tuning + trained) if tuning + trained else 0.0
     failed = sum(record.status == "failed" for record in candidates)
     return [("tuning", say("tuning", "cost", cells=len(candidates), macs=tuning, share=share, failed=failed))]
+
+
+def _training_macs(record: Record) -> float:
+    return record.last.training_macs or 0.0 if record.last else 0.0

@@ -14,7 +14,6 @@ from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Record, of_study
 from tread_bench.reports.claims import (
-    branches,
     break_even,
     cautions,
     contrasts,
@@ -179,7 +178,6 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "facts": [
             *_facts(records, list(chain.from_iterable(sets)), plan),
             *tuning.cost(report.tuning, records),
-            *branches.cost(records),
         ],
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,

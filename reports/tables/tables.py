@@ -101,7 +101,6 @@ def _settings(record: Record) -> dict[str, Any]:
         "lora_rank": requested.lora_rank(record),
         "start": requested.start(record) or None,
         "recovered_at": recovered_at(record),
-        "shared_iterations": record.shared_iterations or None,
         "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
         "average_width": requested.average_width(record),
         "tuned_width": _tuned(tuning.best_width, tuning.widths) if tuning else None,

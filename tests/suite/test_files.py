@@ -36,7 +36,7 @@ rows:
   dense: {}
   routed: {method: tread, routes: 1:2@0.5}
 """
-MACS = ("training_macs", "shared_macs")  # of a row of a plan's table
+MACS = ("training_macs",)  # of a row of a plan's table
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,13 +38,11 @@ class CheckpointWriter:
     """Writes checkpoints one at a time, in a thread beside the training that goes on; leaving it waits for the last.
 
     A crash while one is being written leaves the one before it. Their tensors must not change any more.
-
-    Args:
-        kept: steps whose checkpoints are kept, whatever follows.
     """
 
-    def __init__(self, folder: Path, owner: Identity, kept: Collection[int] = ()) -> None:
-        self.folder, self.owner, self.kept = folder, owner, kept
+    def __init__(self, folder: Path, owner: Identity) -> None:
+        self.folder = folder
+        self.owner = owner
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
 
@@ -60,18 +57,15 @@ class CheckpointWriter:
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Begin to write a checkpoint once the one before it is written. Raises OSError if that one could not be."""
         self._wait()
-        self._writing = self._thread.submit(save_checkpoint, self.folder, step, checkpoint, self.owner, self.kept)
+        self._writing = self._thread.submit(save_checkpoint, self.folder, step, checkpoint, self.owner)
 
     def _wait(self) -> None:
         if self._writing is not None:
             self._writing.result()
 
 
-def save_checkpoint(
-    folder: Path, step: int, checkpoint: Checkpoint, owner: Identity, also: Collection[int] = ()
-) -> None:
-    """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here, and those of steps that
-    are `also` kept.
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
+    """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
 
     Those of later steps are removed too: training that resumed from an earlier one found them damaged.
     """
@@ -86,7 +80,7 @@ def save_checkpoint(
     # Remove older ones, and any of later steps.
     written = checkpoints_in(folder)
     kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
-    for old in set(written) - {*kept, *(_path(folder, step) for step in also)}:
+    for old in set(written) - set(kept):
         _remove(old)
 
 
@@ -115,16 +109,6 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
     """
     paths = sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True)
     return next((found for path in paths if (found := _load(path, owner))), None)
-
-
-def load_at(folder: Path, step: int, owner: Identity) -> Checkpoint | None:
-    """Return the checkpoint of a step, or None where there is none; a damaged one is named in a warning.
-
-    Raises:
-        StrangerError: it is another cell's, or its iteration is not the one in its name.
-    """
-    path = _path(folder, step)
-    return _load(path, owner) if path.exists() else None
 
 
 def _load(path: Path, owner: Identity) -> Checkpoint | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -14,13 +13,12 @@ from pydantic import BaseModel, Field
 from torch import Tensor
 
 from tread_bench.cell.averages import Snapshots
-from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_at, load_latest
+from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
 from tread_bench.core.stored.data_files import DataFiles
-from tread_bench.core.stored.documents import BranchRef
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import DataFile, Evaluation
 from tread_bench.data.ranks import Ranks
@@ -33,47 +31,21 @@ class DivergedError(RuntimeError):
     """The training loss is NaN or infinite."""
 
 
-class LossCurve(BaseModel):
-    """Means of the training loss, each over the steps since the one before."""
-
-    train_loss: list[tuple[int, float]] = Field(default_factory=list)
-    partial_sum: float = 0.0  # of the losses since the last entry
-    partial_count: int = 0
-
-    def add(self, loss: float) -> None:
-        self.partial_sum += loss
-        self.partial_count += 1
-
-    def enter(self, step: int) -> None:
-        """Add an entry for the losses since the last one."""
-        self.train_loss.append((step, self.partial_sum / self.partial_count))
-        self.partial_sum = 0.0
-        self.partial_count = 0
-
-
-class History(LossCurve):
+class History(BaseModel):
     """What training has produced so far, as stored in a checkpoint."""
 
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # means, each since the entry before
+    partial_sum: float = 0.0  # of the losses since the last entry
+    partial_count: int = 0
     step: int = 0
     train_seconds: float = 0.0
     data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
     evaluations: list[Evaluation] = Field(default_factory=list)
     at_equal_time: Evaluation | None = None  # where that lies within the training
-    branch_losses: dict[int, LossCurve] = Field(default_factory=dict)  # of those that branch off, by their length
-    shared_iterations: int = 0  # those of the steps that another training made
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
     files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
     weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
     averages: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the averages' snapshots, by path
-
-
-@dataclass(frozen=True, slots=True)
-class Trunk:
-    """A longer training, whose first `iteration` steps are also those of a shorter one."""
-
-    folder: Path  # of its checkpoints
-    owner: Identity
-    iteration: int
 
 
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
@@ -100,11 +72,9 @@ def train(
     files: DataFiles | None = None,
     equal_time: int | None = None,
     begun: History | None = None,
-    trunk: Trunk | None = None,
-    branches: Collection[BranchRef] = (),
     snapshots: Snapshots | None = None,
 ) -> History:
-    """Train to the last iteration, resuming from the newest checkpoint in `folder`, or else from that of its trunk.
+    """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
     Args:
         owner: whose checkpoints they are.
@@ -113,8 +83,6 @@ def train(
         files: the data's; checkpoints store their state, and are written only while they are unchanged.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
-        trunk: the training that it branches off; where that has left no checkpoint, it trains from the start.
-        branches: those that branch off this training; checkpoints of where they do stay.
         snapshots: of the averages, where the cell has them.
 
     Raises:
@@ -124,22 +92,20 @@ def train(
         ChangedDataError: a file has changed.
     """
     # Resume from the newest checkpoint.
-    history = _resume(trainer, folder, owner) or begun or _branch(trainer, trunk)
-    history = history or History(branch_losses={branch.length: LossCurve() for branch in branches})
+    history = _resume(trainer, folder, owner) or begun or History()
     if files is not None:
         files.expect(history.files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
     if snapshots:
         snapshots.written = history.averages
 
-    # At which iterations the loss is read, the network evaluated, its weights kept, and left by branches.
+    # At which iterations the loss is read, the network evaluated, and its weights kept.
     config = trainer.cell.training
-    every = _steps_per_entry(config.iterations)
+    every = max(1, config.iterations // LOSS_ENTRIES)
     evaluated_at = trainer.cell.metrics.iterations(config.iterations)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
     averages_at = config.averages.saved_at(config.iterations) if config.averages else []
-    left_at = {branch.iteration for branch in branches}
-    stops = {*evaluated_at, *kept_at, *averages_at, *left_at, equal_time}
+    stops = {*evaluated_at, *kept_at, *averages_at, equal_time}
 
     # The network as it starts.
     if 0 in evaluated_at and not history.step:
@@ -152,7 +118,7 @@ def train(
     steps = range(history.step, config.iterations)
     with (
         trainer.batches(steps, clock) as batches,
-        CheckpointWriter(folder, owner, left_at) as checkpoints,
+        CheckpointWriter(folder, owner) as checkpoints,
         Stopping() as stopping,
     ):
 
@@ -224,27 +190,6 @@ def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History | None:
     return History.model_validate(checkpoint.state)
 
 
-def _branch(trainer: Trainer, trunk: Trunk | None) -> History | None:
-    """Begin where a trunk was; None where it has left nothing to begin with."""
-    checkpoint = load_at(trunk.folder, trunk.iteration, trunk.owner) if trunk else None
-    if checkpoint is None:
-        return None
-    before = History.model_validate(checkpoint.state)
-    losses = before.branch_losses.get(trainer.cell.training.iterations)
-    if losses is None:  # it began before this training was requested
-        return None
-    trainer.restore(checkpoint.tensors)
-    return History(
-        step=before.step,
-        shared_iterations=before.step,
-        train_seconds=before.train_seconds,
-        data_wait_seconds=before.data_wait_seconds,
-        conditions=before.conditions,
-        files=before.files,
-        **dict(losses),
-    )
-
-
 def _note_conditions(history: History, now: Conditions) -> None:
     if not history.conditions or decisive_to_the_bit(history.conditions[-1]) != decisive_to_the_bit(now):
         history.conditions.append(now)
@@ -252,22 +197,12 @@ def _note_conditions(history: History, now: Conditions) -> None:
 
 def _note_loss(history: History, losses: list[Tensor], ranks: Ranks, entry_due: bool) -> None:
     """Reading the losses synchronises device and ranks, so they are read for many steps at once."""
-    found = [loss.item() for loss in ranks.total(torch.stack(losses))]
+    for loss in ranks.total(torch.stack(losses)):
+        history.partial_sum += loss.item()
+        history.partial_count += 1
     losses.clear()
-    for loss in found:
-        history.add(loss)
     if not math.isfinite(history.partial_sum):
         raise DivergedError(f"the training loss is {history.partial_sum} by iteration {history.step}")
     if entry_due:
-        history.enter(history.step)
-
-    # As a training of another length enters them.
-    for length, curve in history.branch_losses.items():
-        for step, loss in enumerate(found, start=history.step - len(found) + 1):
-            curve.add(loss)
-            if step % _steps_per_entry(length) == 0:
-                curve.enter(step)
-
-
-def _steps_per_entry(iterations: int) -> int:
-    return max(1, iterations // LOSS_ENTRIES)
+        history.train_loss.append((history.step, history.partial_sum / history.partial_count))
+        history.partial_sum, history.partial_count = 0.0, 0

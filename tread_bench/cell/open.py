@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from tread_bench.cell.loop import Trunk
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
@@ -96,15 +95,6 @@ class Job:
         """The iteration at which it has trained as long as its reference, if it is evaluated there."""
         planned = self.plan.equal_time.get(self.id)
         return planned.iteration if planned else None
-
-    @property
-    def trunk(self) -> Trunk | None:
-        """The training that it branches off; None: it has none, or that one runs other code here."""
-        source = self.request.trunk
-        found = self.folder.request(source.cell) if source else None
-        if source is None or found is None or found.plugins != self.request.plugins:
-            return None
-        return Trunk(self.folder.cell(found.cell) / "checkpoints", found.identity, source.iteration)
 
     @cached_property
     def device(self) -> torch.device:

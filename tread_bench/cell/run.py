@@ -159,7 +159,6 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "sampling_macs": evaluator.sampling_macs(),
             "weights": history.weights,
             "train_loss": history.train_loss,
-            "shared_iterations": history.shared_iterations,
             "train_seconds": history.train_seconds,
             "data_files": files.hashed(),
             "data_wait_seconds": history.data_wait_seconds,
@@ -206,8 +205,6 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, snapshots: Snapshot
             files=job.files,
             equal_time=None if job.cell.depends_on_length else job.equal_time,
             snapshots=snapshots,
-            trunk=job.trunk,
-            branches=job.request.branches,
         )
     finally:
         if curves:

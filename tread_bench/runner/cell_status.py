@@ -26,7 +26,6 @@ class CellStatus:
     silent_s: float | None = None  # of a running cell: since its last report
     seconds_left: float | None = None  # of a running cell; None: unknown
     images_per_s: float | None = None  # of a running cell's training, without evaluations; None: unknown
-    shared_iterations: int = 0  # its first ones, that a longer training makes or has made
     mfu: float | None = None  # its MACs per second, over those of a large product on as many devices; None: unknown
 
     @property

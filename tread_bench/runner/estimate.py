@@ -43,7 +43,7 @@ class Remaining:
 
     def of_cell(self, cell: CellStatus) -> float | None:
         """Remaining seconds of a cell; None: unknown."""
-        work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else cell.shared_iterations
+        work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
         if work is not None and not work.total:
             return 0.0
         pace = self._pace_of(cell, work) if work else None
@@ -82,7 +82,7 @@ def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]
     if progress is None or not (outcome := folder.cell(cell.cell) / "outcome.json").exists():
         return 0, 0.0
     seconds = outcome.stat().st_mtime - progress.began
-    return (work.total - work.until(cell.shared_iterations), seconds) if seconds > 0 else (0, 0.0)
+    return (work.total, seconds) if seconds > 0 else (0, 0.0)
 
 
 def _is_evaluated(cell: CellStatus, work: Work) -> bool:

@@ -261,18 +261,23 @@ def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequ
         backbone=cell.cell.backbone.label,
         config=cell.cell.model_dump(mode="json"),
         sources=dict(cell.sources),
-        trunk=cell.trunk,
-        branches=list(cell.branches),
         plugins=plugins,
     )
 
 
 def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
-    """Raises StrangerError where a checkpoint that a cell would resume from is another cell's.
+    """Raises StrangerError where a checkpoint that a cell would resume from is another cell's, and StoreError where an
+    older version began a cell as a part of one training of several lengths.
 
     The cell's process checks again. A damaged checkpoint is not a reason to refuse: training skips it.
     """
     for cell in untrained:
+        request = folder.request(cell.id)
+        if request and request.is_branched:
+            raise StoreError(
+                f"{folder.root}: cell {cell.id} began as a part of one training of several lengths, and each length is "
+                "now a training of its own: run it to its end with the version that began it, or begin again (--fresh)"
+            )
         for path in folder.cell(cell.id).glob("checkpoints/step-*.safetensors"):
             try:
                 if stamp := stamp_of(path):

@@ -261,16 +261,14 @@ def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
 
 
 def placed(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
-    """In starting order, a wave after the other: trainings, those that branch off these, both of trainings that start
-    from others' weights, and cells that evaluate those; longest first.
+    """In starting order, a wave after the other: trainings, those that start from others' weights, and cells that
+    evaluate those; longest first.
     """
     macs = _macs(cells)
     ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
-    there = {cell.id for cell in cells}
-    waves: list[list[PlannedCell]] = [[], [], [], [], []]
+    waves: list[list[PlannedCell]] = [[], [], []]
     for cell in ordered:
-        branches_off = cell.trunk is not None and cell.trunk.cell in there
-        waves[2 * bool(cell.sources) + branches_off if cell.cell.evaluate is None else 4].append(cell)
+        waves[bool(cell.sources) if cell.cell.evaluate is None else 2].append(cell)
     return [wave for wave in waves if wave]
 
 

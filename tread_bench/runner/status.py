@@ -94,8 +94,7 @@ def _look(folder: RunFolder, cell_id: str, named: tuple[str, int], now: float) -
         attempts = folder.attempts(cell_id)
     except UserError as error:
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
-    shared = stored.shared_iterations
-    looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts), shared_iterations=shared)
+    looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
     if stored.status is not None:
         state: State = "trained" if not stored.has_record and stored.status == "done" else stored.status
         started = len(stored.attempts or attempts)
@@ -121,7 +120,6 @@ class _Stored:
     reason: str = ""
     attempts: Sequence[str] = ()
     has_record: bool = False
-    shared_iterations: int = 0
 
 
 def _changed_ns(cell: Path) -> tuple[int | None, ...]:
@@ -143,8 +141,8 @@ def _stored(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...])
     record = folder.record(cell_id, request)
     ended = record or folder.outcome(cell_id, request)
     if ended is None:
-        return _Stored(shared_iterations=request.trunk.iteration if request and request.trunk else 0)
-    return _Stored(ended.status, ended.reason, ended.attempts, record is not None, ended.shared_iterations)
+        return _Stored()
+    return _Stored(ended.status, ended.reason, ended.attempts, record is not None)
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:

@@ -117,8 +117,8 @@ def _evaluation_paces(record: Record) -> Iterator[float]:
 
 
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
-    """Add `device_hours` to each row, for all its cells and those that choose its learning rate; `tuning_hours`, those
-    of the latter; and `shared_hours`, those that a longer row trains. Return the sum, in which these count once.
+    """Add `device_hours` to each row, for all its cells and those that choose its learning rate, and `tuning_hours`,
+    those of the latter. Return the sum.
 
     Of rows that share the trainings which choose, the first has their hours.
 
@@ -132,8 +132,7 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
         chooses = [cell.id for cell in plan.tuning_cells({row["row"]} & plan.tuning.keys())]
         row["tuning_hours"] = math.fsum(of_tuning.pop(cell, 0.0) for cell in chooses)
         row["device_hours"] = len(cells) * pace.hours(row["row"], row["training_macs"], own) + row["tuning_hours"]
-        row["shared_hours"] = len(cells) * pace.hours(row["row"], row["shared_macs"], 0)
-    return math.fsum(row["device_hours"] - row["shared_hours"] for row in table)
+    return math.fsum(row["device_hours"] for row in table)
 
 
 def tuning_hours(plan: Plan, pace: Pace) -> dict[str, float]:

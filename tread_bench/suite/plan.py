@@ -17,17 +17,16 @@ from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resol
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
-from tread_bench.core.stored.documents import BranchRef, Reads, WeightsRef
+from tread_bench.core.stored.documents import Reads, WeightsRef
 from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
 from tread_bench.core.stored.records import CostFigures, Role
-from tread_bench.suite.branches import Branch, branches, shortest, unshared
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import Choice, check_problems, shared_seeds, tuning_cell
+from tread_bench.suite.tuning import Choice, check_problems, shared_seeds, shortest, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -51,8 +50,6 @@ class PlannedCell:
     `sources` states whose weights a cell reads: "network" the weights it evaluates, "weak" those of guidance's weak
     branch, "start" those that its training starts from, each as `cell`, `iteration` and the `run` folder ("": this
     run). Source cells of this run must be trained first.
-    `trunk` is the longer training that this one has its first steps from, if that is there by then; `branches` are the
-    shorter ones that have theirs from this one.
     """
 
     id: str
@@ -67,8 +64,6 @@ class PlannedCell:
     row_key: str
     sources: Mapping[Reads, WeightsRef] = field(default_factory=dict)
     tunes: str = ""
-    trunk: WeightsRef | None = None
-    branches: tuple[BranchRef, ...] = ()
 
     @property
     def role(self) -> Role:
@@ -236,7 +231,7 @@ def expand(
 
     # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]
-    problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite), *_not_shared(ordered)]
+    problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite)]
     if tune is not None:
         problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
         trained = {row.name: row.resolved.cell for row in ordered if row.resolved.cell.trains}
@@ -354,8 +349,6 @@ class _Row:
                 architecture_key=self.architecture_key,
                 row_key=self.key,
                 sources=related.sources(self, seed),
-                trunk=related.trunk(self, seed),
-                branches=related.branches_of(self),
             )
 
 
@@ -376,7 +369,6 @@ class _Related:
     dense: Mapping[tuple[str, str], Mapping[int, _Row]]  # by comparison key and seed group
     unguided: Mapping[str, _Row]  # by unguided key
     by_name: Mapping[str, _Row]
-    branches: Mapping[str, Branch]  # by the name of the shorter row
 
     @classmethod
     def of(cls, rows: Sequence[_Row]) -> _Related:
@@ -391,7 +383,6 @@ class _Related:
             dense,
             {row.unguided_key: row for row in plain},
             {row.name: row for row in rows},
-            branches({row.name: row.resolved.cell for row in rows}),
         )
 
     def reference(self, row: _Row) -> _Row | None:
@@ -413,17 +404,6 @@ class _Related:
                 cell = self._cell(weights.source, seed)
                 found[name] = WeightsRef(cell=cell, iteration=weights.iteration, run=weights.source.run)
         return found
-
-    def trunk(self, row: _Row, seed: int) -> WeightsRef | None:
-        """Return the training that the row's cell of that seed of the suite branches off."""
-        branch = self.branches.get(row.name)
-        return branch and WeightsRef(cell=self.by_name[branch.trunk].id(seed), iteration=branch.iteration)
-
-    def branches_of(self, row: _Row) -> tuple[BranchRef, ...]:
-        """Return the trainings that branch off those of a row."""
-        found = {name: branch.iteration for name, branch in self.branches.items() if branch.trunk == row.name}
-        lengths = {name: self.by_name[name].resolved.cell.training.iterations for name in found}
-        return tuple(BranchRef(length=lengths[name], iteration=iteration) for name, iteration in found.items())
 
     def _cell(self, source: Source, seed: int) -> str:
         return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
@@ -490,13 +470,6 @@ def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
         names.add(row.name)
 
 
-def _not_shared(rows: Iterable[_Row]) -> Iterator[Problem]:
-    """Problems of rows whose schedule keeps them from sharing steps with a longer row."""
-    by_name = {row.name: row for row in rows}
-    for name, message in unshared({name: row.resolved.cell for name, row in by_name.items()}):
-        yield Problem(message, by_name[name].loc, at_key=True)
-
-
 def _not_measured(rows: Iterable[_Row], suite: Suite) -> Iterator[Problem]:
     """The problem of rows that are only timed, where nothing is timed."""
     untrained = [row.name for row in rows if row.resolved.cell.is_timed_only]
@@ -508,9 +481,8 @@ def _not_measured(rows: Iterable[_Row], suite: Suite) -> Iterator[Problem]:
 def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
-    MACs are per image, but for `training_macs`, those of a cell's whole training, and `shared_macs`, those of its first
-    `shared_iterations`, which a longer row trains: both rows have them, and the suite once. `train_step_macs` counts
-    forward and backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null,
+    MACs are per image, but for `training_macs`, those of a cell's whole training. `train_step_macs` counts forward and
+    backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null,
     or says which row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is dense over routed
     forward MACs.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
@@ -558,8 +530,6 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "train_step_macs": cost.train_step_macs,
         "mean_train_step_macs": cost.mean_train_step_macs,
         "training_macs": training_macs(first.cell) if first.trains else 0,
-        "shared_iterations": first.trunk.iteration if first.trunk else 0,
-        "shared_macs": training_macs(first.cell, first.trunk.iteration) if first.trunk else 0,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
         "average_snapshots": _snapshots(first.cell),
@@ -571,7 +541,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
-    It counts the last checkpoints and those that others branch off, the weights of snapshots, snapshots of averages, a
+    It counts the last checkpoints, the weights of snapshots, snapshots of averages, a
     grid of 8-bit samples per evaluation and one of training images, and small files. A tuning cell keeps snapshots of
     averages only while it runs.
     """
@@ -579,8 +549,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.iterations(training.iterations))
-    checkpoints = CHECKPOINTS_KEPT + len(planned.branches)
-    weights = checkpoints * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
     weights += 0 if planned.tunes else average_bytes(planned.cell, params)
     return (weights if planned.trains else 0) + (evaluations + 1) * grid + _OTHER_BYTES
 

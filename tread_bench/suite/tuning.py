@@ -9,9 +9,9 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened
-from tread_bench.suite.branches import shortest
 from tread_bench.suite.merge import Draft
 
+_OF_ITS_LENGTH = {"iterations", "budget", "decay", "snapshots", "checkpoint_every"}  # keys of a training
 _RATE: Loc = ("training", "learning_rate")
 _SCALE: Loc = ("sampling", "guidance_scale")
 
@@ -96,6 +96,21 @@ def _scale_problems(cell: Cell, draft: Draft, scales: Sequence[float]) -> Iterat
     if not cell.metrics.generate:
         rule = "it is chosen by FID, and metrics.generate is false; remove one of the two"
         yield Problem(f"{what}: {rule}", ("metrics", "generate"), at_key=True)
+
+
+def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
+    """Return the shortest of the rows that differ from a row in their length alone and decay at their end, of cells by
+    row; of a row without any, the row itself.
+    """
+    alike: dict[str, list[str]] = {}
+    for row, cell in cells.items():
+        if cell.trains and 0 < cell.training.decay.span < 1:
+            own: Any = {"metrics": True, "sampling": True, "training": _OF_ITS_LENGTH}
+            alike.setdefault(cell.model_dump_json(exclude=own), []).append(row)
+    found = {row: row for row in cells}
+    for rows in alike.values():
+        found |= dict.fromkeys(rows, min(rows, key=lambda row: cells[row].training.iterations))
+    return found
 
 
 def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:

@@ -44,13 +44,9 @@ def show_plan(
         typer.echo(f"hypothesis {registered.sha256[:10]}: {stated.claim} ({rule})")
     if tuning := sum(row["tuning_cells"] for row in planned.rows):
         macs = sum(row["tuning_macs"] for row in planned.rows)
-        study = sum(row["cells"] * (row["training_macs"] - row["shared_macs"]) for row in planned.rows)
+        study = sum(row["cells"] * row["training_macs"] for row in planned.rows)
         share = macs / (macs + study)
         console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
-    if shared := sum(row["cells"] * row["shared_macs"] for row in planned.rows):
-        branches = sum(1 for row in planned.rows if row["shared_macs"])
-        share = shared / sum(row["cells"] * row["training_macs"] for row in planned.rows)
-        console.print(f"{branches} rows begin with steps of longer ones: {share:.0%} of the study's MACs, trained once")
     console.print(_table(planned.rows))
     for line in _averages(planned.rows):
         typer.echo(line)

@@ -105,12 +105,6 @@ AFTER_FIGURES = (
         "evaluated iteration from which on validation_loss is not above that at 0; 0: it never was; empty: not yet",
         True,
     ),
-    Column(
-        "shared_iterations",
-        "optimiser steps",
-        "the first ones, that a longer training made for this one as well; this cell's cost has them; empty: none",
-        True,
-    ),
     Column("tuned", "", "how learning_rate was chosen: best of N, or edge of N, which is untuned; empty: it was given"),
     Column("average_width", "", "relative width of the average that is evaluated; empty: that of ema_decay, or none"),
     Column("tuned_width", "", "how average_width was chosen: best of N, or edge of N; empty: it was not"),

@@ -169,13 +169,6 @@ class WeightsRef(Document):
     run: str = ""
 
 
-class BranchRef(Document):
-    """A shorter training of `length` iterations, whose steps up to `iteration` are those of another cell."""
-
-    length: PositiveInt
-    iteration: PositiveInt
-
-
 class CellRequest(Document):
     """cell.json."""
 
@@ -189,14 +182,18 @@ class CellRequest(Document):
     backbone: str
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
-    trunk: WeightsRef | None = None  # the training whose steps up to there are its own as well; None: it has none
-    branches: list[BranchRef] = Field(default_factory=list)  # the trainings of which it is the trunk, of its seed
     plugins: PluginCode = Field(default_factory=dict)  # that it uses
 
     @cached_property
     def configuration(self) -> Cell:
         """Return `config`, validated. Raises ValidationError."""
         return Cell.model_validate(self.config)
+
+    @property
+    def is_branched(self) -> bool:
+        """Whether an older version began it as a part of one training of several lengths."""
+        older = self.model_extra or {}
+        return bool(older.get("trunk") or older.get("branches"))
 
     @property
     def identity(self) -> Identity:

@@ -458,7 +458,6 @@ class Record(Part):
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
-    shared_iterations: NonNegativeInt = 0  # its first ones, that a longer training made; they are in all its figures
     train_seconds: NonNegativeFloat | None = None
     data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
     target_features_sha256: str = ""  # hash of the network that REPA aligns tokens with
