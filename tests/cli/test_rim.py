@@ -309,9 +309,9 @@ def test_what_was_typed_is_quoted_printably_and_not_for_ever():
         assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr
 
 
-@pytest.mark.parametrize("command", ["report --export run.json", "compare", "report"])
+@pytest.mark.parametrize("command", ["report --export run.json", "report"])
 def test_links_that_lead_in_a_circle_are_told_in_one_message(command, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
-    done = tread_bench(*command.split(), "loop", *(["loop/run"] if command == "compare" else []), cwd=tmp_path)
+    done = tread_bench(*command.split(), "loop", cwd=tmp_path)
     assert_told(done, 2, r"loop/plan.json cannot be read \(Too many levels of symbolic links\)")
     assert [path.name for path in tmp_path.iterdir()] == ["loop"]

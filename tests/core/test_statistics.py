@@ -21,8 +21,6 @@ from tread_bench.core.numbers.statistics import (
     paired_p_value,
     paired_p_values,
     paired_ratio,
-    welch_difference,
-    welch_p_value,
 )
 
 
@@ -31,30 +29,6 @@ def test_t_interval_of_a_hand_worked_sample():
     assert estimate.mean == 2.0
     assert estimate.high - 2.0 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
     assert 2.0 - estimate.low == pytest.approx(estimate.high - 2.0)
-
-
-@pytest.mark.parametrize(("own", "others"), [(2, 2), (3, 9), (20, 5)])
-def test_independent_seeds_are_compared_as_scipy_does(own, others):
-    rng = np.random.default_rng(own)
-    a = dict(enumerate(rng.normal(1, 3, own)))
-    b = dict(enumerate(rng.normal(0, 1, others)))
-    expected = stats.ttest_ind(list(a.values()), list(b.values()), equal_var=False)
-    found = welch_difference(a, b)
-    assert welch_p_value(a, b) == pytest.approx(expected.pvalue)
-    assert found.bounds == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert (
-        found.mean == pytest.approx(np.mean(list(a.values())) - np.mean(list(b.values()))) and found.n == own + others
-    )
-    reverse = welch_difference(b, a)
-    assert reverse.bounds == pytest.approx((-found.high, -found.low))
-
-
-def test_independent_seeds_without_spread_or_with_one_seed():
-    assert welch_difference({0: 5.0}, {1: 3.0, 2: 4.0}) == MeanInterval(1.5, None, None, 3)
-    assert welch_p_value({0: 5.0}, {1: 3.0, 2: 4.0}) is None and welch_difference({}, {0: 1.0}) is None
-    same = {0: 2.0, 1: 2.0}
-    assert welch_difference(same, same).bounds == (0.0, 0.0) and welch_p_value(same, same) == 1.0
-    assert welch_p_value(same, {0: 3.0, 1: 3.0}) == 0.0
 
 
 def test_one_value_has_no_interval_and_excludes_nothing():

@@ -191,7 +191,7 @@ def test_accept_replaces_a_baseline_alone(tmp_path, content):
 # A folder that an option names
 
 FOLDERS = {
-    "compare --out": lambda folder: claim_folders("tread-bench compare", {"--out": folder}),
+    "report --out": lambda folder: claim_folders("tread-bench report", {"--out": folder}),
     "report --tables": lambda folder: claim_folders("tread-bench report", {"--out": None, "--tables": folder}),
     "sample --out": images,
 }
@@ -231,23 +231,23 @@ def test_what_is_no_folder_is_refused_and_left(tmp_path, mine, command, there):
 def test_a_folder_belongs_to_the_command_that_has_made_it(tmp_path):
     out = tmp_path / "out"
     for _ in range(2):
-        claim_folders("tread-bench compare", {"--out": out, "--tables": out / "paper"})
+        claim_folders("tread-bench report", {"--out": out, "--tables": out / "paper"})
         put(out / "index.html", "a page")
     before = tree(tmp_path)
     with pytest.raises(
-        OutputError, match="output of `tread-bench compare`, and `tread-bench evaluate` fills a folder that is new"
+        OutputError, match="output of `tread-bench report`, and `tread-bench evaluate` fills a folder that is new"
     ):
         claim_folders("tread-bench evaluate", {"--out": out})
     assert tree(tmp_path) == before
 
 
 def test_a_folder_that_was_emptied_belongs_to_nobody(tmp_path):
-    claim_folders("tread-bench compare", {"--out": tmp_path})
+    claim_folders("tread-bench report", {"--out": tmp_path})
     for path in tmp_path.glob("[!.]*"):  # as `rm -rf FOLDER/*` does
         path.unlink()
     (tmp_path / "index.html").write_text("mine")
     with pytest.raises(OutputError, match=r"contains index\.html"):
-        claim_folders("tread-bench compare", {"--out": tmp_path})
+        claim_folders("tread-bench report", {"--out": tmp_path})
 
 
 def test_folders_are_made_once_all_are_accepted(tmp_path):
@@ -255,9 +255,9 @@ def test_folders_are_made_once_all_are_accepted(tmp_path):
     put(tmp_path / "page" / "notes.txt", "mine")
     before = tree(tmp_path)
     with pytest.raises(OutputError, match=r"(?s)--out .*page contains.*\n--tables .*paper contains"):
-        claim_folders("tread-bench compare", {"--out": tmp_path / "page", "--tables": tmp_path / "paper"})
+        claim_folders("tread-bench report", {"--out": tmp_path / "page", "--tables": tmp_path / "paper"})
     with pytest.raises(OutputError):
-        claim_folders("tread-bench compare", {"--out": tmp_path / "new", "--tables": tmp_path / "paper"})
+        claim_folders("tread-bench report", {"--out": tmp_path / "new", "--tables": tmp_path / "paper"})
     assert tree(tmp_path) == before
 
 

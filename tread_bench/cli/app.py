@@ -9,7 +9,6 @@ from typer.core import TyperGroup
 
 from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.clean import clean
-from tread_bench.cli.commands.compare import compare
 from tread_bench.cli.commands.doctor import doctor
 from tread_bench.cli.commands.encode import encode
 from tread_bench.cli.commands.evaluate import evaluate
@@ -97,7 +96,6 @@ COMMANDS = (
     sample,
     evaluate,
     report,
-    compare,
     status,
     clean,
     list_,

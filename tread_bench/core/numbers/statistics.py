@@ -106,43 +106,6 @@ def paired_p_value(a: Seeds, b: Seeds) -> float | None:
     return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
 
 
-def welch_difference(a: Seeds, b: Seeds) -> MeanInterval | None:
-    """Return the interval of the mean of `a` minus the mean of `b`, of independent seeds (Welch 1947).
-
-    None if one of them is empty; no interval where one has a single seed. `n` is the number of all values.
-    """
-    if not a or not b:
-        return None
-    mean, error, freedom = _welch(a, b)
-    n = len(a) + len(b)
-    if math.isnan(error):
-        return MeanInterval(mean, None, None, n)
-    half = student_quantile((1 + CONFIDENCE) / 2, freedom) * error
-    return MeanInterval(mean, mean - half, mean + half, n)
-
-
-def welch_p_value(a: Seeds, b: Seeds) -> float | None:
-    """Return the p-value of Welch's two-sided t-test; None with fewer than two seeds on a side."""
-    if min(len(a), len(b)) < 2:
-        return None
-    mean, error, freedom = _welch(a, b)
-    if error == 0:  # neither has any spread
-        return 1.0 if mean == 0 else 0.0
-    return float(2 * stats.t.sf(abs(mean) / error, freedom))
-
-
-def _welch(a: Seeds, b: Seeds) -> tuple[float, float, float]:
-    """Difference of the means, its standard error, and the degrees of freedom by Satterthwaite; NaN where unknown."""
-    above, below = _sample(list(a.values()), at_least=1), _sample(list(b.values()), at_least=1)
-    mean = float(above.mean() - below.mean())
-    if min(len(above), len(below)) < 2:
-        return mean, math.nan, math.nan
-    shares = [float(side.var(ddof=1)) / len(side) for side in (above, below)]
-    error = math.sqrt(sum(shares))
-    by_side = sum(share**2 / (len(side) - 1) for share, side in zip(shares, (above, below), strict=True))
-    return mean, error, sum(shares) ** 2 / by_side if by_side else math.inf
-
-
 def median_interval(values: ArrayLike) -> tuple[float, float, float]:
     """Return the median and its percentile bootstrap interval (Efron 1979): (median, low, high).
 

@@ -50,7 +50,7 @@ def check_folder(option: str, folder: Path, command: str) -> None:
     """Raise OutputError if a command must not fill a folder: it is a link or a run's, or it holds anything else.
 
     Args:
-        command: as it is typed, "tread-bench compare"; it may fill a folder again that it has marked.
+        command: as it is typed, "tread-bench report"; it may fill a folder again that it has marked.
     """
     refuse_linked([folder])
     refuse_in_run(option, folder)
