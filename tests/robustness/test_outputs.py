@@ -106,7 +106,7 @@ FILES = {
     "check --junit": lambda path, overwrite: check_run(Path("no-run"), Path("no.json"), False, path, overwrite),
     "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
-    "report --export": lambda path, overwrite: export_run(Path("no-run"), path, overwrite=overwrite),
+    "report --export": lambda path, overwrite: export_run([Path("no-run")], path, overwrite=overwrite),
 }
 
 

@@ -172,7 +172,7 @@ def test_what_only_folders_tell_apart_stays_two_things(folder):
 def test_the_results_are_those_of_the_run(folder, tmp_path):
     written(folder, tmp_path / "export.json")
     render_report(folder.root)
-    write_report(tmp_path / "export.json", tmp_path / "drawn")
+    write_report([tmp_path / "export.json"], tmp_path / "drawn")
     named = {"cell", "reference", "row", "reason"}  # by a path, in this suite
     own, drawn = (
         sorted([str(value) for name, value in line.items() if name not in named] for line in results(place))
@@ -256,7 +256,7 @@ def test_an_export_of_a_file_is_refused(exported, tmp_path):
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert write_report(exported, None).page == "run/index.html"
+    assert write_report([exported], None).page == "run/index.html"
     assert (tmp_path / "run" / "results.csv").read_bytes() == (plain.root / "results.csv").read_bytes()
     own, drawn = ((place / "index.html").read_text() for place in (plain.root, tmp_path / "run"))
     samples = re.search(r'<section aria-labelledby="samples">.*?</section>\n', own, re.DOTALL)[0]
@@ -267,12 +267,12 @@ def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, mo
     assert {p.name for p in (tmp_path / "run" / "figures").iterdir()} == {
         p.name for p in (plain.root / "figures").iterdir()
     }
-    write_report(exported, None)  # into a folder of its own
+    write_report([exported], None)  # into a folder of its own
 
 
 def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")}
-    write_report(plain.root, tmp_path / "other")
+    write_report([plain.root], tmp_path / "other")
     assert {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")} == before
     assert (tmp_path / "other" / "index.html").read_bytes() == (plain.root / "index.html").read_bytes()
     assert {path.name for path in (tmp_path / "other").iterdir()} == {"index.html", "results.csv", "figures", MARKER}
@@ -282,14 +282,14 @@ def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
 def test_a_report_replaces_nothing_of_somebody_else(exported, tmp_path, name):
     put(tmp_path / "drawn" / name, "mine")
     with pytest.raises(OutputError, match=rf"--out .*drawn contains {Path(name).parts[0]}, and"):
-        write_report(exported, tmp_path / "drawn")
+        write_report([exported], tmp_path / "drawn")
     assert [p.name for p in (tmp_path / "drawn").rglob("*") if p.is_file()] == [Path(name).name]
     assert (tmp_path / "drawn" / name).read_text() == "mine"
 
 
 def test_an_export_is_not_drawn_into_a_run_folder(plain, exported):
     with pytest.raises(UserError, match="is in the run folder"):
-        write_report(exported, plain.root)
+        write_report([exported], plain.root)
 
 
 def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
@@ -318,7 +318,7 @@ FOREIGN = {
 def test_what_is_not_an_export_is_refused_by_name(tmp_path, kind):
     (tmp_path / "some.json").write_text(FOREIGN[kind])
     with pytest.raises(UserError, match=r"some\.json") as caught:
-        write_report(tmp_path / "some.json", tmp_path / "drawn")
+        write_report([tmp_path / "some.json"], tmp_path / "drawn")
     assert "\n" not in str(caught.value) and not (tmp_path / "drawn").exists()
     if kind == "of a version to come":
         assert "has format version 2, and this version of tread-bench reads 1: open it with" in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tread_bench import __version__
@@ -13,7 +14,7 @@ from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.services.display import note
 
 
-def export_run(root: Path, path: Path, page: Path | None = None, overwrite: bool = False) -> str:
+def export_run(runs: Sequence[Path], path: Path, page: Path | None = None, overwrite: bool = False) -> str:
     """Write the file; its path.
 
     Args:
@@ -22,6 +23,9 @@ def export_run(root: Path, path: Path, page: Path | None = None, overwrite: bool
     Raises:
         UserError: `root` is not a run folder or has no record; or `path` must not be written.
     """
+    root, *others = runs
+    if others:
+        raise UserError(f"--export {path} writes the records of one run; give one run folder")
     if root.is_file():
         raise UserError(f"--export {path} writes the records of a run, and {root} is a file; give a run folder")
     if page is not None:

@@ -1,4 +1,4 @@
-"""`report`: makes again what is derived from the records of a run or of an export."""
+"""`report`: makes again what is derived from the records of a run or of an export, or of several on one page."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.runner.joined import read_joined
+from tread_bench.runner.sources import Source, read_run
 from tread_bench.services.display import note
 
 COMMAND = "tread-bench report"
@@ -24,15 +27,20 @@ class Drawn(NamedTuple):
     plan: RunPlan
 
 
-def write_report(source: Path, out: Path | None, tables: Path | None = None) -> Drawn:
-    """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given.
+def write_report(paths: Sequence[Path], out: Path | None, tables: Path | None = None) -> Drawn:
+    """Draw a run folder into itself, an export into a folder of its name, or several of them into `out`.
 
     Raises:
-        UserError: it is neither, or `out` or `tables` contains something else.
+        UserError: one of them is neither, `out` or `tables` contains something else, or several have no `out`.
     """
-    if source.is_file():
-        return _report_export(source, out or Path(source.stem), tables)
-    return render_report(source, out, tables)
+    first, *others = paths
+    if others:
+        if out is None:
+            raise UserError(f"{len(paths)} runs are drawn on one page: say where with --out DIR")
+        return _draw(read_joined(paths), out, tables)
+    if first.is_file():
+        return _draw(read_run(first), out or Path(first.stem), tables)
+    return render_report(first, out, tables)
 
 
 def render_report(root: Path, out: Path | None = None, tables: Path | None = None) -> Drawn:
@@ -65,16 +73,15 @@ def render_report(root: Path, out: Path | None = None, tables: Path | None = Non
     return Drawn(str((out or root) / "index.html"), records, plan)
 
 
-def _report_export(path: Path, out: Path, tables: Path | None) -> Drawn:
+def _draw(source: Source, out: Path, tables: Path | None) -> Drawn:
+    """Draw records that are not all in one run folder, without samples."""
     from tread_bench.reports.page.run import render
-    from tread_bench.runner.export import read_export
 
-    export = read_export(path)
     claim_folders(COMMAND, {"--out": out, "--tables": tables})
-    _tell_left_out(export.unreadable)
+    _tell_left_out(source.unreadable)
     with disk_errors_reported(out):
-        render(export.records, export.plan, None, export.unreadable, out, tables)
-    return Drawn(str(out / "index.html"), export.records, export.plan)
+        render(source.records, source.plan, None, source.unreadable, out, tables)
+    return Drawn(str(out / "index.html"), source.records, source.plan)
 
 
 def _tell_left_out(unreadable: Mapping[str, str]) -> None:

@@ -11,8 +11,9 @@ from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption
 
 
 def report(
-    source: Annotated[
-        Path, typer.Argument(metavar="RUN_DIR|FILE", help="a run folder, finished or not, or a file from --export")
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN_DIR|FILE ...", help="a run folder, finished or not, or a file from --export"),
     ],
     out: Annotated[
         Path | None,
@@ -32,6 +33,9 @@ def report(
 ) -> None:
     """Write results.csv, the figures and index.html of a run, or of an exported run, again.
 
+    Several are drawn on one page, into --out, with the name of its run before
+    each row. Rows are ranked together where data, metric protocol and iteration are the same.
+
     An exported file contains no weights, images or logs. It names files without their folders, and no host or user.
     """
     from tread_bench.cli.show.report import show_report
@@ -39,6 +43,6 @@ def report(
     from tread_bench.services.report import write_report
 
     if export_to is not None:
-        typer.echo(export_run(source, export_to, out or tables, overwrite))
+        typer.echo(export_run(sources, export_to, out or tables, overwrite))
     else:
-        show_report(write_report(source, out, tables), as_json)
+        show_report(write_report(sources, out, tables), as_json)
