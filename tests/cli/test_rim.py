@@ -21,6 +21,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.cli.options import fits
 from tread_bench.core.errors import LARGEST, printable
+from tread_bench.runner.executors.local import FILES
 
 DIGITS = "9" * 5000
 LONG = "a" * 5000
@@ -57,6 +58,20 @@ def test_streams_and_limits(line, status, message, tmp_path):
 def test_a_run_whose_processes_have_no_memory_for_torch_says_so_once(tmp_path):
     done = shell("ulimit -v 500000; {}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
     assert_told(done, 2, r"^out of memory: use smaller .*\n$")
+
+
+def test_a_run_that_may_open_few_files_says_so_once(tmp_path):
+    done = shell("ulimit -n 16; {}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
+    assert_told(done, 2, r"^a run needs 64 open files, and may open 16 here: raise the limit with `ulimit -n`\n$")
+
+
+@pytest.mark.slow
+def test_a_run_ends_that_may_open_as_many_files_as_it_needs_and_cleaning_it_asks_nobody_where_nobody_is(tmp_path):
+    suite, out = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0)), tmp_path / "run"
+    assert_told(shell(f"ulimit -n {FILES}; {{}}", "run", suite, "--out", out, cwd=tmp_path), 0, "")
+    done = shell("{} <&-", "clean", out, cwd=tmp_path)
+    assert_told(done, 0, "^$")
+    assert "without a terminal to ask at, give --yes" in done.stdout and list(out.glob("cells/*/checkpoints/*"))
 
 
 @pytest.mark.slow

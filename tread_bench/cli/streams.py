@@ -21,6 +21,7 @@ def make_streams_fit() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             os.set_inheritable(number, True)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115, it is read until the process ends
     stdout, stderr = io.FileIO(1, "w", closefd=False), _Lossy(2, "w", closefd=False)
     escapes = "backslashreplace"  # for characters that the encoding does not have
     sys.stdout = _Stdout(io.BufferedWriter(stdout), _encoding(sys.stdout), escapes, line_buffering=stdout.isatty())

@@ -10,6 +10,7 @@ import atexit
 import math
 import multiprocessing.util
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -36,6 +37,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__])  # in this order
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
+FILES = 64  # handles: enough for the server, which fails to fork in words that do not name them where there are fewer
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 _MARK = "tread-bench.lock"
@@ -114,6 +116,11 @@ class Gpus:
 
 def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
     _check_gpus(tasks, len(gpus.users))
+    most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= most_files < FILES:
+        raise UserError(
+            f"a run needs {FILES} open files, and may open {most_files} here: raise the limit with `ulimit -n`"
+        )
     waiting = deque(tasks)
     running: dict[int, _Running] = {}  # by their process's sentinel
     try:
