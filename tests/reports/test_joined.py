@@ -49,8 +49,8 @@ def test_rows_of_the_same_protocol_are_ranked_together(tmp_path):
 
 def test_a_folder_and_an_export_are_drawn_on_one_page(tmp_path):
     write_run(tmp_path / "here", 1, study(seeds=2))
-    export_run([tmp_path / "here"], tmp_path / "there.json")
-    drawn = write_report([tmp_path / "here", tmp_path / "there.json"], tmp_path / "both")
+    export_run([tmp_path / "here"], tmp_path / "there.zip")
+    drawn = write_report([tmp_path / "here", tmp_path / "there.zip"], tmp_path / "both")
     table = pd.read_csv(tmp_path / "both" / "results.csv", keep_default_na=False)
     by_run = dict(tuple(table.groupby(table.row.str.partition("/")[0])))
     assert by_run.keys() == {"here", "there"}

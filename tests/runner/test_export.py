@@ -1,14 +1,15 @@
-"""An export holds what a report reads, and nothing that says where, on which host or by whom it was made."""
+"""An export holds what a report reads, with file names in place of paths."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
 import platform
 import re
-from pathlib import Path
+import shutil
+import zipfile
+from pathlib import Path, PurePath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,20 +21,20 @@ from tests.command_line import tread_bench
 from tests.json_places import KINDS, UNFIT, changed, fields
 from tests.run_folders import CHOICES, COST, new_folder, put
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench import __version__
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import OutputError
-from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation, Record
-from tread_bench.core.stored.redaction import Redaction, this_host
+from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation
+from tread_bench.runner import export
 from tread_bench.runner.export import export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.services.report import render_report, write_report
 from tread_bench.suite.load import load_plan
 
+STORED = Path(__file__).parents[1] / "stored" / "export.json"
 MARK = "Zzyzx"  # in the name of everything that must not leave the machine
 SUITE = f"""\
 name: study
@@ -112,67 +113,49 @@ def texts(value):
         yield value
 
 
-def paths(text: str) -> list[str]:
-    """What looks like an absolute path in a text."""
-    return re.findall(r"(?<![\w/.:])~?/[^\s/]+", re.sub(r"https?://\S*", "", text))
-
-
-def written(folder: RunFolder, path: Path) -> str:
+def written(folder: RunFolder, path: Path) -> bytes:
     write_export(path, export_of(folder, "1.2.3"))
-    return path.read_text()
+    return path.read_bytes()
 
 
-def test_nothing_of_the_machine_leaves_it(folder, tmp_path):
-    text = written(folder, tmp_path / "export.json")
-    assert MARK.lower() not in text.lower()
-    assert [one for one in texts(json.loads(text)) if paths(one)] == []
-    assert [one for one in texts(json.loads(text)) if os.sep.join(("held out", "")) in one] == []
+def test_no_setting_names_a_folder(folder, tmp_path):
+    written(folder, tmp_path / "export.zip")
+    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
+        assert sorted(archive.namelist()) == ["plan.json", "records.jsonl"]
+        documents = [
+            json.loads(archive.read("plan.json")),
+            *map(json.loads, archive.read("records.jsonl").splitlines()),
+        ]
+    assert [text for text in texts(documents) if PurePath(text).is_absolute()] == []
+    fields = [{key: value for key, value in one.items() if key not in SAID} for one in documents]
+    assert MARK not in json.dumps(fields)
 
 
-def test_reasons_are_kept_with_names_in_place_of_paths(folder):
-    export = export_of(folder, "1.2.3")
-    assert [record.reason for record in export.records] == [
-        "",
-        "OSError: [Errno 2] No such file or directory: '0 (2).parquet'",
-        "on HOST, threads was 1; log of USER on HOST, HOST, .cache",
-    ]
-    ((cell, reason),) = export.unreadable.items()
-    assert cell == export.plan.cells[3]
-    assert reason.startswith(f"{cell}: record.json cannot be read as JSON")
-    assert export.plan.suite.description == "Rows of https://arxiv.org/abs/2501.04765, from notes.txt"
-
-
-def test_no_message_names_a_host_but_as_an_export_finds_it():
-    """Whoever needs `platform.node` in a text that is kept: `this_host`."""
-    package = Path(__file__).parents[2] / "tread_bench"
-    users = [path for path in package.rglob("*.py") if "platform.node()" in path.read_text(encoding="utf-8")]
-    assert {path.relative_to(package).as_posix() for path in users} == {
-        "core/stored/redaction.py",
-        "runner/export.py",
-        "runner/heartbeat.py",  # progress.json, which is not exported
-        "runner/status.py",
-    }
-    assert Redaction([]).message(f"on {this_host()}, threads was 1") == "on HOST, threads was 1"
+SAID = ("reason", "attempts", "suite", "row", "rows", "cell", "cells", "reference", "references")  # as it was written
 
 
 def test_what_only_folders_tell_apart_stays_two_things(folder):
-    export = export_of(folder, "1.2.3")
-    rows = {record.row for record in export.records}
-    assert rows == {"extractor_weights=features.safetensors", "extractor_weights=features (2).safetensors"}
-    assert {cell.rpartition("-s")[0] for cell in export.plan.cells} == {
-        "extractor_weights-features.safetensors",
-        "extractor_weights-features-2-.safetensors",
-    }
+    found = export_of(folder, "1.2.3")
+    networks = {record.config["metrics"]["extractor_weights"] for record in found.records}
+    assert networks == {"features.safetensors", "features (2).safetensors"}
     files = {"0.parquet", "0 (2).parquet", "1.parquet"}
-    assert export.plan.files.keys() == export.records[0].data_files.keys() == files
-    data = export.records[0].config["data"]
+    assert found.plan.files.keys() == found.records[0].data_files.keys() == files
+    data = found.records[0].config["data"]
     assert data["train"] == ["0 (2).parquet", "1.parquet"] and data["held_out"] == ["0.parquet"]
 
 
+def test_what_a_failed_cell_said_is_kept_and_told(folder, tmp_path):
+    done = CliRunner().invoke(app, ["report", str(folder.root), "--export", str(tmp_path / "run.zip")])
+    said = "what cells said when they failed is in it as they said it: look for paths and hosts before you publish it"
+    assert done.exit_code == 0 and done.stderr.startswith(said)
+    own, _ = folder.readable_records(folder.existing_plan().references)
+    assert [record.reason for record in read_export(tmp_path / "run.zip").records] == [one.reason for one in own]
+
+
 def test_the_results_are_those_of_the_run(folder, tmp_path):
-    written(folder, tmp_path / "export.json")
+    written(folder, tmp_path / "export.zip")
     render_report(folder.root)
-    write_report([tmp_path / "export.json"], tmp_path / "drawn")
+    write_report([tmp_path / "export.zip"], tmp_path / "drawn")
     named = {"cell", "reference", "row", "reason"}  # by a path, in this suite
     own, drawn = (
         sorted([str(value) for name, value in line.items() if name not in named] for line in results(place))
@@ -208,50 +191,52 @@ def plain(tmp_path_factory) -> RunFolder:
 
 @pytest.fixture
 def exported(plain, tmp_path) -> Path:
-    written(plain, tmp_path / "run.json")
-    return tmp_path / "run.json"
+    written(plain, tmp_path / "run.zip")
+    return tmp_path / "run.zip"
 
 
 def test_it_is_read_as_it_was_written_and_twice_the_same(plain, exported, tmp_path):
-    assert read_export(exported) == export_of(plain, "1.2.3")
-    assert written(plain, tmp_path / "again.json") == exported.read_text()
+    found, own = read_export(exported), export_of(plain, "1.2.3")
+    assert (found.plan, found.records) == (own.plan, own.records)
+    assert written(plain, tmp_path / "again.zip") == exported.read_bytes()
 
 
 def test_it_names_no_file_that_stays_in_the_run_folder(plain, exported):
     assert "samples/4.png" in (plain.cell(plain.plan().cells[0]) / "record.json").read_text()
-    assert "4.png" not in exported.read_text()
+    with zipfile.ZipFile(exported) as archive:
+        assert b"4.png" not in archive.read("records.jsonl")
 
 
 def test_the_command_writes_it_and_says_what_is_missing(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for options in ([], ["--overwrite"]):
-        done = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.json", *options])
-        assert (done.exit_code, done.stdout) == (0, "run.json\n")
+        done = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.zip", *options])
+        assert (done.exit_code, done.stdout) == (0, "run.zip\n")
         assert done.stderr == "1 of 4 cells have no record yet and are not in it\n"
-    assert read_export(tmp_path / "run.json").version == __version__
-    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    assert len(read_export(tmp_path / "run.zip").records) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
 
 
 def test_the_only_record_of_another_run_of_that_name_stays(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    put(tmp_path / "run.json", "of a run that is gone")
-    told = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.json"]).exception
-    assert str(told) == "--export run.json exists; give another path, or --overwrite to replace it"
-    assert (tmp_path / "run.json").read_text() == "of a run that is gone"
+    put(tmp_path / "run.zip", "of a run that is gone")
+    told = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.zip"]).exception
+    assert str(told) == "--export run.zip exists; give another path, or --overwrite to replace it"
+    assert (tmp_path / "run.zip").read_text() == "of a run that is gone"
 
 
 @pytest.mark.parametrize("option", ["--out", "--tables"])
 def test_a_file_and_a_report_are_not_written_at_once(plain, tmp_path, option):
     before = sorted(tmp_path.iterdir())
-    arguments = ["report", str(plain.root), "--export", str(tmp_path / "run.json"), option, str(tmp_path / "page")]
+    arguments = ["report", str(plain.root), "--export", str(tmp_path / "run.zip"), option, str(tmp_path / "page")]
     told = CliRunner().invoke(app, arguments).exception
-    assert re.search(r"--export .*run\.json writes one file, and no report into .*page; give one of them", str(told))
+    assert re.search(r"--export .*run\.zip writes one file, and no report into .*page; give one of them", str(told))
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_an_export_of_a_file_is_refused(exported, tmp_path):
-    told = CliRunner().invoke(app, ["report", str(exported), "--export", str(tmp_path / "again.json")]).exception
-    assert str(told).endswith(f"{exported} is a file; give a run folder") and not (tmp_path / "again.json").exists()
+    told = CliRunner().invoke(app, ["report", str(exported), "--export", str(tmp_path / "again.zip")]).exception
+    assert str(told).endswith(f"{exported} is a file; give a run folder") and not (tmp_path / "again.zip").exists()
 
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
@@ -301,6 +286,60 @@ def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
 # Files that are not what they should be
 
 
+@pytest.fixture
+def as_json(tmp_path) -> Path:
+    """A file of earlier versions, which is read as well."""
+    return Path(shutil.copy(STORED, tmp_path / "run.json"))
+
+
+def test_the_json_of_earlier_versions_is_read(as_json, tmp_path):
+    found = read_export(as_json)
+    assert len(found.records) == 3 and [record.last.fid for record in found.records] == [9, 10, 9]
+    write_report([as_json], tmp_path / "drawn")
+    assert len(results(tmp_path / "drawn" / "results.csv")) == 3
+
+
+def zipped(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lambda members: {"plan.json": members["plan.json"]}, "is not an export of tread-bench"),
+        (lambda members: {**members, "../more": b""}, "is not an export of tread-bench"),
+        (lambda members: {**members, "plan.json": b"{"}, "cannot be read as JSON"),
+        (lambda members: {**members, "records.jsonl": members["records.jsonl"] * 2}, "each at most once"),
+        (lambda members: {**members, "records.jsonl": b""}, "records"),
+        (lambda members: {**members, "plan.json": b"[" * 10**6}, "cannot be read as JSON"),
+    ],
+)
+def test_a_zip_of_something_else_is_refused_in_one_message(exported, harm, told):
+    with zipfile.ZipFile(exported) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    zipped(exported, harm(members))
+    with pytest.raises(UserError, match=told) as caught:
+        read_export(exported)
+    assert str(exported) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_damaged_zip_and_one_that_unpacks_without_end_are_refused(exported, monkeypatch):
+    content = exported.read_bytes()
+    exported.write_bytes(content[:60] + bytes([content[60] ^ 255]) + content[61:])
+    with pytest.raises(UserError, match=r"run\.zip cannot be read"):
+        read_export(exported)
+    zipped(exported, {"plan.json": b"0" * 1000, "records.jsonl": b""})
+    monkeypatch.setattr(export, "_MOST_BYTES", 999)
+    with pytest.raises(UserError, match="unpacks to more than 999 bytes"):
+        read_export(exported)
+    zipped(exported, {"plan.json": b"{}", "records.jsonl": b""}, zipfile.ZIP_BZIP2)
+    with pytest.raises(UserError, match="is not an export"):
+        read_export(exported)
+
+
 FOREIGN = {
     "nothing": "",
     "null": "null",
@@ -324,12 +363,12 @@ def test_what_is_not_an_export_is_refused_by_name(tmp_path, kind):
         assert "has format version 2, and this version of tread-bench reads 1: open it with" in str(caught.value)
 
 
-def test_a_plan_of_another_format_version_is_refused_in_one_message(exported):
-    content = json.loads(exported.read_text())
+def test_a_plan_of_another_format_version_is_refused_in_one_message(as_json):
+    content = json.loads(as_json.read_text())
     content["plan"]["schema_version"] = SCHEMA_VERSION + 1
-    exported.write_text(json.dumps(content))
+    as_json.write_text(json.dumps(content))
     with pytest.raises(UserError, match=rf"version {SCHEMA_VERSION + 1}, and this .* reads {SCHEMA_VERSION}: open it"):
-        read_export(exported)
+        read_export(as_json)
 
 
 def doubled(content):
@@ -363,53 +402,53 @@ RULES = {
 
 
 @pytest.mark.parametrize("harm", RULES)
-def test_parts_that_contradict_each_other_are_refused(exported, harm):
-    content = json.loads(exported.read_text())
+def test_parts_that_contradict_each_other_are_refused(as_json, harm):
+    content = json.loads(as_json.read_text())
     harm(content)
-    exported.write_text(json.dumps(content))
+    as_json.write_text(json.dumps(content))
     with pytest.raises(UserError, match=re.escape(RULES[harm])) as caught:
-        read_export(exported)
-    assert str(exported) in str(caught.value)
+        read_export(as_json)
+    assert str(as_json) in str(caught.value)
 
 
-def why_refused(exported: Path) -> str:
+def why_refused(as_json: Path) -> str:
     """The message; anything but a UserError is a traceback."""
     try:
-        read_export(exported)
+        read_export(as_json)
     except UserError as error:
         return str(error)
     return ""
 
 
-def refused(exported: Path, values: tuple[object, ...], every: int) -> int:
+def refused(as_json: Path, values: tuple[object, ...], every: int) -> int:
     """How many of the damaged exports were refused; each with one message that names the file."""
-    whole, count = json.loads(exported.read_text()), 0
+    whole, count = json.loads(as_json.read_text()), 0
     damaged = ((at, value) for at in fields(whole) for value in values)
     for number, (at, value) in enumerate(damaged):
         if number % every:
             continue
-        exported.write_text(json.dumps(changed(whole, at, value)))
-        message = why_refused(exported)
+        as_json.write_text(json.dumps(changed(whole, at, value)))
+        message = why_refused(as_json)
         if message:
-            assert str(exported) in message and "\n" not in message, (at, value, message)
+            assert str(as_json) in message and "\n" not in message, (at, value, message)
             count += 1
         else:
             assert values is not UNFIT, (at, value)
     return count
 
 
-def test_some_fields_with_values_that_none_may_have(exported):
-    assert refused(exported, UNFIT, every=7) > 50
+def test_some_fields_with_values_that_none_may_have(as_json):
+    assert refused(as_json, UNFIT, every=7) > 50
 
 
-def test_some_fields_with_values_of_other_kinds(exported):
-    assert refused(exported, KINDS, every=11) > 50
+def test_some_fields_with_values_of_other_kinds(as_json):
+    assert refused(as_json, KINDS, every=11) > 50
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("values", [UNFIT, KINDS], ids=["unfit", "kinds"])
-def test_every_field(exported, values):
-    assert refused(exported, values, every=1) > 500
+def test_every_field(as_json, values):
+    assert refused(as_json, values, every=1) > 500
 
 
 # The whole way
@@ -449,17 +488,15 @@ timing:""",
     assert done.returncode == 1, done.stderr
 
     # Exported, and drawn elsewhere.
-    sent = tread_bench("report", f"{MARK}run", "--export", "sent.json", cwd=tmp_path, **around)
-    assert (sent.returncode, sent.stdout, sent.stderr) == (0, "sent.json\n", "")
-    drawn = tread_bench("report", "sent.json", cwd=tmp_path)
+    sent = tread_bench("report", f"{MARK}run", "--export", "sent.zip", cwd=tmp_path, **around)
+    assert (sent.returncode, sent.stdout) == (0, "sent.zip\n")
+    drawn = tread_bench("report", "sent.zip", cwd=tmp_path)
     assert drawn.returncode == 0 and drawn.stdout.endswith("\nsent/index.html\n"), drawn.stderr
 
-    # Nothing of the machine is in it, and the failure's reason is.
-    text = (tmp_path / "sent.json").read_text()
-    content = json.loads(text)
-    assert MARK not in text and str(tmp_path) not in text and [one for one in texts(content) if paths(one)] == []
-    assert platform.node() not in [word for one in texts(content) for word in re.findall(r"[\w.-]+", one)]
-    (failed,) = (Record.model_validate(one) for one in content["records"] if one["status"] == "failed")
+    # Nothing of the machine is in its fields, and the failure's reason is.
+    found = read_export(tmp_path / "sent.zip")
+    assert str(tmp_path) not in found.model_dump_json(exclude={"records": {"__all__": {"reason", "attempts"}}})
+    (failed,) = (record for record in found.records if record.status == "failed")
     assert failed.reason.startswith("DivergedError: ")
     own, of_export = results(tmp_path / f"{MARK}run" / "results.csv"), results(tmp_path / "sent" / "results.csv")
     assert own == of_export

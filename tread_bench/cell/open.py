@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,7 +23,6 @@ from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import DataFile, Record
-from tread_bench.core.stored.redaction import this_host
 from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource
@@ -59,7 +59,7 @@ class Job:
         changed = differences(self.conditions, here.conditions)
         if changed and not self.plan.accept_other_numerics:
             raise StoreError(
-                f"on {this_host()}, {'; '.join(changed)}, so this cell would not be comparable with the others: "
+                f"on {platform.node()}, {'; '.join(changed)}, so this cell would not be comparable with the others: "
                 "run on equal machines, or with --accept-other-numerics; then every record says where it ran"
             )
         return here

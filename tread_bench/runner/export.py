@@ -1,32 +1,29 @@
-"""A run as one small file that can be sent, published and read by `report`."""
+"""A run as one small file that can be sent, published and read by `report`: plan.json and records.jsonl in a zip."""
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
 from tread_bench.core.stored.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
-from tread_bench.core.stored.files import StoreError, check_version, fit_document, read_json, write_json
-from tread_bench.core.stored.identity import cell_id
-from tread_bench.core.stored.records import Record
-from tread_bench.core.stored.redaction import Redaction
+from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, read_json, replacing
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.heartbeat import read_progress
 
 # Of pictures, which stay in the run folder.
 _PICTURES = {"samples", "samples_sha256", "captions", "real_samples", "real_samples_sha256"}
 _NOT_SENT = {"evaluations": {"__all__": _PICTURES}}
 _WAY_OUT = "get the file again from whoever exported it"
+_PLAN, _RECORDS = "plan.json", "records.jsonl"
+_MOST_BYTES = 2**30  # of a member, unpacked
+_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def export_of(folder: RunFolder, version: str) -> Export:
-    """Return what a report reads of a run, without the places, hosts and users that made it.
+    """Return what a report reads of a run, with file names in place of paths.
 
     Args:
         version: of this program.
@@ -41,100 +38,96 @@ def export_of(folder: RunFolder, version: str) -> Export:
         reasons = "".join(f"\n{reason}" for reason in unreadable.values())
         raise StoreError(f"{folder.root} has no readable record, so there is nothing to export{reasons}")
 
-    # Its parts, by names alone.
-    redaction = _redaction(folder, plan, records)
-    redaction.names |= _new_ids(plan, redaction)
-    written = plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True)
-    return Export.model_validate(
-        {
-            "generator": EXPORTED,
-            "schema_version": EXPORT_VERSION,
-            "version": version,
-            "plan": redaction.value(written),
-            "records": [_record(record, redaction) for record in records],
-            "unreadable": {
-                redaction.text(cell): f"{redaction.text(cell)}: {redaction.message(reason)}"
-                for cell, reason in unreadable.items()
-            },
-        }
-    )
+    # Each text that is a path, and each key, becomes a name of its own.
+    content = {
+        "plan": plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True),
+        "records": [record.model_dump(mode="json", exclude=_NOT_SENT) for record in records],
+    }
+    names: dict[str, str] = {}
+    for path in sorted(set(_paths(content))):
+        names[path] = _free_name(PurePath(path), set(names.values()))
+    about = {"generator": EXPORTED, "schema_version": EXPORT_VERSION, "version": version, "unreadable": unreadable}
+    return Export.model_validate({**about, **_named(content, names)})
 
 
 def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
     """Write the complete file. Keys keep their order, in which a page shows them. Raises OutputError."""
-    content = export.model_dump(mode="json")
-    content["plan"] = export.plan.model_dump(mode="json", exclude_unset=True)
-    write_json(path, content, overwrite)
+    lines = [record.model_dump_json(exclude=_NOT_SENT) + "\n" for record in export.records]
+    members = {
+        _PLAN: json.dumps(export.plan.model_dump(mode="json", exclude_unset=True), indent=1),
+        _RECORDS: "".join(lines),
+    }
+    with replacing(path, overwrite) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
 
 
 def read_export(path: Path) -> Export:
-    """Return an export.
+    """Return an export: a zip file, or the JSON that earlier versions wrote.
 
     Raises:
         UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
     """
-    # Whether it is an export, and of which versions.
-    content = read_json(path, _WAY_OUT)
+    content = _unpacked(path) if zipfile.is_zipfile(path) else read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
-        raise StoreError(
-            f"{path} is not an export of tread-bench; `tread-bench report RUN_DIR --export FILE` writes one"
-        )
+        raise _no_export(path)
     check_version(content, Export, path, _WAY_OUT)
     check_version(content.get("plan"), RunPlan, path, _WAY_OUT)
     return fit_document(path, json.dumps(content), Export, _WAY_OUT)
 
 
-def _record(record: Record, redaction: Redaction) -> dict[str, Any]:
-    """The record as JSON. Messages of programs in it are searched for more than paths."""
+def _unpacked(path: Path) -> dict[str, Any]:
+    """The content of a zip file as that of an export. Raises StoreError."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename: member for member in archive.infolist()}
+            if members.keys() != {_PLAN, _RECORDS} or any(one.compress_type not in _PACKED for one in members.values()):
+                raise _no_export(path)
+            if max(member.file_size for member in members.values()) > _MOST_BYTES:
+                raise StoreError(f"{path} unpacks to more than {_MOST_BYTES:,} bytes; {_WAY_OUT}")
+            plan, records = archive.read(_PLAN), archive.read(_RECORDS)
+    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+        raise StoreError(f"{path} cannot be read ({error}); {_WAY_OUT}") from None
     return {
-        **redaction.value(record.model_dump(mode="json", exclude=_NOT_SENT)),
-        "reason": redaction.message(record.reason),
-        "attempts": [redaction.message(attempt) for attempt in record.attempts],
+        "generator": EXPORTED,
+        "schema_version": EXPORT_VERSION,
+        "version": "",
+        "plan": json_of(plan, path, _WAY_OUT),
+        "records": [json_of(line, path, _WAY_OUT) for line in records.splitlines()],
+        "unreadable": {},
     }
 
 
-def _redaction(folder: RunFolder, plan: RunPlan, records: Sequence[Record]) -> Redaction:
-    """For the files that the cells read, the folders in messages, and the users and hosts that ran them."""
-    # Files.
-    files = {*plan.files}
-    for record in records:
-        files |= {*record.data_files, *_absolute(record.config)}
-
-    # Machines and people.
-    hosts = {progress.host for cell in plan.cells if (progress := read_progress(folder, cell))}
-    owners = set()
-    with suppress(OSError, KeyError):  # a user without an entry in the system's list
-        owners.add(folder.root.owner())
-
-    folders = {os.path.abspath(folder.root), os.path.realpath(folder.root)}
-    return redaction_here(files, folders, hosts, owners)
+def _no_export(path: Path) -> StoreError:
+    return StoreError(f"{path} is not an export of tread-bench; `tread-bench report RUN_DIR --export FILE` writes one")
 
 
-def redaction_here(
-    files: Iterable[str] = (), folders: Iterable[str] = (), hosts: Iterable[str] = (), users: Iterable[str] = ()
-) -> Redaction:
-    """Of these, and of this machine: its name, its user, the home folder and the working directory."""
-    people = {*users, os.environ.get("USER", ""), os.environ.get("LOGNAME", "")}
-    with suppress(OSError, KeyError):
-        people.add(getpass.getuser())
-    machines = {*hosts, platform.node()}
-    return Redaction(files, {*folders, os.getcwd()}, os.path.expanduser("~"), machines - {""}, people - {""})
-
-
-def _absolute(value: Any) -> Iterator[str]:
-    """The absolute paths among the texts of a configuration."""
+def _paths(value: Any) -> Iterator[str]:
+    """The texts and keys of a JSON value that are absolute paths."""
     if isinstance(value, str) and PurePath(value).is_absolute():
         yield value
-    parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    parts: Iterable[Any] = []
+    if isinstance(value, dict):
+        parts = [*value, *value.values()]
+    elif isinstance(value, list):
+        parts = value
     for part in parts:
-        yield from _absolute(part)
+        yield from _paths(part)
 
 
-def _new_ids(plan: RunPlan, redaction: Redaction) -> Mapping[str, str]:
-    """Of cells whose row is named after a path, which their ids then contain too."""
-    renamed = {}
-    for cell, (row, seed) in plan.rows.items():
-        name = redaction.text(row)
-        if name != row:
-            renamed[cell] = cell_id(name, seed, cell.rpartition("-")[2])
-    return renamed
+def _named(value: Any, names: dict[str, str]) -> Any:
+    """The same JSON with names in place of paths."""
+    if isinstance(value, dict):
+        return {names.get(key, key): _named(part, names) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_named(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _free_name(path: PurePath, taken: set[str]) -> str:
+    """The path's own name, with a number if another path has taken it."""
+    name, count = path.name, 1
+    while name in taken:
+        count += 1
+        name = f"{path.stem} ({count}){path.suffix}"
+    return name

@@ -38,7 +38,11 @@ def export_run(runs: Sequence[Path], path: Path, page: Path | None = None, overw
     with disk_errors_reported(path.parent):
         write_export(path, export, overwrite)
 
-    # What the file lacks.
+    # What the file lacks, and what others should not see unread.
+    if any(record.reason or len(record.attempts) > 1 for record in export.records):
+        note(
+            "what cells said when they failed is in it as they said it: look for paths and hosts before you publish it"
+        )
     for reason in export.unreadable.values():
         note(f"left out: {reason}")
     missing = export.plan.planned - len(export.records) - len(export.unreadable)

@@ -17,9 +17,7 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", help="folder to write into; default: the run folder, or for FILE.json a folder FILE here"
-        ),
+        typer.Option("--out", help="folder to write into; default: the run folder, or for FILE.zip a folder FILE here"),
     ] = None,
     tables: TablesOption = None,
     export_to: Annotated[
@@ -36,7 +34,8 @@ def report(
     Several are drawn on one page, into --out, with the name of its run before
     each row. Rows are ranked together where data, metric protocol and iteration are the same.
 
-    An exported file contains no weights, images or logs. It names files without their folders, and no host or user.
+    An exported file is a zip of plan.json and records.jsonl, without weights, images and logs. Settings in it name
+    files without their folders; what failed cells said is in it as they said it.
     """
     from tread_bench.cli.show.report import show_report
     from tread_bench.services.export import export_run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -15,7 +16,6 @@ from typing import Any, Protocol
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.core.stored.outputs import open_plain
-from tread_bench.core.stored.redaction import this_host
 
 
 class LostError(RuntimeError):
@@ -142,7 +142,7 @@ def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
 
 def _write_to(log: Path) -> None:
     if not log.parent.is_dir():
-        where = f"{log.parent} is gone, or {this_host()} does not see it"
+        where = f"{log.parent} is gone, or {platform.node()} does not see it"
         raise UserError(f"{where}: give an --out that every machine of the run sees")
     with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
