@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import pickle
-import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +16,7 @@ from tests.data.crafted_archives import CRAFTED, Members, by_the_locator, entrie
 from tests.traps import Trap
 from tread_bench.data.archives import archive_of, load_tensors, members_of
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.scaling import _of_statistics
+from tread_bench.data.scaling import _array
 from tread_bench.measure.quality.decoder import Decoder
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.weights_file import read_weights
@@ -54,7 +52,7 @@ DOORS: dict[str, tuple[Callable[[Path], object], Callable[[bytes], bytes]]] = {
     "decoder": (read_decoder, lambda program: program),
     "weights": (read_weights, lambda program: saved(STATISTICS)),
     "inception": (open_inception, lambda program: saved(STATISTICS)),
-    "statistics": (lambda path: _of_statistics("shift", str(path)), lambda program: saved(STATISTICS)),
+    "statistics": (lambda path: _array("shift", str(path)), lambda program: saved(STATISTICS)),
 }
 
 
@@ -141,57 +139,3 @@ def test_a_sound_file_is_read_in_every_format() -> None:
         assert torch.equal(load_tensors(content)["std"], STATISTICS["std"])
     with pytest.raises(ValueError, match="pickle protocol"):
         load_tensors(save(STATISTICS))
-
-
-# Pickles that run nothing
-
-
-def text(value: str) -> bytes:
-    return b"X" + struct.pack("<I", len(value)) + value.encode()
-
-
-def number(value: int) -> bytes:
-    return b"\x8a\x08" + struct.pack("<q", value)
-
-
-def tuples_of_tuples(levels: int) -> bytes:
-    """Each twice in the next one: a page of pickle, and 2**levels numbers where it is printed."""
-    found = b"K\x01K\x01\x86q\x00"
-    for level in range(levels):
-        found += b"h%ch%c\x86q%c" % (level, level, level + 1)
-    return found
-
-
-SOME = 2**28
-STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + number(SOME) + b"NtQ"
-LARGE = b"K\x00" + number(SOME) + b"\x85K\x01\x85\x89ccollections\nOrderedDict\n)R"
-PICKLES = {
-    "a bytearray": b"cbuiltins\nbytearray\n" + number(SOME) + b"\x85R",
-    "a tensor of nothing": b"ctorch\nFloatTensor\n" + number(SOME) + b"\x85R",
-    "a call that is printed": tuples_of_tuples(22) + b")R",
-    "a storage that the file lacks": b"ctorch._utils\n_rebuild_tensor_v2\n(" + STORAGE + LARGE + b"tR",
-    "a text cut short": b"X\x01",
-    "a storage by its number": b"K\x01Q",
-}
-
-
-def in_an_archive(value: bytes) -> bytes:
-    return archive_of({"archive/data.pkl": value, "archive/version": b"3", "archive/byteorder": b"little"})
-
-
-def in_a_legacy_file(value: bytes) -> bytes:
-    before = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
-    return b"".join(pickle.dumps(one, 2) for one in before) + value + pickle.dumps([], 2)
-
-
-@pytest.mark.parametrize("door", ["weights", "statistics"])
-@pytest.mark.parametrize("file_of", [in_an_archive, in_a_legacy_file])
-@pytest.mark.parametrize("value", PICKLES)
-def test_a_pickle_of_a_page_fills_no_memory_and_is_one_line(
-    value: str, file_of: Callable[[bytes], bytes], door: str, tmp_path: Path
-) -> None:
-    read, _ = DOORS[door]
-    (tmp_path / "file").write_bytes(file_of(b"\x80\x02}" + text("mean") + PICKLES[value] + b"s."))
-    with little_memory(), pytest.raises(ValueError) as caught:  # noqa: PT011
-        read(tmp_path / "file")
-    assert len(str(caught.value)) < 500 and "\n" not in str(caught.value)

@@ -60,10 +60,10 @@ def test_one_number_is_divided_by_as_it_is() -> None:
         (np.zeros((3, 1, 1)), "contains 0"),
         (np.ones((2, 1, 1)), r"an array of shape \(2, 1, 1\); save \(3, 1, 1\) or \(3, 2, 2\)"),
         (np.full((3, 1, 1), np.nan), "contains NaN"),
-        (np.array([{}], dtype=object), r"not a readable \.npy file"),
+        (np.array([{}], dtype=object), r"scale\.npy: an array holds Python objects"),
         (np.array(["a"]), "an array of <U1"),
-        (b"\x93NUMPY", r"not a readable \.npy file"),
-        (None, r"not a readable \.npy file \(No such file"),
+        (b"\x93NUMPY", r"scale\.npy: not a NumPy array .*copy it again"),
+        (None, r"scale\.npy cannot be read \(No such file"),
     ],
 )
 def test_what_does_not_fit_the_latents_is_refused(tmp_path: Path, scale: Any, told: str) -> None:

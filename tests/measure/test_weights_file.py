@@ -66,13 +66,17 @@ NAN = {"a": torch.tensor([1.0, float("nan")])}
         ((2**40).to_bytes(8, "little") + b"{}", "not a file of weights"),
         (saved([1, 2]), "not a dictionary of tensors"),
         (saved({"a": 3}), "not a dictionary of tensors"),
-        (compressed(saved({"a": torch.zeros(10**6)})), "it is compressed"),
+        (
+            compressed(saved({"a": torch.zeros(10**6)})),
+            "its members have 4,000,219 bytes, and may have",
+        ),
         (saved({"a": endless()}), r"tensor 'a' has shape \(1099511627776,\), more than the file stores"),
-        (saved({"a": torch.ones(2).to_sparse()}), r"it calls 'torch\._utils\._rebuild_sparse_tensor'"),
+        (saved({"a": torch.ones(2).to_sparse()}), "a tensor of it is sparse; save it dense"),
         (saved(NAN), "tensor 'a' contains NaN"),
         (save(NAN), "tensor 'a' contains NaN"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Validating sparse tensor")
 def test_anything_else_is_one_line(content: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         tensors_of(content)

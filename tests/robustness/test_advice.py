@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from tread_bench.cli.app import FORGETS, app
+from tread_bench.core.stored import files
 from tread_bench.core.stored.files import StoreError, read_json
-from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 
 CHECKOUT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_a_file_that_the_system_does_not_hand_out_is_not_called_damaged(tmp_path
 
     (tmp_path / "cells" / "a").mkdir(parents=True)
     (tmp_path / "cells" / "a" / "record.json").write_text("{}")
-    monkeypatch.setattr(store.Path, "read_bytes", refuse)
+    monkeypatch.setattr(files, "read_file", refuse)
     with pytest.raises(StoreError, match=rf"record.json cannot be read \({reason}\); make it readable$"):
         RunFolder(tmp_path).record("a")
 

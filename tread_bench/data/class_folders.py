@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 from pydantic_core import from_json
 
@@ -14,6 +13,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import read_file
 
 INDEX = "dataset.json"  # labels by name, of EDM's dataset_tool.py and of REPA
 _SHOWN = 3
@@ -41,11 +41,11 @@ def class_names(root: str, names: Sequence[str], reads_labels: bool = True) -> l
     # Labels in a file.
     index = os.path.join(root, INDEX)
     parts = [name.replace(os.sep, "/") for name in names]
-    if os.path.isfile(index):
+    if os.path.lexists(index):
         labels = None
         if reads_labels:
             with named_where_unreadable(index):
-                labels = indexed_labels(Path(index).read_bytes(), index, parts)
+                labels = indexed_labels(read_file(index), index, parts)
         return [""] * len(names) if labels is None else [str(label) for label in labels]
 
     # Folders.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,12 @@ from torch import Tensor
 
 from tread_bench.core.describe.data_sources import Factor
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.files import read_plain
+from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.data.archives import load_tensors
+from tread_bench.data.latents.arrays import npy_file
+
+_MOST_BYTES = 2**26  # of a file
 
 
 class Scaling:
@@ -72,27 +75,22 @@ def _factor(name: str, value: Factor, shape: tuple[int, int, int]) -> float | Te
 
 def _array(name: str, path: str) -> NDArray[Any]:
     """The numbers of a .npy file, or those that the statistics of latents give."""
-    try:
-        with open(path, "rb") as file:
-            is_npy = file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
-        array = np.lib.format.open_memmap(path, mode="r") if is_npy else _of_statistics(name, path)
-    except (OSError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{name} {path}: not a readable .npy file ({reason})") from None
+    with named_where_unreadable(path):
+        content = read_file(path, _MOST_BYTES)
+    is_npy = content.startswith(MAGIC_PREFIX)
+    array = npy_file(path, _MOST_BYTES) if is_npy else _of_statistics(name, path, content)
     if array.dtype.kind not in "fiu":
         raise UserError(f"{name} {path}: an array of {array.dtype}; save numbers, as float32")
-    return np.array(array)
+    return array
 
 
-def _of_statistics(name: str, path: str) -> NDArray[Any]:
+def _of_statistics(name: str, path: str, content: bytes) -> NDArray[Any]:
     """The shift is the mean of latents, the scale one divided by their standard deviation.
 
     Source: hustvl/LightningDiT, datasets/img_latent_dataset.py, `latents_stats.pt`, tensors (1, C, 1, 1).
     """
     try:
-        found = load_tensors(read_plain(Path(path)))
+        found = load_tensors(content)
     except ValueError:
         raise UserError(f"{name} {path}: neither a .npy array nor a torch.save file of mean and std") from None
     key = "mean" if name == "shift" else "std"

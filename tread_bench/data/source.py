@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.foreign import open_file
 
 
 def to_uint8(images: Tensor, rounding: Rounding = "round") -> Tensor:
@@ -223,7 +224,7 @@ def files_sha256(paths: Sequence[str]) -> str:
     """Hash of the contents of files, in their order."""
     digests = []
     for path in paths:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from tread_bench.core.stored.files import read_plain
+from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
 from tread_bench.data.archives import load_tensors
 
 
@@ -24,7 +24,7 @@ class Weights(NamedTuple):
 
 def read_weights(path: str | Path) -> Weights:
     """Return the tensors of a file. Raises OSError, or ValueError with what is wrong in one line."""
-    content = read_plain(Path(path))
+    content = read_file(path, WEIGHTS_BYTES)
     return Weights(tensors_of(content), hashlib.sha256(content).hexdigest())
 
 
@@ -37,6 +37,8 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
     """
     try:
         found = load(content) if _is_safetensors(content) else load_tensors(content)
+    except KeyError as error:  # of safetensors, by the name of the type
+        raise ValueError(f"not a file of weights: tensors of type {error} are not read; store float32") from None
     except (SafetensorError, ValueError) as error:
         raise ValueError(f"not a file of weights, or not safe to load: {error}") from None
     for name, tensor in found.items():

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
-from tread_bench.core.stored.files import TEMPORARY, read_plain
+from tread_bench.core.stored.files import TEMPORARY
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
@@ -61,7 +62,7 @@ def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
     another's.
     """
     try:
-        found = Progress.model_validate_json(read_plain(folder.cell(cell_id) / _NAME))
+        found = Progress.model_validate_json(read_file(folder.cell(cell_id) / _NAME))
     except (OSError, ValidationError):
         return None
     return found if found.cell == cell_id else None

@@ -11,8 +11,10 @@ from tread_bench.core.describe.dialects import read_routes
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import figures_of
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.records import CostFigures
 
+_MOST_BYTES = 2**24
 _WAY_OUT = "name the config.json of a transformer (of a pipeline, the one in its folder transformer)"
 
 
@@ -48,7 +50,7 @@ def count_file(
 def _read(path: Path) -> dict[str, Any]:
     """The configuration. Raises UserError."""
     try:
-        config = json.loads(path.read_bytes())
+        config = json.loads(read_file(path, _MOST_BYTES))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); {_WAY_OUT}") from None
     except (ValueError, RecursionError):

@@ -128,7 +128,7 @@ def test_labels_of_a_file_replace_those_of_the_set(tmp_path):
     assert found.labels.tolist() == list(range(11))
     assert found.sha256 == open_samples(tmp_path / "set.npz").sha256  # features stay known
     (tmp_path / "labels.npy").write_bytes((tmp_path / "labels.npy").read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"labels\.npy: cut short, by what its header declares; copy it again"):
+    with pytest.raises(UserError, match=r"labels\.npy: cut short, or longer than its NumPy header declares; copy it"):
         open_samples(tmp_path / "set.npz", labels=tmp_path / "labels.npy")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
 from tread_bench.core.stored.data_paths import entries_below, is_folder_name, named_where_unreadable
-from tread_bench.core.stored.files import read_plain
+from tread_bench.core.stored.foreign import open_file, read_file
 from tread_bench.core.stored.records import DataFile, Part
 
 ENDS_BYTES = 2**16  # read at each end of a file
@@ -63,7 +63,7 @@ def _look(path: str) -> DataFile:
 
 
 def _look_at_file(path: str) -> DataFile:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         about = os.fstat(file.fileno())
         digest = hashlib.sha256(file.read(ENDS_BYTES))
         file.seek(max(0, about.st_size - ENDS_BYTES))
@@ -216,7 +216,7 @@ def _hashed(path: str) -> str:
 
 
 def _file_sha256(path: str) -> str:
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -231,7 +231,7 @@ def _folder_sha256(path: str) -> str:
 def _cached(state: FileState) -> str:
     """Return the cached hash, or "" if it is not known."""
     try:
-        entry = _Entry.model_validate_json(read_plain(_entry_path(state.path)))
+        entry = _Entry.model_validate_json(read_file(_entry_path(state.path)))
     except (OSError, ValueError):
         return ""
     return entry.sha256 if entry.state == state else ""

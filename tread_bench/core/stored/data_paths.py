@@ -62,8 +62,8 @@ def named_where_unreadable(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = error.filename or path
-        raise UserError(f"{where} cannot be read ({error.strerror}); put it back, or correct the suite") from None
+        where = f"{error.filename or path} cannot be read ({error.strerror})"
+        raise UserError(f"{where}; put it back, make it readable, or name another") from None
 
 
 def matches(entry: str) -> list[str]:

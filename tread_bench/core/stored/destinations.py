@@ -9,7 +9,8 @@ from glob import iglob
 from pathlib import Path
 
 from tread_bench.core.errors import collected, printable, shortened_middle
-from tread_bench.core.stored.files import read_plain, write_atomically
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
 
 MARKER = "tread-bench.txt"  # in a folder of output; not hidden, so that whoever empties the folder removes it, too
@@ -56,7 +57,7 @@ def check_folder(option: str, folder: Path, command: str) -> None:
     refuse_in_run(option, folder)
     try:
         there = sorted(name for name in os.listdir(folder) if not name.startswith("."))
-        made_by = read_plain(folder / MARKER).decode(errors="replace") if MARKER in there else ""
+        made_by = read_file(folder / MARKER).decode(errors="replace") if MARKER in there else ""
     except FileNotFoundError:
         return
     except OSError as error:
@@ -98,7 +99,7 @@ def _not_a_folder(option: str, folder: Path, error: OSError) -> OutputError:
 def _has(path: Path, keys: Iterable[str]) -> bool:
     """Whether a file is a JSON object with these keys."""
     try:
-        content = json.loads(read_plain(path))
+        content = json.loads(read_file(path))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.keys() >= set(keys)

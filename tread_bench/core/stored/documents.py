@@ -46,6 +46,7 @@ from tread_bench.core.stored.records import (
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench report --export"] = "tread-bench report --export"
 Model = TypeVar("Model", bound=BaseModel)
+_COMPUTED_WITH = ("schedule",)  # parts of a configuration that reports compute with, of which every key must be known
 SHOWN = 5  # problems of one document that a message lists
 
 
@@ -298,7 +299,7 @@ def _config_problems(config: str, *, allows_unknown: bool) -> Sequence[str]:
     try:
         cell = Cell.model_validate_json(config)
     except ValidationError as error:
-        is_unknown = all(_is_unknown(found) for found in error.errors())
+        is_unknown = all(_is_unknown(found) and found["loc"][0] not in _COMPUTED_WITH for found in error.errors())
         return [] if allows_unknown and is_unknown else _texts(error, Cell, ("config",))
     try:
         cell.backbone.spec(cell.data)

@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.documents import SHOWN, Model, parsed
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.outputs import refuse_existing, refuse_irregular
 
 TEMPORARY = ".tread-bench-{}.tmp"
@@ -119,7 +120,7 @@ def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
 def read_bytes(path: Path, way_out: str = WAY_OUT) -> bytes | None:
     """Return the content of a plain file, or None if there is no file. Raises StoreError if it cannot be read."""
     try:
-        return read_plain(path)
+        return read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -136,13 +137,6 @@ def json_of(text: bytes, path: Path, way_out: str = WAY_OUT) -> Any:
     if content is None:
         raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
     return content
-
-
-def read_plain(path: Path) -> bytes:
-    """Return a file's content. Raises OSError, also for a device or a pipe, which may never end."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "it is not a file", str(path))
-    return path.read_bytes()
 
 
 def read_document(path: Path, model: type[Model], way_out: str = WAY_OUT) -> Model | None:

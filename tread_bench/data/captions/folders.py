@@ -11,6 +11,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.data_paths import all_matches
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.data.captions.family import CLASS, METADATA, FolderCaptions
 from tread_bench.data.captions.texts import Reading, values_at
 from tread_bench.data.image_folder.listing import Listing
@@ -157,8 +158,7 @@ def _names(path: str, images: list[Any], problems: list[str]) -> Iterator[tuple[
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_file(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
 

@@ -24,6 +24,7 @@ from tread_bench.core.problems import validation_problems
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.files import read_json, replacing, write_json
+from tread_bench.core.stored.foreign import open_file
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError, refuse_irregular
 from tread_bench.data.encode.captions import TextToStore
@@ -326,7 +327,7 @@ class _Split:
 
 def _header_of(path: Path) -> dict[str, str]:
     """What a shard says of itself, also a truncated one; {} if nothing."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         length = int.from_bytes(file.read(8), "little")
         head = file.read(min(length, _LONGEST_HEADER))
     try:

@@ -12,6 +12,7 @@ from pydantic import Field
 from tread_bench.core.describe.data_sources import DataFamily, Place, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
+from tread_bench.core.stored.foreign import check_file, read_file
 from tread_bench.data.captions.family import caption_files
 from tread_bench.data.images.family import TableOptions, counted, decoded_bytes, is_flipped
 
@@ -49,6 +50,7 @@ def open_dataset(path: str) -> Dataset:
     datasets.disable_progress_bars()
     try:
         if not os.path.isdir(path):
+            check_file(path)
             return datasets.Dataset.from_parquet(path, cache_dir=str(cache_folder("datasets")))
         found = datasets.load_from_disk(path)
         if isinstance(found, datasets.Dataset):
@@ -63,8 +65,8 @@ def _selected(path: str) -> list[int] | None:
     """Rows that were selected when a data set was saved by `datasets` 1, whose selection later versions ignore."""
     from datasets import Dataset, concatenate_datasets
 
-    with open(os.path.join(path, "state.json"), "rb") as file:
-        names = [one["filename"] for one in json.load(file).get("_indices_data_files") or ()]
+    state = json.loads(read_file(os.path.join(path, "state.json")))
+    names = [one["filename"] for one in state.get("_indices_data_files") or ()]
     if not names:
         return None
     rows: list[int] = concatenate_datasets([Dataset.from_file(os.path.join(path, name)) for name in names])["indices"][

@@ -15,6 +15,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.core.stored.foreign import IMAGE_BYTES, open_file
 from tread_bench.data.captions.folders import FolderReader
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import absent_classes, message_of
@@ -87,7 +88,7 @@ class FolderImages:
     def open(self, item: int) -> BinaryIO:
         """Read an image file. Raises ValueError."""
         try:
-            return open(self._listing.paths[item], "rb")
+            return open_file(self._listing.paths[item], IMAGE_BYTES)
         except OSError as error:
             raise ValueError(f"cannot be read ({error.strerror})") from None
 

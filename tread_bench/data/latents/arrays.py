@@ -6,19 +6,25 @@ import io
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import IO
+from pathlib import Path
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.layouts import CONVERTED
+from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import one_line, open_file
 
 _MAGIC_BYTES = 8
 _LENGTH_BYTES = 4  # at most, of the number behind them that says how long the header is
 _LONGEST_HEADER = 4096
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+PICKLED = (
+    "holds Python objects (a pickle), which can run any code when they are opened; where you trust it, load it "
+    "yourself once and store its arrays with numpy.savez or numpy.save (docs/methods/latents.md)"
+)
 FLOATS = ("float32", "float16")
 LONGEST_NUMBER = 18  # digits that 64 bits always hold
 
@@ -41,19 +47,34 @@ class NpyHeader:
     length: int
 
     @property
+    def order(self) -> Literal["C", "F"]:
+        return "F" if self.is_fortran else "C"
+
+    @property
     def array_bytes(self) -> int:
         """Of the array behind the header."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def npy_header(stream: IO[bytes]) -> NpyHeader:
-    """Read the header of an .npy file, up to the array's first byte. Raises ValueError."""
+def npy_header(stream: IO[bytes], where: str) -> NpyHeader:
+    """Read the header of an .npy file, up to the array's first byte.
+
+    Args:
+        where: file and name of the array, for messages.
+
+    Raises:
+        UserError: the array holds Python objects.
+        ValueError: it is damaged.
+    """
     head = stream.read(_MAGIC_BYTES + _LENGTH_BYTES)
     end = _header_end(head)
     head += stream.read(max(0, end - len(head)))
     if len(head) != end:
         raise ValueError("cut short inside its NumPy header")
-    return _header(head)
+    header = _header(head)
+    if header.dtype.hasobject:
+        raise UserError(f"{where} {PICKLED}")
+    return header
 
 
 def npy_array(
@@ -70,28 +91,52 @@ def npy_array(
         WrongShapeError: it has another shape.
     """
     # Read the header, without what could run code.
+    where = f"{where}: {key}"
     try:
-        header = _header(content[: _header_end(content)])
+        header = npy_header(io.BytesIO(content), where)
+    except UserError:
+        raise
     except ValueError as error:
-        raise UserError(f"{where}: {key}: {error}") from None
-    if header.dtype.hasobject:
-        raise UserError(
-            f"{where}: {key} holds Python objects, which can run any code when they are opened; where you trust "
-            f"them, {CONVERTED}"
-        )
+        raise UserError(f"{where}: {error}; write it with numpy.save") from None
 
     # Hold it against what is expected, and the content against it.
-    if header.dtype.name not in types or header.is_fortran:
-        order = " in Fortran order" if header.is_fortran else ""
-        raise UserError(f"{where}: {key} is {header.dtype.name}{order}; store {' or '.join(types)}")
+    if header.dtype.name not in types:
+        raise UserError(f"{where} is {header.dtype.name}; store {' or '.join(types)}")
     if header.shape != shape:
-        raise WrongShapeError(f"{where}: {key} of shape {header.shape}; expected {shape}", header.shape)
+        raise WrongShapeError(f"{where} of shape {header.shape}; expected {shape}", header.shape)
     expected = header.length + header.array_bytes
     if len(content) != expected:
-        raise UserError(
-            f"{where}: {key} has {len(content):,} bytes where its header declares {expected:,}; copy it again"
-        )
-    return np.frombuffer(content, header.dtype, offset=header.length).reshape(shape)
+        raise UserError(f"{where} has {len(content):,} bytes where its header declares {expected:,}; copy it again")
+    return np.frombuffer(content, header.dtype, offset=header.length).reshape(shape, order=header.order)
+
+
+def npy_file(path: str | Path, most_bytes: int) -> NDArray[Any]:
+    """Return the array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
+    where = f"{path}: an array"
+    with named_where_unreadable(str(path)), open_file(path) as file:
+        try:
+            return npy_values(file, npy_header(file, where), where, most_bytes)
+        except UserError:
+            raise
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; copy it again, or write it with numpy.save") from None
+
+
+def npy_values(stream: IO[bytes], header: NpyHeader, where: str, most_bytes: int) -> NDArray[Any]:
+    """Return the array behind a header, with the machine's byte order.
+
+    Raises:
+        UserError: it has more than that many bytes.
+        ValueError: it has other bytes than the header declares.
+    """
+    if header.array_bytes > most_bytes:
+        size = f"of shape {header.shape} has {header.array_bytes:,} bytes"
+        raise UserError(f"{where} {size}, more than the {most_bytes:,} that such an array can have")
+    content = stream.read(header.array_bytes)
+    if len(content) != header.array_bytes or stream.read(1):
+        raise ValueError("cut short, or longer than its NumPy header declares")
+    values: NDArray[Any] = np.frombuffer(content, header.dtype)
+    return values.reshape(header.shape, order=header.order).astype(header.dtype.newbyteorder("="), copy=False)
 
 
 def ascii_number(content: bytes, where: str) -> int:
@@ -126,9 +171,8 @@ def _header(head: bytes) -> NpyHeader:
     try:
         stream = io.BytesIO(head)
         shape, is_fortran, dtype = _READERS[npy.read_magic(stream)](stream)
-    except (KeyError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"not a readable NumPy header ({reason})") from None
+    except Exception as error:  # a damaged header may raise anything
+        raise ValueError(f"not a readable NumPy header ({one_line(error)})") from None
     if min(shape, default=0) < 0:
         raise ValueError(f"a NumPy header with the shape {shape}")
     return NpyHeader(shape, dtype, is_fortran and len(shape) > 1, len(head))

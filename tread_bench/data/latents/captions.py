@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.family import LatentsData, empty_text_file
 
@@ -57,8 +58,8 @@ def read_empty_text(choice: LatentsData) -> NDArray[np.float32]:
     """Return the features of the empty caption in its .npy file, (M, E). Raises UserError."""
     path = empty_text_file(choice)
     assert path is not None
-    with named_where_unreadable(path), open(path, "rb") as file:
-        content = file.read()
+    with named_where_unreadable(path):
+        content = read_file(path)
     return npy_array(content, path, text_shape(choice)).astype(np.float32)
 
 

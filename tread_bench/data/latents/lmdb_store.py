@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import stamp_of
+from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import open_file
 from tread_bench.data.latents.arrays import ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
@@ -30,7 +32,7 @@ class LmdbStore(Store):
         """(B, 2C, H, W) float32."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
         for shard, positions, numbers in self.by_file(rows):
-            with self._databases[shard].begin(buffers=True) as read:
+            with _damage_reported(self.paths[shard]), self._databases[shard].begin(buffers=True) as read:
                 for position, number in zip(positions.tolist(), numbers.tolist(), strict=True):
                     found[position] = self._values(read, shard, number)
         return found
@@ -63,9 +65,8 @@ def lmdb_package() -> Any:
 
 
 def _open(path: str) -> Any:
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
-    about = os.stat(path)
+    with named_where_unreadable(path), open_file(path) as file:
+        about = os.fstat(file.fileno())
     try:
         return _environment(os.path.realpath(path), about.st_size, stamp_of(about))
     except ValueError as error:
@@ -94,12 +95,21 @@ def _labels(database: Any, path: str) -> NDArray[np.int64]:
 
 
 def _read_labels(database: Any, path: str) -> Arrays:
-    with database.begin() as read:
+    with _damage_reported(path), database.begin() as read:
         count = _number(read.get(b"length"), f"{path}: length")
         if not 0 < count <= database.stat()["entries"]:
             raise UserError(f"{path}: length {count} where it has {database.stat()['entries']} entries")
         labels = [_number(read.get(b"y-%d" % i), f"{path}: y-{i}") for i in range(count)]
     return {"labels": np.array(labels, dtype=np.int64)}
+
+
+@contextmanager
+def _damage_reported(path: str) -> Iterator[None]:
+    """Raises UserError, which names the database, for what LMDB raises."""
+    try:
+        yield
+    except lmdb_package().Error as error:
+        raise UserError(f"{path}: a damaged LMDB ({error}); copy it again, or write it again") from None
 
 
 def _number(content: bytes | None, where: str) -> int:

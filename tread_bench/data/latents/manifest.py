@@ -17,6 +17,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from tread_bench.core.config.base import Float, Int, Model, is_unused, no_boolean
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import shortened, validation_problems
+from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import read_file
 
 MANIFEST = "manifest.json"
 LOGVAR_RANGE = (-30.0, 20.0)  # to which diffusers and every published reader clamp a log-variance
@@ -122,11 +124,10 @@ def manifest_path(entry: str) -> Path:
 def read_manifest(path: Path) -> LatentManifest:
     """Read and validate a manifest; paths in it become absolute. Raises UserError with all mistakes."""
     try:
-        if (size := path.stat().st_size) > _MOST_BYTES:
-            raise UserError(f"{path}: {size:,} bytes; a manifest is shorter than {_MOST_BYTES:,}")
-        values = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+        with named_where_unreadable(str(path)):
+            values = json.loads(read_file(path, _MOST_BYTES))
+    except UserError:
+        raise
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); write it again") from None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import named_where_unreadable
+from tread_bench.core.stored.foreign import check_file
 from tread_bench.data.latents.captions import CaptionsInTensors, CaptionStore
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
@@ -69,12 +70,12 @@ class SafetensorsStore(Store):
 
 
 def _open(path: str, framework: str) -> Any:
-    try:
-        return safe_open(path, framework=framework)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: not a readable safetensors file: {error}") from None
+    with named_where_unreadable(path):
+        check_file(path)
+        try:
+            return safe_open(path, framework=framework)
+        except SafetensorError as error:
+            raise UserError(f"{path}: not a readable safetensors file: {error}") from None
 
 
 def _checked(choice: LatentsData, path: str, keys: Sequence[str]) -> NDArray[np.int64]:

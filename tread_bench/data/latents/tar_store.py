@@ -5,26 +5,29 @@ Samples are drawn in any order, so a shard's headers are read once, and a sample
 
 from __future__ import annotations
 
+import logging
 import os
-import re
 import tarfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import is_data, named_where_unreadable
+from tread_bench.core.stored.foreign import open_file
 from tread_bench.data.latents.arrays import LONGEST_NUMBER, ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import CONVERTED
 from tread_bench.data.latents.store import Store, stored_array
 
-_NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)", re.DOTALL)  # WebDataset's key and extension
 _LATENT, _CLASS = "latent.npy", "cls"
 _BLOCK = 512
+_SHOWN = 3
+
+log = logging.getLogger(__name__)
 
 
 class TarStore(Store):
@@ -42,7 +45,7 @@ class TarStore(Store):
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
         for shard, positions, _ in self.by_file(rows):
             path = self.paths[shard]
-            with named_where_unreadable(path), open(path, "rb") as file:
+            with named_where_unreadable(path), open_file(path) as file:
                 for position in positions.tolist():
                     found[position] = self._values(file.fileno(), int(rows[position]))
         return found
@@ -60,8 +63,6 @@ class TarStore(Store):
 
 def _indexed(path: str) -> Arrays:
     """What `_index` finds in a shard, from the cache where it was found before. Raises UserError."""
-    if not Path(path).is_file():
-        raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
     return remembered(path, [], lambda: _index(path))
 
 
@@ -70,7 +71,8 @@ def _index(path: str) -> Arrays:
     # Members by key.
     latents: dict[str, tuple[int, int]] = {}
     classes: dict[str, int] = {}
-    with named_where_unreadable(path), open(path, "rb") as content:
+    others: list[str] = []
+    with named_where_unreadable(path), open_file(path) as content:
         for key, extension, start, size in _members_of(path):
             if extension == _LATENT:
                 latents[key] = (start, size)
@@ -78,13 +80,9 @@ def _index(path: str) -> Arrays:
                 content.seek(start)
                 label = content.read(min(size, LONGEST_NUMBER + 1))
                 classes[key] = ascii_number(label, f"{path}: {key}.{extension}")
-            elif extension == "latent":
-                raise UserError(
-                    f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it, which can run any code when "
-                    f"it is opened; where you trust it, {CONVERTED}"
-                )
-    if not latents:
-        raise UserError(f"{path}: no KEY.{_LATENT} in it; name shards that have them")
+            else:
+                others.append(key)
+    _check_others(path, others, len(latents))
     for key in latents.keys() ^ classes.keys():
         missing = _CLASS if key in latents else _LATENT
         raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
@@ -101,17 +99,31 @@ def _index(path: str) -> Arrays:
     }
 
 
+def _check_others(path: str, names: list[str], latents: int) -> None:
+    """Say which arrays are not read. Raises UserError where there are pickles of MaskDiT, or no latents."""
+    if pickles := [name for name in names if name.endswith(".latent")]:
+        raise UserError(
+            f"{path}: {pickles[0]} is a pickle, as MaskDiT's lmdb2wds writes it, which can run any code when it is "
+            f"opened; where you trust it, {CONVERTED}"
+        )
+    sample = f"a sample is KEY.{_LATENT} and KEY.{_CLASS}"
+    if not latents:
+        raise UserError(f"{path}: {sample}, and it has {few(names, _SHOWN) or 'no files'}; name shards that have some")
+    if arrays := [name for name in names if name.endswith(".npy")]:
+        log.warning("%s: %d arrays are not read (%s): %s", path, len(arrays), few(arrays, _SHOWN), sample)
+
+
 def _members_of(path: str) -> Iterator[tuple[str, str, int, int]]:
-    """Key, extension, place and size of every file in a shard.
+    """Key, extension, place and size of every file in a shard; of files that are not read, their names and "".
 
     Raises:
         UserError: it is not a shard, or was cut, or a latent or label is there twice.
     """
-    size = os.path.getsize(path)
     end = 0
     seen: set[tuple[str, str]] = set()
     try:
-        with named_where_unreadable(path), tarfile.open(path, "r:") as shard:
+        with named_where_unreadable(path), open_file(path) as file, tarfile.open(fileobj=file, mode="r:") as shard:
+            size = os.fstat(file.fileno()).st_size
             for member in shard:
                 end = max(end, member.offset_data + -(-member.size // _BLOCK) * _BLOCK)
                 if not member.isreg() or not is_data(member.name):
@@ -119,7 +131,7 @@ def _members_of(path: str) -> Iterator[tuple[str, str, int, int]]:
                 key, extension = _key(member.name)
                 if member.offset_data + member.size > size:
                     raise UserError(f"{path}: {member.name} ends after the file does; the shard was cut, copy it again")
-                if extension in (_LATENT, _CLASS) and (key, extension) in seen:
+                if extension and (key, extension) in seen:
                     raise UserError(f"{path}: {member.name} is there twice")
                 seen.add((key, extension))
                 yield key, extension, member.offset_data, member.size
@@ -132,5 +144,8 @@ def _members_of(path: str) -> Iterator[tuple[str, str, int, int]]:
 
 
 def _key(name: str) -> tuple[str, str]:
-    found = _NAME.fullmatch(name)
-    return (found[1], found[2]) if found else (name, "")
+    """A file's key, which may contain dots, and its extension; "" if it is not read."""
+    for extension in (_LATENT, _CLASS):
+        if name.endswith(f".{extension}"):
+            return name.removesuffix(f".{extension}"), extension
+    return name, ""

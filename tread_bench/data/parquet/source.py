@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_paths import expanded
+from tread_bench.core.stored.data_paths import expanded, named_where_unreadable
+from tread_bench.core.stored.foreign import check_file
 from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.tables import caption_column, read_column
 from tread_bench.data.captions.texts import Reading, Texts
@@ -213,10 +214,10 @@ def check_ends(choice: ParquetData, path: str, wanted: Wanted) -> None:
 
 def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFile:
     # Read the footer.
+    with named_where_unreadable(path):
+        check_file(path)
     try:
         file = pq.ParquetFile(path, buffer_size=buffer_bytes)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
 

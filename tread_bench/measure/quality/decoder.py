@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch.export.passes import move_to_device_pass
 from tread_bench.core.describe.data_sources import DataOptions, Decoding
 from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32
@@ -60,7 +60,7 @@ class _Program:
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         path = decoding.path
         try:
-            content = Path(path).read_bytes()
+            content = read_file(path, WEIGHTS_BYTES)
         except OSError as error:
             raise UserError(f"{path}: cannot read data.decoder ({error.strerror})") from None
         self.sha256 = hashlib.sha256(content).hexdigest()

@@ -10,6 +10,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
+from tread_bench.core.stored.foreign import open_file
+
 COLUMNS = 10
 GRID = "grid.png"  # name of the overview beside single images
 _MADE_HERE = ("Software", "tread-bench")  # in each file, by which the overview is known
@@ -43,5 +45,5 @@ def is_grid(path: Path) -> bool:
     """Return whether a file is an overview that `grid_png` made, whatever the folder. Raises OSError."""
     if path.name != GRID:
         return False
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         return "\0".join(_MADE_HERE).encode() in file.read(_HEAD_BYTES)

@@ -21,6 +21,7 @@ from torch import Tensor
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import entries_below, folder_name
+from tread_bench.core.stored.foreign import IMAGE_BYTES, open_file
 from tread_bench.data.check import messages_of
 from tread_bench.data.class_folders import are_numbers, class_labels, class_names
 from tread_bench.data.image_folder.listing import SUFFIXES
@@ -132,7 +133,7 @@ class FolderStore:
     @contextmanager
     def _opened(self, name: str) -> Iterator[BufferedReader]:
         try:
-            with open(self.root + name, "rb") as file:
+            with open_file(self.root + name, IMAGE_BYTES) as file:
                 yield file
         except OSError as error:
             raise UserError(f"{self.root}{name}: cannot be read ({error.strerror}); make it readable") from None
@@ -178,7 +179,7 @@ def _in_words(shape: Shape) -> str:
 def _shape(root: str, name: str) -> Shape:
     """(C, H, W) of an image. Raises ValueError."""
     try:
-        with open(root + name, "rb") as file:
+        with open_file(root + name, IMAGE_BYTES) as file:
             image = header(file)
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from None

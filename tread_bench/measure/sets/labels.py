@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.measure.sets.npz import Npz, npy_file
+from tread_bench.data.latents.arrays import npy_file
+from tread_bench.measure.sets.npz import Npz
 
 NAMES = ("arr_1", "labels", "label")  # of labels beside images; `arr_1` in ADM's files
 MOST_BYTES = 2**30

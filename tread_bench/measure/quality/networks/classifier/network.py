@@ -12,12 +12,13 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.foreign import check_file, one_line
 
 _WEIGHTS = Path(__file__).parent / "weights"
 DIGITS_WEIGHTS = _WEIGHTS / "digits_classifier.safetensors"
@@ -86,6 +87,7 @@ def write_random_network(path: Path, shape: tuple[int, int, int]) -> None:
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
     """Return the network in a `classifier_file`, in evaluation mode, and the file's other entries. Raises UserError."""
     try:
+        check_file(path)
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {})["about"])
             names = file.keys()
@@ -94,9 +96,8 @@ def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
         classifier.load_state_dict(tensors)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; train one with `tread-bench features SUITE --out FILE`") from None
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{path}: not a feature network of `tread-bench features` ({reason})") from None
+    except Exception as error:  # a damaged file may raise anything
+        raise UserError(f"{path}: not a feature network of `tread-bench features` ({one_line(error)})") from None
     return classifier.eval().requires_grad_(False), about
 
 

@@ -1,0 +1,241 @@
+"""Files that others made, through every door: what cannot be used is one message and status 2, without waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from tests.command_line import tread_bench
+from tests.data.latent_layouts import npy, written
+from tread_bench.runner.export import export_of, write_export
+from tread_bench.runner.folder import RunFolder
+
+PIPE = "it is not a file"
+BRACKET = b"{'descr': '<f4', 'fortran_order': False, 'shape': (8, 8, 8), }("
+
+
+def plan_of(folder: Path, data: dict[str, Any]) -> list[object]:
+    suite = {
+        "name": "foreign",
+        "base": {
+            "backbone": {"name": "DiT", "depth": 2, "hidden": 8, "heads": 1, "patch": 4},
+            "training": {"iterations": 4, "batch": 4},
+            "metrics": {"generate": False, "validation_samples": 4, "similarity_samples": 4},
+            "data": data,
+        },
+        "rows": {"dense": {}},
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    return ["plan", folder / "suite.yaml"]
+
+
+def latents(folder: Path, layout: str, harm: Callable[[Path], object], archive: bool = False) -> list[object]:
+    """The plan of a study of latents, something in which is harmed."""
+    settings, _ = written(layout, folder / "set")
+    harm(folder / "set")
+    if archive:
+        settings["train"] = [str(folder / "set.zip")]
+    return plan_of(folder, {"name": "latents", **settings})
+
+
+def images(folder: Path) -> Path:
+    for name in ("a/1.png", "a/2.png", "b/1.png"):
+        path = folder / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
+    return folder / "images"
+
+
+def a_run(folder: Path) -> Path:
+    from synthetic_records import study  # of tests/reports
+    from synthetic_runs import write_run
+
+    return write_run(folder / "run", 1, study(2))
+
+
+def instead(path: Path) -> Path:
+    """A pipe that nobody writes to, in the place of a file."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return path
+
+
+def a_pipe_as_archive(folder: Path) -> list[object]:
+    return latents(folder, "repa", lambda root: instead(root.parent / "set.zip"), archive=True)
+
+
+def a_pipe_as_a_member(folder: Path) -> list[object]:
+    return latents(folder, "repa", lambda root: instead(min(root.rglob("*.npy"))))
+
+
+def a_pipe_as_labels(folder: Path) -> list[object]:
+    return latents(folder, "repa", lambda root: instead(root / "dataset.json"))
+
+
+def a_pipe_as_an_image(folder: Path) -> list[object]:
+    root = images(folder)
+    instead(root / "a" / "1.png")
+    return plan_of(
+        folder, {"name": "image_folder", "train": [str(root)], "image_size": 8, "channels": 3, "num_classes": 2}
+    )
+
+
+def a_pipe_as_a_sample(folder: Path) -> list[object]:
+    root = images(folder)
+    instead(root / "a" / "1.png")
+    return ["evaluate", root, "--reference", root]
+
+
+def a_socket_as_a_sample(folder: Path) -> list[object]:
+    root = images(folder)
+    (root / "a" / "1.png").unlink()
+    os.chdir(root / "a")  # since names of sockets are short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("1.png")
+    return ["evaluate", root, "--reference", root]
+
+
+def a_pipe_as_a_set(folder: Path) -> list[object]:
+    return ["evaluate", instead(folder / "set.npz"), "--reference", images(folder)]
+
+
+def a_device_as_a_set(folder: Path) -> list[object]:
+    return ["evaluate", images(folder), "--reference", "/dev/zero"]
+
+
+def a_pipe_as_a_page(folder: Path) -> list[object]:
+    run = a_run(folder)
+    instead(run / "index.html")
+    return ["report", run]
+
+
+def a_pipe_as_a_config(folder: Path) -> list[object]:
+    return ["profile", "--config", instead(folder / "config.json")]
+
+
+def a_device_as_a_config(folder: Path) -> list[object]:
+    (folder / "config.json").symlink_to("/dev/zero")
+    return ["profile", "--config", folder / "config.json"]
+
+
+def a_bzip2_member_of_a_false_size(folder: Path) -> list[object]:
+    path = folder / "set.npz"
+    content = npy(np.zeros((2**16, 8, 8, 3), np.uint8))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("arr_0.npy", content)
+    declared = struct.pack("<I", len(npy(np.zeros((1, 8, 8, 3), np.uint8))))
+    path.write_bytes(path.read_bytes().replace(struct.pack("<I", len(content)), declared))
+    return ["evaluate", path, "--reference", images(folder)]
+
+
+def bracketed(path: Path) -> None:
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(BRACKET)) + BRACKET + bytes(4 * 8**3))
+
+
+def a_header_that_ends_in_a_bracket(folder: Path) -> list[object]:
+    return latents(folder, "repa", lambda root: bracketed(min(root.rglob("*.npy"))))
+
+
+def labels_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
+    bracketed(folder / "labels.npy")
+    return ["evaluate", images(folder), "--reference", images(folder), "--labels", folder / "labels.npy"]
+
+
+def a_scale_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
+    bracketed(folder / "scale.npy")
+    settings, _ = written("repa", folder / "set")
+    return plan_of(folder, {"name": "latents", **settings, "scale": str(folder / "scale.npy")})
+
+
+def of_type(kind: str, bits: int) -> Callable[[Path], list[object]]:
+    def write(folder: Path) -> list[object]:
+        size = 11 * 4 * 8 * 8 * bits // 8
+        about = {"latents": {"dtype": kind, "shape": [11, 4, 8, 8], "data_offsets": [0, size]}}
+        head = json.dumps(about).encode()
+        path = folder / "a.safetensors"
+        path.write_bytes(struct.pack("<Q", len(head)) + head + bytes(size))
+        of_the_set = {"train": [str(path)], "held_out": [str(path)], "image_size": 8, "num_classes": 0, "scale": 1.0}
+        return plan_of(folder, {"name": "latents", **of_the_set})
+
+    return write
+
+
+def weights_of_type(kind: str, bits: int) -> Callable[[Path], list[object]]:
+    def write(folder: Path) -> list[object]:
+        of_type(kind, bits)(folder)
+        network = f"{{name: inception, weights: {folder / 'a.safetensors'}}}"
+        return ["evaluate", images(folder), "--reference", images(folder), "--network", network]
+
+    return write
+
+
+def damaged_lmdb(place: int) -> Callable[[Path], list[object]]:
+    """Pages of an LMDB are overwritten, from one of them on."""
+
+    def harm(root: Path) -> None:
+        path = root / "train" / "data.mdb"
+        content = bytearray(path.read_bytes())
+        content[place * 4096 :] = b"\xff" * (len(content) - place * 4096)
+        path.write_bytes(content)
+
+    return lambda folder: latents(folder, "maskdit-lmdb", harm)
+
+
+def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
+    path = folder / "run.json"
+    write_export(path, export_of(RunFolder(a_run(folder)), "1"))
+    content = json.loads(path.read_text())
+    content["records"][0]["config"]["schedule"] = {"warmth": 1}
+    path.write_text(json.dumps(content))
+    return ["report", path, "--out", folder / "page"]
+
+
+CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
+    "a pipe as a zip archive": (a_pipe_as_archive, "set.zip"),
+    "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
+    "a pipe as dataset.json": (a_pipe_as_labels, f"dataset.json cannot be read ({PIPE})"),
+    "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
+    "a pipe as a sample": (a_pipe_as_a_sample, "1.png: a link to nothing, a device or a pipe; take it out"),
+    "a socket as a sample": (a_socket_as_a_sample, "1.png: a link to nothing, a device or a pipe; take it out"),
+    "a pipe as a set": (a_pipe_as_a_set, f"set.npz cannot be read ({PIPE})"),
+    "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
+    "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),
+    "a pipe as config.json": (a_pipe_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
+    "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
+    "a bzip2 member": (a_bzip2_member_of_a_false_size, "arr_0.npy is compressed in another way than by deflate"),
+    "a header that ends in a bracket": (a_header_that_ends_in_a_bracket, "not a readable NumPy header"),
+    "labels whose header does": (labels_whose_header_ends_in_a_bracket, "not a readable NumPy header"),
+    "a scale whose header does": (a_scale_whose_header_ends_in_a_bracket, "not a readable NumPy header"),
+    "F4": (of_type("F4", 4), "latents are F4; store float16 (F16) or float32 (F32)"),
+    "F6_E2M3": (of_type("F6_E2M3", 6), "latents are F6_E2M3; store float16 (F16) or float32 (F32)"),
+    "F8_E8M0": (of_type("F8_E8M0", 8), "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
+    "weights of type F4": (weights_of_type("F4", 4), "tensors of type 'F4' are not read; store float32"),
+    "weights of type F6_E2M3": (weights_of_type("F6_E2M3", 6), "tensors of type 'F6_E2M3' are not read"),
+    "weights of type F8_E8M0": (weights_of_type("F8_E8M0", 8), "tensors of type 'F8_E8M0' are not read"),
+    "a damaged LMDB": (damaged_lmdb(2), "data.mdb: a damaged LMDB"),
+    "an exported schedule": (
+        an_exported_schedule_with_another_key,
+        "records.0.unknown config.schedule key 'warmth'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_used_is_one_message(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "reports")
+    build, told = CASES[case]
+    done = tread_bench(*build(tmp_path), cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 2 and told in done.stderr
+    assert "Traceback" not in done.stderr and "bug" not in done.stderr
