@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import tarfile
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors import safe_open
+from safetensors.numpy import save_file
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
@@ -152,6 +154,65 @@ def read_lmdb(folder: Path, shape: Sequence[int]) -> Read:
         return found
 
     return read
+
+
+# ---- files of each layout, of random values
+
+
+def values(count: int, shape: Sequence[int]) -> NDArray[np.float32]:
+    return np.random.default_rng(0).standard_normal((count, *shape), dtype=np.float32)
+
+
+def write_safetensors(folder: Path, count: int, shape: Sequence[int], classes: int, *mirrored: str) -> None:
+    tensors = {name: values(count, shape) for name in ("latents", *mirrored)}
+    save_file({**tensors, "labels": np.arange(count) % classes}, folder / "latents-00000.safetensors")
+
+
+def write_tar(folder: Path, count: int, shape: Sequence[int], classes: int) -> None:
+    with tarfile.open(folder / "train-0000.tar", "w") as shard:
+        for i, value in enumerate(values(count, shape)):
+            content = io.BytesIO()
+            np.save(content, value)
+            for name, member in ((f"{i:07d}.cls", b"%d" % (i % classes)), (f"{i:07d}.latent.npy", content.getvalue())):
+                about = tarfile.TarInfo(name)
+                about.size = len(member)
+                shard.addfile(about, io.BytesIO(member))
+
+
+def write_listed(folder: Path, count: int, shape: Sequence[int], classes: int) -> None:
+    names = [f"00000/img-mean-std-{i:08d}.npy" for i in range(count)]
+    (folder / "00000").mkdir()
+    for name, value in zip(names, values(count, shape), strict=True):
+        np.save(folder / name, value)
+    labels = [[name, i % classes] for i, name in enumerate(names)]
+    (folder / "dataset.json").write_text(json.dumps({"labels": labels}))
+
+
+def write_numbered(folder: Path, count: int, shape: Sequence[int], classes: int) -> None:
+    for name, each in (("features", values(count, shape)), ("labels", np.arange(count) % classes)):
+        (folder / f"imagenet_{name}").mkdir()
+        for i in range(count):
+            np.save(folder / f"imagenet_{name}" / f"{i}.npy", each[i : i + 1])
+
+
+def write_lmdb(folder: Path, count: int, shape: Sequence[int], classes: int) -> None:
+    import lmdb
+
+    with lmdb.open(str(folder), map_size=2**30) as database, database.begin(write=True) as write:
+        for i, value in enumerate(values(count, shape)):
+            write.put(b"z-%d" % i, value.tobytes())
+            write.put(b"y-%d" % i, b"%d" % (i % classes))
+        write.put(b"length", b"%d" % count)
+
+
+WRITERS: dict[str, Callable[[Path, int, Sequence[int], int], None]] = {
+    "safetensors": write_safetensors,
+    "lightningdit": lambda *arguments: write_safetensors(*arguments, "latents_flip"),
+    "tread-wds": write_tar,
+    "repa": write_listed,
+    "fast-dit": write_numbered,
+    "maskdit-lmdb": write_lmdb,
+}
 
 
 def loader(

@@ -30,7 +30,6 @@ from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.source import LatentSet, fixed_noise
-from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
@@ -68,8 +67,10 @@ def latents_compared(bench: Bench, layout: str) -> Figure:
         needed("lmdb", "lmdb")
     with tempfile.TemporaryDirectory() as folder:
         # Both read the same files. The unmirrored ones are compared, since each side draws flips of its own.
-        request = LatentsData(layout=layout, train=("-",), held_out=("-",), num_classes=CLASSES, scale=SCALE)
-        options = stand_in(request, Path(folder), LATENTS)
+        options = LatentsData(
+            layout=layout, train=(folder,), held_out=(folder,), num_classes=CLASSES, scale=SCALE, shift=None
+        )
+        peers.WRITERS[layout](Path(folder), LATENTS, options.stored_shape, CLASSES)
         ours = LatentSet(options, options.train)
         plain = plain_latents(options, ours)
         order = shuffled(len(ours), LATENT_BATCH)
@@ -110,8 +111,9 @@ def plain_latents(options: LatentsData, ours: LatentSet) -> peers.Latents:
 
 def copied(folder: Path) -> Path:
     """A copy: a process, or one that is forked from it, opens an LMDB once."""
-    copy = folder.with_name("copy")
-    shutil.copytree(folder, copy)
+    copy = folder / "copy"
+    copy.mkdir()
+    shutil.copy(folder / "data.mdb", copy)
     return copy
 
 

@@ -26,7 +26,6 @@ from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.check import data_problems
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.open import open_data
 
 KIND = "AutoencoderKL"
@@ -245,13 +244,3 @@ def test_captions_where_a_layout_has_none_are_refused() -> None:
     with pytest.raises(ValueError, match="num_classes 10: captions take the place of labels; set num_classes: 0"):
         LatentsData(captions={}, num_classes=10, **files)
     assert LatentsData(layout="u-vit-coco", captions=None, **files).text_shape is None
-
-
-@pytest.mark.parametrize("layout", ["safetensors", "u-vit-coco"])
-def test_a_stand_in_has_captions(layout: str, tmp_path: Path) -> None:
-    captions = {"tokens": 6, "width": 10}
-    files = {"train": ["missing/train"], "held_out": ["missing/val"], "num_classes": 0, "image_size": 4}
-    there = stand_in(LatentsData(layout=layout, captions=captions, **files), tmp_path, 40)
-    assert data_problems([(there, False)]) == []
-    part = open_data(there).train
-    assert part.text(np.arange(7), 0, 0).shape == (7, 6, 10) and part.empty_text.shape == (6, 10)

@@ -20,8 +20,7 @@ from PIL import Image
 from tests.data.captioned import COUNTS, KIND, LAYOUTS, captions_of, name_of, options, picture, with_metadata
 from tests.data.checked import failing_of_data
 from tests.data.image_sets import save_dataset
-from tread_bench.core.describe.data_sources import DataOptions, find_data_source
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.open import open_data
@@ -288,20 +287,3 @@ def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(
     caplog.clear()
     assert torch.equal(open_data(choice).train.text(index, 0, 0), text)
     assert not caplog.records
-
-
-@pytest.mark.parametrize(
-    ("name", "captions"),
-    [
-        ("image_folder", {"files": ["missing.json"]}),
-        *((name, captions) for name in ("image_folder", "parquet", "hf_dataset") for captions in ({}, TEMPLATE)),
-    ],
-)
-def test_a_stand_in_has_captions_where_they_are_read(name: str, captions: dict[str, Any], tmp_path: Path) -> None:
-    encoder = {"name": "clip", "weights": "missing", "tokens": 7, "width": 33}
-    choice = options(name, {"encoder": encoder, **captions}, train=["missing"], held_out=["missing"])
-    standing = named(find_data_source(name).stand_in)(choice, tmp_path, 64)
-    assert standing.text_shape == choice.text_shape == (7, 33)
-    part = open_data(standing).train
-    assert part.text(np.arange(5), 0, 0).shape == (5, 7, 33)
-    assert data_problems([(standing, True)], reads_everything=True) == []

@@ -326,12 +326,6 @@ def test_files_are_written_in_one_place():
             "open",
             "shutil.rmtree",
         },
-        "tread_bench/data/images/stand_in.py": {  # in a folder that a smoke run has just made
-            "(folder / split / METADATA).write_text",
-            "(folder / split / name).write_bytes",
-            "(folder / 'captions.json').write_text",
-        },
-        "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
     }

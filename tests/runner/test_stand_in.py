@@ -1,18 +1,16 @@
-"""Smoke runs of suites whose files are missing: random data in the same layout, read by the same code."""
+"""Smoke runs of suites whose files are missing: random data of the same shapes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.command_line import tread_bench
-from tests.data.test_parquet import png, write
 from tests.run_folders import new_folder
 from tread_bench.core.errors import UserError
-from tread_bench.data.parquet.family import PARQUET, ParquetData
+from tread_bench.data.stand_in.family import StandInData
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.suite.files import Look
@@ -30,41 +28,30 @@ rows:
   judged: {evaluate: missing, sampling.steps: 3}
   there: {data: digits}
 """
-written = []
-
-
-def stand_in(options: ParquetData, folder: Path, count: int) -> ParquetData:
-    written.append(folder)
-    random = np.random.default_rng(0)
-    paths = {}
-    for name, number in (("train", count), ("held_out", max(16, count // 4))):
-        images = [png(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)) for _ in range(number)]
-        paths[name] = (write(folder / f"{name}.parquet", images, list(random.integers(0, 3, number))),)
-    return options.model_copy(update=paths)
 
 
 @pytest.fixture
-def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    monkeypatch.setattr(ParquetData, "family", replace(PARQUET, stand_in=f"{__name__}:stand_in"))
+def whole(tmp_path: Path) -> Plan:
     (tmp_path / "mine.yaml").write_text(SUITE)
     return load_plan(tmp_path / "mine.yaml", look=Look.CONTENTS, allows_missing=True)
 
 
 def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path: Path) -> None:
-    written.clear()
     folder = new_folder(tmp_path / "run")
     stand_ins = write_stand_ins(whole, folder)
     assert stand_ins.kinds == ["data parquet", "feature network"]
     plan = load_plan(tmp_path / "mine.yaml", is_smoke=True, replace_missing=stand_ins.replace)
     cells = {row: cells[0].cell for row, cells in plan.rows.items()}
-    assert Path(cells["missing"].data.train[0]).parent.parent == folder.stand_ins
+    assert cells["missing"].data == StandInData(image_size=8, num_classes=3)
     assert cells["judged"].data == cells["missing"].data and cells["there"].data.name == "digits"
     assert open_classifier(cells["missing"].metrics.extractor_weights, (3, 8)).dims == 16
     assert cells["there"].metrics.extractor_weights is None
     assert not plan.missing
 
     # The same command again finds the same files.
-    assert write_stand_ins(whole, folder) == stand_ins and len(written) == 1
+    before = {path: path.stat().st_mtime_ns for path in folder.stand_ins.iterdir()}
+    assert write_stand_ins(whole, folder) == stand_ins
+    assert {path: path.stat().st_mtime_ns for path in folder.stand_ins.iterdir()} == before != {}
 
 
 @pytest.mark.slow
@@ -81,16 +68,6 @@ def test_a_smoke_run_without_files_ends_with_a_page_that_says_what_is_random(tmp
     assert done.returncode == 0 and "nothing to do" in done.stdout
 
 
-def test_what_was_interrupted_is_written_again(whole: Plan, tmp_path: Path) -> None:
-    written.clear()
-    folder = new_folder(tmp_path / "run")
-    write_stand_ins(whole, folder)
-    (written[0] / "options.json").unlink()
-    again = write_stand_ins(whole, folder)
-    assert len(written) == 2 and written[0] != written[1]
-    assert write_stand_ins(whole, folder) == again and len(written) == 2
-
-
 def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
     aligned = "  repa: {auxiliary: [{name: repa, model: resnet18, weights: gone.st}]}\n"
     (tmp_path / "mine.yaml").write_text(f"{SUITE}{aligned}  other: {{evaluate: {{row: a, run: b}}}}\n")
@@ -102,3 +79,31 @@ def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
             caught.value
         )
     assert not (tmp_path / "run" / "stand-in").exists()
+
+
+LATENTS = """\
+name: mine
+base:
+  backbone: {name: MMDiT, depth: 2, hidden: 16, heads: 2, patch: 2}
+  data:
+    name: latents
+    layout: u-vit-coco
+    train: [gone/train]
+    held_out: [gone/val]
+    image_size: 8
+    captions: {tokens: 6, width: 10}
+    decoder: gone.pt2
+    images: [gone/images]
+    decoded_size: 32
+  training: {iterations: 10, batch: 2}
+"""
+
+
+@pytest.mark.slow
+def test_latents_with_captions_are_trained_decoded_and_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(LATENTS)
+    done = tread_bench("run", "mine.yaml", "--smoke", "--set", "timing.pairs=0", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (record,) = map(json.loads, (tmp_path / "run" / "records.jsonl").read_text().splitlines())
+    assert record["status"] == "done" and record["evaluations"][-1]["fid"] > 0
+    assert len(list((tmp_path / "run" / "stand-in").iterdir())) == 2  # decoder, feature network

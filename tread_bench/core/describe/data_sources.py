@@ -131,10 +131,6 @@ class DataFamily:
             a message that names one is left out.
         check_all: the same for mistakes that show only where every sample is read, such as the sizes of images; a run
             calls it once, and again when a file has changed.
-        stand_in: "module:attribute" of a callable (options, folder, count) -> options. It writes `count` random
-            training samples and max(16, count // 4) held-out ones into the folder, in the layout of the options, and
-            returns options that name them and differ in nothing else; None: missing files are a mistake in a smoke
-            run too.
         decoding: options -> how generated samples become images; None: they are images.
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
         has_pictures: options -> whether training samples are latents with their images beside them (`PicturedSplit`).
@@ -154,7 +150,6 @@ class DataFamily:
     counts: Callable[[Any], tuple[int, int] | None] = lambda options: None
     check_files: str | None = None
     check_all: str | None = None
-    stand_in: str | None = None
     decoding: Callable[[Any], Decoding | None] = lambda options: None
     is_flipped: Callable[[Any], bool] = lambda options: False
     has_pictures: Callable[[Any], bool] = lambda options: False

@@ -24,7 +24,7 @@ from tread_bench.core.signals import ctrl_c
 
 _OWN = "tread-bench"  # name of this package's distribution
 GROUPS = "tread_bench."  # common prefix of all entry point groups
-_CODE = ("builder", "check_all", "check_files", "extra_cost", "ranking", "stand_in")  # fields that name code as text
+_CODE = ("builder", "check_all", "check_files", "extra_cost", "ranking")  # fields that name code as text
 _OWN_RULE = (type, float, UnionType)  # types of fields that are checked by their kind, if at all
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler

@@ -102,7 +102,6 @@ HF_DATASET = DataFamily(
     counts=_counts,
     check_files="tread_bench.data.hf_dataset.source:file_problems",
     check_all="tread_bench.data.hf_dataset.source:image_problems",
-    stand_in="tread_bench.data.images.stand_in:write_dataset",
     is_flipped=is_flipped,
     decoded_bytes=decoded_bytes,
 )

@@ -56,7 +56,6 @@ IMAGE_FOLDER = DataFamily(
     counts=_counts,
     check_files="tread_bench.data.image_folder.source:file_problems",
     check_all="tread_bench.data.image_folder.source:image_problems",
-    stand_in="tread_bench.data.images.stand_in:write_folders",
     is_flipped=is_flipped,
     decoded_bytes=decoded_bytes,
     labelled=_labelled,

@@ -287,7 +287,6 @@ LATENTS = DataFamily(
     counts=_counts,
     check_files="tread_bench.data.latents.source:file_problems",
     check_all="tread_bench.data.latents.source:content_problems",
-    stand_in="tread_bench.data.latents.stand_in:stand_in",
     decoding=_decoding,
     has_pictures=_has_pictures,
     has_published_fids=True,

@@ -48,7 +48,6 @@ class Layout:
         fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
         usual: facts that hold unless a suite or a manifest says otherwise.
         reader: "module:attribute" of a callable (options, paths) -> `Store`.
-        writer: "module:attribute" of a callable (options, folder, samples) -> names, for a stand-in.
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
         has_captions: features of captions can be stored with the samples.
@@ -60,7 +59,6 @@ class Layout:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     reader: str
-    writer: str
     suffixes: tuple[str, ...] = ()
     is_named: bool = False
     has_captions: bool = False
@@ -89,7 +87,6 @@ _OWN = Layout(
     looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
     usual={"scale": SD_VAE_SCALE},
     reader=f"{_STORES}.safetensors_store:SafetensorsStore",
-    writer=f"{_STORES}.stand_in:write_safetensors",
     suffixes=(".safetensors",),
     has_captions=True,
 )
@@ -99,7 +96,6 @@ _REPA = Layout(
     fixed=_MEAN_STD,
     usual={"scale": SD_VAE_SCALE},
     reader=f"{_STORES}.file_stores:ListedFiles",
-    writer=f"{_STORES}.stand_in:write_listed",
     is_named=True,
 )
 LAYOUTS: dict[str, Layout] = {
@@ -112,7 +108,6 @@ LAYOUTS: dict[str, Layout] = {
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.tar_store:TarStore",
-            writer=f"{_STORES}.stand_in:write_tar",
             suffixes=(".tar",),
         ),
         _REPA,
@@ -145,7 +140,6 @@ LAYOUTS: dict[str, Layout] = {
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:NumberedFiles",
-            writer=f"{_STORES}.stand_in:write_numbered",
         ),
         Layout(
             name="maskdit-lmdb",  # Anima-Lab/MaskDiT, extract_latent.py
@@ -153,7 +147,6 @@ LAYOUTS: dict[str, Layout] = {
             fixed=_MEAN_LOGVAR,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.lmdb_store:LmdbStore",
-            writer=f"{_STORES}.stand_in:write_lmdb",
             suffixes=("data.mdb",),
         ),
         Layout(
@@ -162,7 +155,6 @@ LAYOUTS: dict[str, Layout] = {
             fixed={**_MEAN_LOGVAR, "flips": "none"},
             usual={"scale": 0.23010, "num_classes": 0, "captions": StoredCaptions()},
             reader=f"{_STORES}.coco_files:CocoFiles",
-            writer=f"{_STORES}.stand_in:write_coco",
             has_captions=True,
             empty_text_beside="empty_context.npy",
         ),

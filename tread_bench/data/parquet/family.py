@@ -57,7 +57,6 @@ PARQUET = DataFamily(
     counts=_counts,
     check_files="tread_bench.data.parquet.source:file_problems",
     check_all="tread_bench.data.parquet.source:image_problems",
-    stand_in="tread_bench.data.images.stand_in:write_parquet",
     is_flipped=is_flipped,
     decoded_bytes=decoded_bytes,
 )

@@ -29,6 +29,15 @@ def draw_latents(choice: RandomLatentsData, folder: Path | None = None) -> DataS
     return DataSource(RandomLatents(shape, 0, classes[:last]), held_out, choice.num_classes)
 
 
+def drawn_levels(shape: tuple[int, ...], numbers: NDArray[np.int64]) -> Tensor:
+    """(B, *shape) uint8, uniform, each a function of its number alone."""
+    size = math.prod(shape)
+    levels = np.empty((len(numbers), size), dtype=np.uint8)
+    for place, number in enumerate(numbers.tolist()):
+        levels[place] = draws.words(0, "random latents", number, 1, size)[0] >> 24
+    return torch.from_numpy(levels).view(-1, *shape)
+
+
 @dataclass(frozen=True)
 class RandomLatents:
     """Samples `first` ... of an endless sequence, one for each label."""
@@ -42,11 +51,7 @@ class RandomLatents:
 
     def images(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) float32, one of 256 levels in [-1, 1]."""
-        size = math.prod(self.shape)
-        levels = np.empty((len(index), size), dtype=np.uint8)
-        for place, item in enumerate(index):
-            levels[place] = draws.words(0, "random latents", self.first + int(item), 1, size)[0] >> 24
-        return from_uint8(torch.from_numpy(levels).view(-1, *self.shape))
+        return from_uint8(drawn_levels(self.shape, self.first + index))
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
         """(B,) int64."""

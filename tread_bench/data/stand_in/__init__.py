@@ -1,0 +1,1 @@
+"""Random samples in place of files that a smoke run lacks."""
