@@ -87,18 +87,20 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIO
 
 
 @pytest.mark.slow
-def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
+def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_is_not_utf_8(tmp_path):
     text = toy_suite(2, 1, seeds=1, pairs=0).replace("name: toy", "name: toy\ndescription: Größe, Δ", 1)
-    suite = tmp_path / "toy.yaml"
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    suite = folder / "toy.yaml"
     suite.write_text(text, encoding="utf-8")
-    done = tread_bench_anew("run", suite, "--out", tmp_path / "run", **ASCII)
+    done = tread_bench_anew("run", suite, "--out", folder / "run", **ASCII)
     assert_told(done, 0, "")
     assert done.stdout.isascii() and "FID" in done.stdout
-    assert "Größe, Δ" in (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
+    assert "Größe, Δ" in (folder / "run" / "index.html").read_text(encoding="utf-8")
     for again in (
-        ("status", tmp_path / "run"),
-        ("report", tmp_path / "run"),
-        ("run", suite, "--out", tmp_path / "run"),
+        ("status", folder / "run"),
+        ("report", folder / "run"),
+        ("run", suite, "--out", folder / "run"),
     ):
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 

@@ -363,3 +363,11 @@ def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
 def test_what_is_no_step_time_is_refused(given: str, suite: Path) -> None:
     with pytest.raises(UserError, match=f"--step-time {given}: "):
         show_plan(str(suite), [], as_json=True, step_time=given)
+
+
+def test_a_data_path_that_is_not_utf_8_is_refused_with_the_path(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "suite.yaml").write_text(SUITE)
+    with pytest.raises(UserError, match=r"caf\udce9/train\.parquet: its name is not UTF-8, .*; rename"):
+        load_plan(folder / "suite.yaml")

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
 from tread_bench.suite.files import Files, Look, unchanged
@@ -41,8 +42,13 @@ class Roots:
     def absolute(self, name: str) -> str:
         first, _, rest = name.partition("/")
         self.has_data |= first == DATA_ROOT
-        path = self.data / rest if first == DATA_ROOT else self.relative / name
-        return os.path.realpath(path)  # unlike Path.resolve, allows loops
+        path = os.path.realpath(self.data / rest if first == DATA_ROOT else self.relative / name)  # it may be a loop
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            rule = "its name is not UTF-8, in which records name their files"
+            raise UserError(f"{path}: {rule}; rename what is escaped here") from None
+        return path
 
 
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
