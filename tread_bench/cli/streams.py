@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
+
+_PLAIN = {"−": "-", "–": "-", "×": "x", "±": "+-", "≤": "<=", "≥": ">=", "…": "...", "→": "->", "∞": "inf", "Δ": "d"}
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """For characters that the encoding does not have: what people type in their place, or an escape."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in text), error.end
 
 
 def make_streams_fit() -> None:
@@ -23,9 +33,9 @@ def make_streams_fit() -> None:
             os.set_inheritable(number, True)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115, it is read until the process ends
     stdout, stderr = io.FileIO(1, "w", closefd=False), _Lossy(2, "w", closefd=False)
-    escapes = "backslashreplace"  # for characters that the encoding does not have
-    sys.stdout = _Stdout(io.BufferedWriter(stdout), _encoding(sys.stdout), escapes, line_buffering=stdout.isatty())
-    sys.stderr = io.TextIOWrapper(io.BufferedWriter(stderr), _encoding(sys.stderr), escapes, line_buffering=True)
+    codecs.register_error("plain", _plain)
+    sys.stdout = _Stdout(io.BufferedWriter(stdout), _encoding(sys.stdout), "plain", line_buffering=stdout.isatty())
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(stderr), _encoding(sys.stderr), "plain", line_buffering=True)
 
 
 def _encoding(stream: TextIO | None) -> str:
