@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
 from tread_bench.services.hours import Pace, add_hours, pace_of
+from tread_bench.suite.decidable import obstacles
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan, plan_table, state_bytes
@@ -28,6 +29,7 @@ class Planned:
     Args:
         rows: a row of figures per row of the suite.
         missing: files that it needs, each as a message.
+        obstacles: what keeps it from a decision on routes, each as a message.
         hours: device-hours at `pace`; None: no step time was given.
         detection: how many seeds find a difference; None: that was not requested.
     """
@@ -35,6 +37,7 @@ class Planned:
     plan: Plan
     rows: list[dict[str, Any]]
     missing: list[str]
+    obstacles: list[str]
     pace: Pace | None
     hours: float | None
     detection: Detection | None
@@ -71,7 +74,15 @@ def plan_suite(
 
         detection = detect(plan, request)
     missing = [str(problem) for problem in plan.missing]
-    return Planned(plan=plan, rows=rows, missing=missing, pace=pace, hours=hours, detection=detection)
+    return Planned(
+        plan=plan,
+        rows=rows,
+        missing=missing,
+        obstacles=[*map(str, obstacles(plan))],
+        pace=pace,
+        hours=hours,
+        detection=detection,
+    )
 
 
 def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:

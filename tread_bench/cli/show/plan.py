@@ -14,8 +14,10 @@ from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
 from tread_bench.core.stored.documents import Registered
 from tread_bench.services.detect_request import DetectRequest
+from tread_bench.services.display import note
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
+from tread_bench.suite.decidable import OBSTACLES
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
@@ -29,6 +31,8 @@ def show_plan(
 ) -> None:
     """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too."""
     planned = plan_suite(name, overrides, request, step_time, data_root)
+    if planned.obstacles:
+        note("\n".join([OBSTACLES, *planned.obstacles]))
     if as_json:
         typer.echo(_as_json(planned))
         return
@@ -72,6 +76,7 @@ def _as_json(planned: Planned) -> str:
         "rows": planned.rows,
         "cells": [],
         "missing": planned.missing,
+        "obstacles": planned.obstacles,
     }
     if stated := plan.suite.hypothesis:
         document["hypothesis"] = Registered.of(stated).model_dump(mode="json")

@@ -21,6 +21,8 @@ from tread_bench.core.describe.guidance import Blocks, iteration_at
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 from tread_bench.core.errors import UserError
 
+ENOUGH_POINTS = 6  # evaluations that FID between them is interpolated from
+
 # Metrics of every cell that generates images, in the order of their columns; their options by keys among `metrics`.
 _STANDARD: Mapping[str, Mapping[str, str]] = {
     "fid": {},

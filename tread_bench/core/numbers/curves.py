@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import interpolate, optimize, stats
 
-ENOUGH_POINTS = 6  # evaluated points that an interpolation needs
+from tread_bench.core.config.metrics import ENOUGH_POINTS
+
 ENOUGH_SEEDS = 5  # of an interval by order statistics
 COVERAGE = 0.9375  # of that interval, at least: that of the range of five
 
