@@ -36,7 +36,7 @@ def _numbers(line: Line, row: Row, difference: MeanInterval, places: int) -> dic
         **estimated("FID", row.fid, places),
         **estimated("difference to own dense", difference, places, signed=True),
         "seeds": str(difference.n),
-        "ideal speed-up": number(row.cost("ideal_speedup")),
+        "ideal speed-up": number(row.ideal_speedup),
     }
 
 

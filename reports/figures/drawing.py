@@ -32,7 +32,7 @@ def speed_ups(row: Row) -> dict[str, str]:
     if row.speedup:
         ratio, low, high = map(number, row.speedup)
         measured = f"{ratio} [{low}, {high}]"
-    return {"speed-up [95 %]": measured, "ideal": number(row.cost("ideal_speedup"))}
+    return {"speed-up [95 %]": measured, "ideal": number(row.ideal_speedup)}
 
 
 def tones(rows: Sequence[Row]) -> str:

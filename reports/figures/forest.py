@@ -113,7 +113,7 @@ def stack(axes: Axes, y: float, lengths: Mapping[str, float]) -> None:
 
 def speed_up(axes: Axes, y: float, row: Row) -> None:
     """The measured speed-up of a training step, with a tick at the ideal one."""
-    if ideal := row.cost("ideal_speedup"):
+    if ideal := row.ideal_speedup:
         axes.plot([ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
     if row.speedup:
         ratio, low, high = row.speedup

@@ -50,7 +50,7 @@ def _timed(line: Line, point: TimedRow) -> dict[str, str]:
         "row": row.label,
         "tokens": f"{point.tokens:,}",
         "images per step": f"{row.timings[0].batch:,}",
-        "ideal": number(row.cost("ideal_speedup")),
+        "ideal": number(row.ideal_speedup),
         "achieved": number(point.speedup, 3),
         "95 % low": number(point.low, 3),
         "95 % high": number(point.high, 3),
@@ -85,7 +85,7 @@ def _panel_of_tokens(axes: Axes, lines: Sequence[Line]) -> None:
 def _draw_route(axes: Axes, one: Line, apart: float, look: style.Look) -> None:
     """Achieved speed-ups with their intervals, the ideal, and a ring where the route begins to pay."""
     places = [point.tokens * apart for point in one.points]
-    ideal = [point.row.cost("ideal_speedup") or 1.0 for point in one.points]
+    ideal = [point.row.ideal_speedup or 1.0 for point in one.points]
     if not _is_control(one):
         axes.plot(places, ideal, color=look[0], linewidth=1, linestyle="--", alpha=0.7)
     achieved = [MeanInterval(point.speedup, point.low, point.high, 1) for point in one.points]
@@ -131,7 +131,7 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
     With several architectures they are shown with the gains by family.
     """
-    known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows if row.first.backbone == row.group.backbone)
+    known = ((row, row.ideal_speedup, row.speedup) for row in rows if row.timed_with == row.group.backbone)
     steps = [Step(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
     if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
@@ -215,7 +215,7 @@ def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 def parts_of(row: Row) -> Parts | None:
     """None where the row's step was not profiled, or its ideal is not known."""
-    ideal = row.cost("ideal_speedup")
+    ideal = row.ideal_speedup
     step_ms, dense_ms = row.step_ms, row.dense_step_ms
     profiled = [timing for timing in row.timings if timing.step_parts and timing.reference_step_parts]
     if not profiled or not ideal or step_ms is None or dense_ms is None:

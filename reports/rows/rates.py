@@ -1,7 +1,7 @@
 """Step times and rates that follow from pairs.
 
-Rows are timed one after another, each in turn with dense, so their own times were not measured under the same load.
-The dense step of the whole run, divided by a row's speed-up, is comparable.
+Rows are timed one after another, each in turn with a dense network, so their own times were not measured under the same
+load. The dense step of the whole run, divided by a row's speed-up, is comparable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def dense_steps_ms(records: Iterable[Record]) -> dict[DenseSetting, float]:
 
 
 def dense_step_ms(record: Record, dense_ms: Mapping[DenseSetting, float]) -> float | None:
-    """Return the dense step of the record's own setting; None where it was not timed."""
+    """Return the dense step of the setting that the record was timed in; None where it was not timed."""
     return dense_ms[_setting(record, record.timing)] if record.timing else None
 
 
@@ -45,4 +45,4 @@ def images_per_s(record: Record, dense_ms: Mapping[DenseSetting, float]) -> floa
 
 def _setting(record: Record, timing: TimingFigures) -> DenseSetting:
     config = [record.config.get(part) for part in ("data", "objective")]
-    return record.backbone, json.dumps(config, sort_keys=True), timing.batch
+    return timing.reference_backbone or record.backbone, json.dumps(config, sort_keys=True), timing.batch

@@ -220,6 +220,16 @@ class Row:
         return next((getattr(r.cost, name) for r in self.records if r.cost), None)
 
     @property
+    def ideal_speedup(self) -> float | None:
+        """Forward MACs of the dense network that it was timed in turn with, over its own."""
+        return next((r.ideal_speedup for r in (*self.done, *self.records) if r.cost), None)
+
+    @property
+    def timed_with(self) -> str:
+        """The backbone whose dense steps its own were timed in turn with."""
+        return next((one.reference_backbone for one in self.timings), "") or self.first.backbone
+
+    @property
     def extra_params(self) -> float:
         """Parameters of the method and of its auxiliary losses, which the backbone does not have."""
         return sum(self.cost(name) or 0 for name in ("method_params", "auxiliary_params"))

@@ -70,6 +70,7 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Dense
         **_fields(evaluation),
         **(evaluation.figures if evaluation else {}),
         **_cost(record.cost, record.routes),
+        "ideal_speedup": record.ideal_speedup,
         **_fields(record.timing),
         **cost_columns(record, evaluation, dense_ms),
         "images_per_s": images_per_s(record, dense_ms),

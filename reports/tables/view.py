@@ -127,8 +127,8 @@ def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
         ),
         (
             "Ideal",
-            "speed-up of the route without overhead, from forward MACs",
-            lambda row: _plain(_trained(row, "ideal_speedup"), 2),
+            "speed-up without overhead: forward MACs of the dense network that it was timed in turn with, over its own",
+            lambda row: _plain(None if requested.is_evaluated_only(row.first) else row.ideal_speedup, 2),
         ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),

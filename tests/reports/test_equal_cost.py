@@ -21,6 +21,7 @@ from tread_bench.reports.claims.cautions import decaying, optimizers
 from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers
+from tread_bench.reports.figures.speed import speedups
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.tables import as_csv, results_frame
 from tread_bench.reports.tables.view import comparison_view, published
@@ -294,6 +295,30 @@ def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_de
         "not in pairs",
     )
     assert table["smaller"]["Δ FID, equal time"].below == "not in pairs"
+
+
+def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pairs():
+    reference = dense({i: law(i) for i in EIGHT})
+    whole = cost("").forward_macs
+    in_turn = {"reference_backbone": reference[0].backbone, "reference_forward_macs": whole}
+    other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
+             "similarity": None, "gradient_norms": None, "cost": cost("", 6),
+             "timing": timing(1.8, 7).model_copy(update=in_turn)}  # fmt: skip
+    there = EqualTime(iteration=2160, low=2100.0, high=2200.0)
+    other |= {"equal_time": there, "at_equal_time": evaluation(2160, 15.0)}
+    smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
+    found = only([*reference, *smaller])
+    assert found.is_timed_in_pairs and len(found.fids_at_times) == 3 and found.at_time.bounds
+    ratio, low, high = found.row.speedup
+    assert low < ratio < high and found.row.step_ms == pytest.approx(found.reference.step_ms / ratio)
+    shown = columns([*reference, *smaller])["smaller"]
+    assert shown["Speed-up"].below and "not in pairs" not in str(shown.values())
+    assert shown["Ideal"].key == pytest.approx(whole / cost("", 6).forward_macs)
+    frame = results_frame([*reference, *smaller])
+    assert set(frame[frame.row == "smaller"].ideal_speedup) == {whole / cost("", 6).forward_macs}
+    assert set(frame[frame.row == "dense"].ideal_speedup) == {1.0}
+    picture = speedups(comparison([*reference, *budget_row(), *smaller]))
+    assert "smaller" in [line["row"] for line in picture.numbers]
 
 
 def test_cost_to_come_down_to_the_references_end():

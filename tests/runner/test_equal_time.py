@@ -9,13 +9,15 @@ import pytest
 
 from tests.command_line import figures
 from tests.toy_suite import METRICS, write_suite
-from tread_bench.core.stored.records import EqualTime, TimingFigures
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
 from tread_bench.runner import runner
 from tread_bench.runner.equal_time import equal_time
 from tread_bench.runner.options import Options
 from tread_bench.runner.shards import Shard
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
 
 SUITE = f"""\
 name: toy
@@ -69,6 +71,52 @@ def test_another_architecture_is_compared_by_its_seconds_and_has_no_interval(pla
     (row,) = plan.rows["smaller"]
     found = equal_time(row, plan, timings_of(plan, dense=timed(), smaller=timed(1.01, dense_ms=60.6)))
     assert found == EqualTime(iteration=round(40 * 100 / 60))
+
+
+def test_another_architecture_that_was_timed_in_turn_with_the_reference_has_an_interval(plan):
+    (row,) = plan.rows["smaller"]
+    label = plan.rows["dense"][0].cell.backbone.label
+    own = timed(2.0, dense_ms=70.0).model_copy(update={"reference_backbone": label})
+    found = equal_time(row, plan, timings_of(plan, dense=timed(), smaller=own))
+    assert found.iteration == 80 and (found.low, found.high) == pytest.approx((0.9 * 80, 1.1 * 80))
+    elsewhere = own.model_copy(update={"reference_backbone": "DiT (depth 9)"})
+    found = equal_time(row, plan, timings_of(plan, dense=timed(), smaller=elsewhere))
+    assert (found.iteration, found.low) == (round(40 * 100 / 35), None)
+
+
+@pytest.mark.parametrize(
+    ("written", "timed_with"),
+    [
+        ("training: *equal_cost", "dense"),
+        ("training: {batch: 8, budget: {macs_of: dense}}", None),
+        ("method: tread, routes: 1:2@0.5, schedule: {until: 0.75}, training: *equal_cost", None),
+        ("training: {iterations: 40}", None),
+    ],
+    ids=["to its budget", "another batch", "two kinds of steps", "no budget"],
+)
+def test_a_network_of_another_size_is_timed_in_turn_with_the_row_of_its_budget(tmp_path, written, timed_with):
+    plan = load_plan(
+        write_suite(tmp_path, SUITE.replace("{depth: 3}, training: *equal_cost", f"{{depth: 3}}, {written}"))
+    )
+    (smaller,), (dense,), (routed,) = (plan.rows[name] for name in ("smaller", "dense", "routed"))
+    assert plan.timed_with(smaller) is (dense if timed_with else None)
+    assert plan.timed_with(dense) is plan.timed_with(routed) is None
+    forward = {row["row"]: row for row in plan_table(plan, cell_cost)}
+    macs = forward["dense" if timed_with else "smaller"]["forward_macs"] if "routes" not in written else None
+    if macs:
+        assert forward["smaller"]["ideal_speedup"] == macs / forward["smaller"]["forward_macs"]
+
+
+@pytest.mark.slow
+def test_records_say_what_a_control_was_timed_with(plan, tmp_path):
+    found, _ = run(plan, tmp_path / "run")
+    records = {name: Record.model_validate(cell) for name, cell in found.items()}
+    smaller, dense = records["smaller 0"], records["dense 0"]
+    assert smaller.timing.reference_backbone == dense.backbone != smaller.backbone
+    assert smaller.ideal_speedup == dense.cost.forward_macs / smaller.cost.forward_macs > 1
+    assert smaller.equal_time.low < smaller.equal_time.high
+    assert not any("reference_backbone" in found[name]["timing"] for name in ("dense 0", "routed 0"))
+    assert records["routed 0"].ideal_speedup == records["routed 0"].cost.ideal_speedup
 
 
 def test_a_routed_reference_takes_its_own_steps(plan):

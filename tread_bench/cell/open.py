@@ -13,6 +13,7 @@ import torch
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
+from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.plugin_code import code_by_row, code_of
@@ -109,21 +110,21 @@ class Job:
     def data(self) -> DataSource:
         return open_data(self.cell.data, self.folder.decoded)
 
-    def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
-        """Return the cell's backbone with the initial weights of its seed; with the run's kernels where none are
-        given.
+    def build(self, kernels: Mapping[str, str] | None = None, choice: BackboneChoice | None = None) -> Backbone:
+        """Return the cell's backbone, or another one, with the initial weights of its seed; with the run's kernels
+        where none are given.
         """
-        choice = self.cell.backbone
+        choice = choice or self.cell.backbone
         chosen = kernels or self.plan.numerics.kernels
         spec = choice.spec(self.cell.data)
         return build_backbone(choice.family(), spec, chosen, self.seed, self.cell.objective)
 
     def trainer(self, cell: Cell | None = None, *, drawn: bool = False) -> Trainer:
-        """Return what a training step needs, before the first one; if given, for another `cell` on this backbone and
-        data.
+        """Return what a training step needs, before the first one; if given, for another `cell` on this data.
 
         Args:
-            drawn: with drawn weights, whatever it starts from: for the speed and memory of its steps.
+            drawn: with drawn weights, whatever it starts from: for the speed and memory of its steps. Only then the
+                other cell may have another backbone.
 
         Raises:
             StoreError: the weights that it starts from are not there, or not what was written.
@@ -132,7 +133,7 @@ class Job:
         start = self.request.sources.get("start")
         if start is not None and not drawn:
             self.refuse_other_code(start)
-        network = build_network(cell, self.build() if drawn else self._begun(), self.seed)
+        network = build_network(cell, self.build(choice=cell.backbone) if drawn else self._begun(), self.seed)
         return Trainer(
             cell,
             self.seed,

@@ -22,6 +22,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import Route
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures
@@ -60,7 +61,9 @@ class Steps:
 
 
 def measure_speed(root: Path, cell_id: str, processes: int) -> MeasuredSpeed:
-    """Routed training steps of a cell beside those of its dense twin; a dense cell is its own twin, as a control."""
+    """Training steps of a cell beside those of the dense network that it is compared with; that one is its own twin, as
+    a control.
+    """
     measured: MeasuredSpeed = in_ranks("tread_bench.cell.speed:time_cell", root, cell_id, processes)
     return measured
 
@@ -73,9 +76,15 @@ def measure_memory(root: Path, cell_id: str, processes: int) -> MeasuredMemory:
 
 def time_cell(job: Job, tell: Tell) -> MeasuredSpeed:
     """As `measure_speed`, in one of the ranks; the first one's clock counts."""
-    dense = job.trainer(dense_twin(job.cell), drawn=True)
+    other = job.request.timed_with
+    twin = dense_twin(Cell.model_validate(other) if other else job.cell)
+    dense = job.trainer(twin, drawn=True)
     routed = job.trainer(unscheduled(job.cell), drawn=True)
     timing = time_pair(dense, routed, job.plan.timing)
+    if other:
+        macs = cell_cost(twin).dense_forward_macs
+        named = {"reference_backbone": twin.backbone.label, "reference_forward_macs": macs}
+        timing = timing.model_copy(update=named)
     return MeasuredSpeed(timing=timing, conditions=job.conditions)
 
 

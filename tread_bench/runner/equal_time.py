@@ -70,7 +70,9 @@ def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures
 
     # In pairs, the dense step of the one is that of the other.
     is_dense = reference.cell.is_plainly_dense
-    is_paired = is_dense and reference.architecture_key == row.architecture_key and own.batch == other.batch
+    is_own = reference.architecture_key == row.architecture_key and not own.reference_backbone
+    is_timed_with = is_own or own.reference_backbone == reference.cell.backbone.label
+    is_paired = is_dense and is_timed_with and own.batch == other.batch
     dense_ms = median((own if is_paired else other).reference_step_times_ms)
     speedup_of_other = 1.0 if is_dense else other.speedup
     whole_ms = reference.cell.training.iterations * _mean_step_ms(reference.cell, dense_ms, speedup_of_other, other)

@@ -251,6 +251,7 @@ def references(plan: Plan) -> dict[str, str]:
 
 
 def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequest:
+    timed_with = plan.timed_with(cell)
     return CellRequest(
         cell=cell.id,
         suite=plan.suite.name,
@@ -262,6 +263,7 @@ def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequ
         config=cell.cell.model_dump(mode="json"),
         sources=dict(cell.sources),
         plugins=plugins,
+        timed_with=timed_with.cell.model_dump(mode="json") if timed_with else None,
     )
 
 

@@ -65,22 +65,26 @@ def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
 
 
 def _measured(run: Path, compute: Compute) -> Pace:
-    """The pace of a run's rows, by its records: their paired speed-ups over the median step of their reference."""
+    """The pace of a run's rows, by its records: their paired speed-ups over the median step of what they were timed
+    with.
+    """
     if not run.exists():
         raise UserError(f"--step-time {run}: neither a number of milliseconds nor a run folder or its export")
     source = read_run(run)
     timed = [(record, record.timing, record.cost) for record in source.records if record.timing and record.cost]
 
-    # Steps of the same reference, timed with every row: what differs between them is the machine's.
+    # Steps of the same dense network, timed with every row: what differs between them is the machine's.
     references: dict[str, list[float]] = {}
     for record, timing, _ in timed:
-        references.setdefault(record.reference, []).extend(timing.reference_step_times_ms)
+        timed_with = timing.reference_backbone or record.reference
+        references.setdefault(timed_with, []).extend(timing.reference_step_times_ms)
 
     # A row's step by its paired speed-up, that of the reference against itself being noise; routes are as written.
     paces: dict[str, list[float]] = {}
     for record, timing, cost in timed:
-        speedup = 1.0 if record.cell == record.reference else timing.speedup
-        step_ms = median(references[record.reference]) / speedup
+        is_control = record.cell == record.reference and not timing.reference_backbone
+        timed_with = timing.reference_backbone or record.reference
+        step_ms = median(references[timed_with]) / (1.0 if is_control else timing.speedup)
         paces.setdefault(record.row, []).append(1000 * cost.train_step_macs * timing.batch / step_ms)
     if source.plan.smoke or not paces:
         why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"

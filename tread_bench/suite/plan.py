@@ -11,6 +11,7 @@ from typing import Any
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
@@ -133,6 +134,20 @@ class Plan:
     def planned(self) -> int:
         """How many cells the run has in all."""
         return len(self.all_cells) + self.pending
+
+    def timed_with(self, cell: PlannedCell) -> PlannedCell | None:
+        """Return the dense cell of another network whose steps a cell's are timed in turn with: that of its budget.
+
+        None: its own network without routes. That is so as well where a step of the two is not the same work (another
+        batch) or where the cell has steps of two kinds.
+        """
+        training = cell.cell.training
+        if training.budget is None or training.budget.macs_of not in self.rows:
+            return None
+        reference = self.rows[training.budget.macs_of][0]
+        is_other = reference.architecture_key != cell.architecture_key and reference.cell.is_plainly_dense
+        is_alike = reference.cell.training.batch == training.batch and cell.cell.schedule == RoutingSchedule()
+        return reference if is_other and is_alike else None
 
     def tuning_cells(self, rows: Iterable[str]) -> list[PlannedCell]:
         """Return the tuning cells of some rows, each once."""
@@ -483,8 +498,8 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
 
     MACs are per image, but for `training_macs`, those of a cell's whole training. `train_step_macs` counts forward and
     backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null,
-    or says which row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is dense over routed
-    forward MACs.
+    or says which row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is the forward MACs of
+    the dense network that its steps are timed in turn with, over its own.
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
     first, and `tuning_macs` what they cost together.
@@ -506,6 +521,8 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
         budget = cells[0].cell.training.budget
         if budget is not None and cells[0].trains:
             row["budget"] = {"macs_of": budget.macs_of, "ratio": row["training_macs"] / macs[budget.macs_of]}
+        if reference := plan.timed_with(cells[0]):
+            row["ideal_speedup"] = cell_cost(reference.cell).dense_forward_macs / row["forward_macs"]
     return table
 
 

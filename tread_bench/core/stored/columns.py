@@ -36,8 +36,8 @@ BEFORE_FIGURES = (
     Column("gflops", "10⁹ FLOPs per image", "twice gmacs"),
     Column("images_per_s", "images/s", "training speed: the dense rate of the whole run times speedup"),
     Column("step_time_ms", "ms", "median of this row's own steps, timed alone, batches ready; compare rows by speedup"),
-    Column("ideal_speedup", "", "dense over routed forward MACs: the speed-up without overhead"),
-    Column("speedup", "", "dense over routed step time, median over pairs; for the dense row a control near 1"),
+    Column("ideal_speedup", "", "forward MACs of the dense network over the row's: the speed-up without overhead"),
+    Column("speedup", "", "dense over the row's step time, median over pairs; for the dense row a control near 1"),
     Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),
     Column("speedup_high", "", "upper end of its 95 % bootstrap interval"),
     Column(

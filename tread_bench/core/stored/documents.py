@@ -184,6 +184,9 @@ class CellRequest(Document):
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
     plugins: PluginCode = Field(default_factory=dict)  # that it uses
+    timed_with: dict[str, JsonValue] | None = (
+        None  # the dense cell whose steps its own are timed in turn with, if other
+    )
 
     @cached_property
     def configuration(self) -> Cell:

@@ -103,7 +103,7 @@ class TimingFigures(Part):
     step_time_low_ms: PositiveFloat  # 95 % bootstrap interval of the median
     step_time_high_ms: PositiveFloat
     images_per_s: PositiveFloat
-    speedup: PositiveFloat  # median of dense / routed over the pairs; the dense row against itself is the control
+    speedup: PositiveFloat  # median of dense / row over the pairs; the dense row against itself is the control
     speedup_low: PositiveFloat
     speedup_high: PositiveFloat
     step_times_ms: list[PositiveFloat] = Field(min_length=1)  # all measurements, in order
@@ -121,6 +121,9 @@ class TimingFigures(Part):
     activation_memory_mib: PositiveFloat | None = None
     step_parts: dict[StepPart, Share] | None = None  # where a step's time goes, under a profiler; None: not measured
     reference_step_parts: dict[StepPart, Share] | None = None
+    # The dense network that it was timed in turn with and its forward MACs; empty: its own backbone, without routes.
+    reference_backbone: str = Field("", exclude_if=is_unused)
+    reference_forward_macs: PositiveInt | None = Field(None, exclude_if=is_unused)
 
     @model_validator(mode="after")
     def _are_pairs(self) -> TimingFigures:
@@ -494,6 +497,14 @@ class Record(Part):
             if not 0 <= route.start <= route.end < min(found.values(), default=math.inf):
                 raise ValueError(f"routes {self.routes!r}: must lie within the blocks")
         return self
+
+    @property
+    def ideal_speedup(self) -> float | None:
+        """Forward MACs of the dense network that it was timed in turn with, over its own; None: not counted."""
+        if self.cost is None:
+            return None
+        timed_with = self.timing.reference_forward_macs if self.timing else None
+        return (timed_with or self.cost.dense_forward_macs) / self.cost.forward_macs
 
     @property
     def has_diverged(self) -> bool:
