@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 
-from tread_bench.core.config.training import NARROWEST, WIDEST
-from tread_bench.core.numbers.tuning import Best, extended
-from tread_bench.core.stored.records import Record, Tuning
+from tread_bench.core.numbers.tuning import extended
+from tread_bench.core.stored.records import Record
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.sentences import say
@@ -23,17 +21,7 @@ def summary(rows: Sequence[Row]) -> str:
         rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
         return say("tuning", "given", rates=rates, decays=bool(requested.decay(trained[0].first)))
     edges = [row.short_label for row in chosen if row.is_untuned]
-    width_edges = [row.short_label for row in chosen if row.is_width_at_edge]
-    scale_edges = [row.short_label for row in chosen if row.is_scale_at_edge]
-    return say(
-        "tuning",
-        "chosen",
-        tuning=chosen[0].tuning,
-        all=len(chosen),
-        edges=edges,
-        width_edges=width_edges,
-        scale_edges=scale_edges,
-    )
+    return say("tuning", "chosen", tuning=chosen[0].tuning, all=len(chosen), edges=edges)
 
 
 def in_short(rows: Sequence[Row]) -> str:
@@ -47,49 +35,28 @@ def in_short(rows: Sequence[Row]) -> str:
 
 
 def of_row(row: Row) -> str:
-    """Return a row's learning rate, the width of its average and its guidance scale, and how they were chosen; "" where
-    the suite gives them.
-    """
+    """Return a row's learning rate and how it was chosen; "" where the suite gives it."""
     tuning = row.tuning
     if tuning is None or tuning.best is None:
         return ""
-    said = [say("tuning", "of_row", rate=tuning.best.value, count=len(tuning.candidates), edge=row.is_untuned)]
-    if width := tuning.best_width:
-        count, edge = len(tuning.widths), row.is_width_at_edge
-        said.append(say("tuning", "width_of_row", width=width.value, count=count, edge=edge))
-    if scale := tuning.best_scale:
-        count, edge = len(tuning.scales), row.is_scale_at_edge
-        said.append(say("tuning", "scale_of_row", scale=scale.value, count=count, edge=edge))
-    return "; ".join(said)
+    return say("tuning", "of_row", rate=tuning.best.value, count=len(tuning.candidates), edge=row.is_untuned)
 
 
 def untuned(rows: Sequence[Row]) -> str:
     """Return a caution on rows whose best candidate lies at an edge, with what extends the range; "" without any."""
     at_edge = [row for row in rows if row.is_untuned]
+    if not at_edge:
+        return ""
     tried = {one.learning_rate for row in at_edge if row.tuning for one in row.tuning.candidates}
-    return _at_edge("untuned", rows, at_edge, tried, lambda tuning: tuning.best)
+    best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
+    tuned = sum(row.tuning is not None for row in rows)
+    return say("tuning", "untuned", rows=[row.label for row in at_edge], all=tuned, wider=_wider(tried, best))
 
 
 def moved(rows: Sequence[Row]) -> str:
     """Return a caution on rows whose best candidate is another one at their own length; "" without any."""
     found = [row.label for row in rows if row.tuning is not None and row.tuning.has_moved]
     return say("tuning", "moved", rows=found) if found else ""
-
-
-def widths_at_edge(rows: Sequence[Row]) -> str:
-    """Return a caution on rows whose best width lies at an edge, with what extends the range; "" without any."""
-    at_edge = [row for row in rows if row.is_width_at_edge]
-    tried = {one.width for row in at_edge for one in row.widths}
-    return _at_edge("width_at_edge", rows, at_edge, tried, lambda tuning: tuning.best_width, NARROWEST, WIDEST)
-
-
-def scales_at_edge(rows: Sequence[Row]) -> str:
-    """Return a caution on rows whose best guidance scale lies at an edge, with what extends the range; "" without
-    any.
-    """
-    at_edge = [row for row in rows if row.is_scale_at_edge]
-    tried = {one.scale for row in at_edge for one in row.scales}
-    return _at_edge("scale_at_edge", rows, at_edge, tried, lambda tuning: tuning.best_scale)
 
 
 def luck(rows: Sequence[Row]) -> str:
@@ -103,35 +70,11 @@ def luck(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _at_edge(
-    macro: str,
-    rows: Sequence[Row],
-    at_edge: Sequence[Row],
-    tried: Set[float],
-    best_of: Callable[[Tuning], Best | None],
-    least: float = 0.0,
-    most: float = math.inf,
-) -> str:
-    """A caution on those of the rows whose best one lies at an edge of what was tried, with what extends it within the
-    bounds; "" without any.
-    """
-    if not at_edge:
-        return ""
-    best = {found.value for row in at_edge if row.tuning and (found := best_of(row.tuning))}
-    wider = [one for one in _wider(tried, best) if least <= one <= most]
-    return say("tuning", macro, rows=[row.label for row in at_edge], all=_tuned(rows), wider=wider)
-
-
 def _wider(tried: Set[float], best: Set[float]) -> list[float]:
     """Return the candidates with more beyond the edges at which the best ones lie."""
     ordered = sorted(tried)
     middle = ordered[len(ordered) // 2]
     return extended(ordered, below=min(best) < middle, above=max(best) >= middle)
-
-
-def _tuned(rows: Sequence[Row]) -> int:
-    """The number of rows whose learning rate was chosen."""
-    return sum(row.tuning is not None for row in rows)
 
 
 def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import across_times, similarities
 from tread_bench.reports.figures.speed import break_even, speedups, step_parts
-from tread_bench.reports.figures.tuning import average_widths, guidance_scales, learning_rates
+from tread_bench.reports.figures.tuning import learning_rates
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 
@@ -30,7 +30,7 @@ _Draw = Callable[[Sequence[Row], str], Picture | None]
 _DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]
 _FIRST: tuple[_Draw, ...] = (depths, guidance, selector_differences)
 ON_BASES: tuple[_DrawOnBases, ...] = (routing_gain, methods, route_placement, placement_map)
-_NEXT: tuple[_Draw, ...] = (rates, schedules, gap, learning_rates, average_widths, guidance_scales)
+_NEXT: tuple[_Draw, ...] = (rates, schedules, gap, learning_rates)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 
 

@@ -1,19 +1,16 @@
-"""Dense validation loss, and FID where it was measured, against what was tried: learning rates, widths of the averaged
-weights, guidance scales. A line per row, its best one marked.
-"""
+"""Dense validation loss, and FID where it was measured, against the learning rates that were tried, a line per row."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.numbers.tuning import Best, best_of
-from tread_bench.core.stored.records import Candidate, TriedScale, TriedWidth, Tuning
+from tread_bench.core.numbers.tuning import Best
+from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Look, clean, looks, marks_of
@@ -30,8 +27,7 @@ def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     tuned = [(row, row.tuning) for row in rows if row.tuning is not None and row.tuning.best is not None]
     if not tuned:
         return None
-    tried = [_Tried(row, {one.learning_rate: one for one in tuning.candidates}, tuning.best) for row, tuning in tuned]
-    figure = _lines(tried, "learning rate")
+    figure = _lines(tuned)
 
     # The table behind the picture.
     places = decimals(fmean(one.validation_losses) for _, tuning in tuned for one in _measured(tuning))
@@ -42,95 +38,20 @@ def learning_rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     return picture_of("tuning", figure, numbers, suffix, chosen=chosen, seeds=seeds, drawn=drawn, all=all_rows)
 
 
-def average_widths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw the figures of averages of several widths of the same trainings; None without any."""
-    tried = [
-        _Tried(row, {one.width: one for one in row.widths}, best_of({one.width: one.loss for one in row.widths}))
-        for row in rows
-        if row.widths
-    ]
-    if not tried:
-        return None
-    places = decimals(one.loss for row, *_ in tried for one in row.widths)
-    numbers = [
-        {
-            "row": row.label,
-            "width": f"{one.width:g}",
-            "dense validation loss": number(one.loss, places),
-            "FID": number(fmean(one.fids), 2) if one.fids else DASH,
-            "lowest loss": _marked(best, one.width),
-        }
-        for row, _, best in tried
-        for one in row.widths
-    ]
-    first = tried[0].row
-    is_chosen = first.tuning is not None and first.tuning.best_width is not None
-    seeds = len(first.widths[0].validation_losses)
-    return _curves("average_widths", tried, "width of the average", numbers, suffix, is_chosen=is_chosen, seeds=seeds)
-
-
-def guidance_scales(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Draw the FID of several guidance scales of the same trainings; None without any."""
-    tried = [
-        _Tried(row, {one.scale: one for one in row.scales}, best_of({one.scale: one.fid for one in row.scales}))
-        for row in rows
-        if row.scales
-    ]
-    if not tried:
-        return None
-    numbers = [
-        {
-            "row": row.label,
-            "guidance scale": f"{one.scale:g}",
-            "FID": number(one.fid, 2),
-            "lowest FID": _marked(best, one.scale),
-        }
-        for row, _, best in tried
-        for one in row.scales
-    ]
-    first = tried[0].row
-    is_chosen = first.tuning is not None and first.tuning.best_scale is not None
-    seeds = len(first.scales[0].fids)
-    return _curves("guidance_scales", tried, "guidance scale", numbers, suffix, is_chosen=is_chosen, seeds=seeds)
-
-
-class _Tried(NamedTuple):
-    """What was tried of a row, by its value."""
-
-    row: Row
-    figures: Mapping[float, Candidate | TriedWidth | TriedScale]
-    best: Best | None
-
-
-def _curves(
-    kind: str, tried: Sequence[_Tried], name: str, numbers: list[dict[str, str]], suffix: str, **said: Any
-) -> Picture:
-    """The picture of values that were tried of the same trainings."""
-    return picture_of(
-        kind,
-        _lines(tried, name),
-        numbers,
-        suffix,
-        best=[(row.short_label, best.value, not best.is_bracketed) for row, _, best in tried if best],
-        drawn=min(_MOST, len(tried)),
-        all=len(tried),
-        **said,
-    )
-
-
-def _lines(tried: Sequence[_Tried], name: str) -> Figure:
-    """A line per row over the values that were tried, in a panel for each figure that is known."""
-    kinds = [kind for kind in _KINDS if any(getattr(one, kind, ()) for _, found, _ in tried for one in found.values())]
+def _lines(tuned: Sequence[tuple[Row, Tuning]]) -> Figure:
+    """A line per row over its candidates, in a panel for each figure that is known."""
+    candidates = [one for _, tuning in tuned for one in tuning.candidates]
+    kinds = [kind for kind in _KINDS if any(getattr(one, kind) for one in candidates)]
     figure, panels = grid(len(kinds), 3.6, columns=2)
-    drawn = tried[:_MOST]
-    for (row, found, best), look in zip(drawn, looks(row.is_dense for row, *_ in drawn), strict=True):
+    drawn = tuned[:_MOST]
+    for (row, tuning), look in zip(drawn, looks(row.is_dense for row, _ in drawn), strict=True):
         for axes, kind in zip(panels, kinds, strict=True):
-            points = {value: of_seeds for value, one in found.items() if (of_seeds := getattr(one, kind))}
+            points = {one.learning_rate: of_seeds for one in tuning.candidates if (of_seeds := getattr(one, kind))}
             with marks_of(row.label, axes):
-                _line(axes, row, points, best, look)
-    ticks = sorted({value for _, found, _ in tried for value in found})
+                _line(axes, row, points, tuning.best, look)
+    ticks = sorted({one.learning_rate for one in candidates})
     for axes, kind in zip(panels, kinds, strict=True):
-        axes.set(xscale="log", xlabel=name)
+        axes.set(xscale="log", xlabel="learning rate")
         axes.set_ylabel(_KINDS[kind], color=MUTED)
         axes.set_xticks(ticks, [f"{value:g}" for value in ticks], minor=False)
         axes.minorticks_off()

@@ -254,8 +254,6 @@ def _cautions(report: _Report, missing: int) -> list[str]:
         cautions.optimizers(rows),
         tuning.untuned(rows),
         tuning.moved(rows),
-        tuning.widths_at_edge(rows),
-        tuning.scales_at_edge(rows),
         tuning.luck(rows),
         *sorted(map(str, of_protocols)),
     ]

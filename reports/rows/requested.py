@@ -92,12 +92,6 @@ def training(record: Record, name: str) -> Any:
     return record.config.get("training", {}).get(name)
 
 
-def average_width(record: Record) -> float | None:
-    """Return the width of the average that is evaluated, if it is reconstructed; None where that is another one."""
-    width: float | None = record.config.get("metrics", {}).get("average_width")
-    return width
-
-
 def sampling(record: Record, name: str) -> Any:
     """Return one setting of the generation of images; None where the record does not say."""
     return record.config.get("sampling", {}).get(name)

@@ -14,11 +14,7 @@ from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, pai
 from tread_bench.core.stored.records import (
     Record,
     TimingFigures,
-    TriedScale,
-    TriedWidth,
     Tuning,
-    tried_scales,
-    tried_widths,
 )
 from tread_bench.reports.rows import requested
 
@@ -104,30 +100,6 @@ class Row:
     def is_untuned(self) -> bool:
         """Whether the best candidate lies at the edge of those that were tried, so that a better one may lie beyond."""
         best = self.tuning.best if self.tuning else None
-        return best is not None and not best.is_bracketed
-
-    @property
-    def widths(self) -> list[TriedWidth]:
-        """The widths of averages that were tried: for its choice on the tuning seeds, or else at the study's end."""
-        chosen_among = self.tuning.widths if self.tuning else []
-        return chosen_among or tried_widths(record.last for record in self.done if record.last)
-
-    @property
-    def is_width_at_edge(self) -> bool:
-        """Whether the width that was chosen lies at the edge of those that were tried."""
-        best = self.tuning.best_width if self.tuning else None
-        return best is not None and not best.is_bracketed
-
-    @property
-    def scales(self) -> list[TriedScale]:
-        """The guidance scales that were tried: for its choice on the tuning seeds, or else at the study's end."""
-        chosen_among = self.tuning.scales if self.tuning else []
-        return chosen_among or tried_scales(record.last for record in self.done if record.last)
-
-    @property
-    def is_scale_at_edge(self) -> bool:
-        """Whether the guidance scale that was chosen lies at the edge of those that were tried."""
-        best = self.tuning.best_scale if self.tuning else None
         return best is not None and not best.is_bracketed
 
     @property

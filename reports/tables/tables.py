@@ -103,9 +103,6 @@ def _settings(record: Record) -> dict[str, Any]:
         "start": requested.start(record) or None,
         "recovered_at": recovered_at(record),
         "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
-        "average_width": requested.average_width(record),
-        "tuned_width": _tuned(tuning.best_width, tuning.widths) if tuning else None,
-        "tuned_scale": _tuned(tuning.best_scale, tuning.scales) if tuning else None,
     }
 
     # Routes and their schedule.

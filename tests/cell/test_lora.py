@@ -33,8 +33,8 @@ rows:
 """
 SUITE = f"""{BASE}
   tuned:
-    training: {{start: pretrained, lora: {{rank: 2}}, gradient_clip: 1, averages: {{snapshots: 2}}}}
-    metrics: {{at: [0, 8], average_width: 0.08}}
+    training: {{start: pretrained, lora: {{rank: 2}}, gradient_clip: 1}}
+    metrics: {{at: [0, 8]}}
   routed: {{training: {{start: pretrained, lora: {{rank: 2}}}}, method: tread, routes: "1:2@0.5"}}
   judged: {{evaluate: tuned}}
 """

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from tread_bench.core.stored.documents import CellRequest, RunPlan
 from tread_bench.core.stored.files import StoreError, read_document
@@ -39,3 +40,13 @@ def test_types_are_strict(field: str, value: object, tmp_path: Path) -> None:
     path.write_text(json.dumps({**json.loads((STORED / "record.json").read_text()), field: value}))
     with pytest.raises(StoreError, match=rf"record.json: {field}"):
         read_document(path, Record)
+
+
+def test_a_record_of_an_older_version_is_read_without_what_is_gone() -> None:
+    stored = json.loads((STORED / "record.json").read_text())
+    last = stored["evaluations"][-1]
+    widths = {"average_correlation": 0.99, "other_widths": [{"width": 0.1}], "other_scales": []}
+    older = {**stored, "shared_iterations": 0, "evaluations": [*stored["evaluations"][:-1], {**last, **widths}]}
+    assert Record.model_validate(older).model_dump() == Record.model_validate(stored).model_dump()
+    with pytest.raises(ValidationError, match="other_words"):
+        Record.model_validate({**stored, "other_words": 0})

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from tread_bench.core.numbers.tuning import best_of, extended
-from tread_bench.core.stored.records import Candidate, TriedWidth, Tuning
+from tread_bench.core.stored.records import Candidate, Tuning
 
 RATES = [0.25, 0.5, 1.0, 2.0, 4.0]
 
@@ -71,34 +71,6 @@ def test_a_shorter_budget_prefers_a_higher_rate():
     rates = [0.005 * 2**k for k in range(8)]
     half, whole = (best_of({rate: expected(rate, steps) for rate in rates}) for steps in (50, 400))
     assert half.value > whole.value
-
-
-def tried(rate: float, losses: dict[float, tuple[float, float]], **more: int) -> Candidate:
-    """A learning rate at which two seeds were evaluated at several widths."""
-    widths = [TriedWidth(width=width, validation_losses=of_seeds) for width, of_seeds in losses.items()]
-    return Candidate(learning_rate=rate, cells=["a", "b"], validation_losses=[9.0, 9.0], widths=widths, **more)
-
-
-def test_the_best_pair_of_rate_and_width_is_chosen():
-    """By means over the seeds; the width is bracketed among those of the best rate, not of others."""
-    candidates = [
-        tried(1.0, {0.05: (3.0, 3.0), 0.1: (2.0, 4.5), 0.2: (5.0, 5.0)}),
-        tried(2.0, {0.05: (2.5, 2.6), 0.1: (2.0, 2.2), 0.2: (1.0, 3.5)}),
-        tried(4.0, {0.05: (2.2, 2.3), 0.1: (2.4, 2.4), 0.2: (2.9, 2.9)}),
-    ]
-    tuning = Tuning(candidates=candidates, seeds=[0, 1], share=0.5)
-    assert tuning.best == (2.0, True) and tuning.best_width == (0.1, True)
-    without = Tuning(candidates=[candidates[0], candidates[2]], seeds=[0, 1], share=0.5)
-    assert without.best == (4.0, False) and without.best_width == (0.05, False)
-
-
-def test_without_widths_or_an_end_there_is_none():
-    plain = [Candidate(learning_rate=rate, cells=["a"], validation_losses=[rate]) for rate in (1.0, 2.0)]
-    assert Tuning(candidates=plain, seeds=[0], share=0.5).best_width is None
-    unfinished = [tried(1.0, {0.1: (1.0, 1.0)}), Candidate(learning_rate=2.0, cells=["a"])]
-    assert Tuning(candidates=unfinished, seeds=[0, 1], share=0.5).best_width is None
-    diverged = [Candidate(learning_rate=rate, cells=["a"], diverged=1) for rate in (1.0, 2.0)]
-    assert Tuning(candidates=diverged, seeds=[0], share=0.5).best_width is None
 
 
 def candidates(*losses: float, expected: int = 1) -> list[Candidate]:

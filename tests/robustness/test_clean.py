@@ -11,8 +11,7 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
-from tread_bench.cell.checkpoint import checkpoints_in
-from tread_bench.runner.folder import Kept, RunFolder
+from tread_bench.runner.folder import RunFolder
 
 STORED = Path(__file__).parents[1] / "stored"
 STEP = "checkpoints/step-000000001.safetensors"
@@ -103,53 +102,3 @@ def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
     clean(folder.root)
     gone = before.keys() - tree(folder.root).keys()
     assert named == {str(folder.root / name) for name in gone} and len(gone) == 3
-
-
-def test_snapshots_of_averages_go_with_the_checkpoints(folder):
-    names = ("averages/12.safetensors", "averages/equal_time-12.safetensors")
-    for name in (*names, "averages/mine.safetensors"):
-        put(folder.cell("done") / name, "averages")
-    before = tree(folder.root)
-    assert "2 snapshots of their averages" in clean(folder.root)
-    gone = before.keys() - tree(folder.root).keys()
-    assert gone == {f"cells/done/{name}" for name in (*names, STEP)}
-
-
-def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
-    for name in ("notes.txt", "weights/mine.pt", "checkpoints/step-best.safetensors"):
-        put(folder.cell("done") / name, "mine")
-    (folder.cell("done") / "data").symlink_to(mine)
-    before = tree(mine)
-    folder.forget("done", "row", Kept.NOTHING)
-    kept = ["checkpoints", "checkpoints/step-best.safetensors", "data", "notes.txt", "weights", "weights/mine.pt"]
-    assert sorted(tree(folder.cell("done"))) == kept
-    assert [path.name for path in (folder.root / "cells").iterdir()] == ["done"]
-    assert tree(mine) == before
-
-
-def test_a_cell_that_is_half_forgotten_is_never_taken_for_a_whole_one(folder, monkeypatch):
-    """Killed at any file, it has no record, no outcome without its weights, and is known by `cell.json` to the end."""
-    for name in ("attempts.json", "outcome.json", "weights/20.safetensors", "samples/20.png", "progress.json"):
-        put(folder.cell("done") / name, "{}")
-    states = []
-    unlink = Path.unlink
-
-    def seen(path: Path, missing_ok: bool = False) -> None:
-        unlink(path, missing_ok)
-        states.append({name for name in tree(folder.cell("done")) if "." in name})
-
-    monkeypatch.setattr(Path, "unlink", seen)
-    folder.forget("done", "row", Kept.NOTHING)
-    *part, whole = states
-    assert whole == set() and not folder.cell("done").exists()
-    for left in part[1:]:
-        assert "record.json" not in left and "cell.json" in left
-        assert "outcome.json" not in left or {"weights/20.safetensors", "samples/20.png"} <= left
-        assert STEP not in left or "outcome.json" in left
-
-
-def test_training_drops_no_copy_that_somebody_made_of_a_checkpoint(tmp_path):
-    """What `save_checkpoint` may drop."""
-    for name in ("step-000000002", "step-000000001", "step-best", "step-000000001-copy", "step-1"):
-        (tmp_path / f"{name}.safetensors").touch()
-    assert [path.stem for path in checkpoints_in(tmp_path)] == ["step-000000001", "step-000000002"]

@@ -235,9 +235,7 @@ ADAPTERS = toy_suite(
     more="limits: {retries: 1000}\n",
 ).replace(
     "  dense: {}\n  routed: {method: tread, routes: 1:2@0.5}\n",
-    "  trained: {}\n"
-    "  adapted:\n"
-    "    {method: tread, routes: 1:2@0.5, training: {start: trained, lora: {rank: 2}, averages: {snapshots: 4}}}\n",
+    "  trained: {}\n  adapted:\n    {method: tread, routes: 1:2@0.5, training: {start: trained, lora: {rank: 2}}}\n",
 )
 
 

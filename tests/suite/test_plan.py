@@ -436,17 +436,11 @@ def test_the_table_tells_cells_tokens_and_disk():
     assert json.loads(json.dumps(table)) == table
 
 
-def test_it_tells_snapshots_of_averages_their_size_and_memory():
-    plan = plan_of(
-        rows={"dense": None, "averaged": {"training": {"averages": {"snapshots": 4}}}, "tread": TREAD},
-    )
-    dense, averaged, tread = rows = plan_table(plan, cell_cost)
+def test_a_row_has_the_memory_of_its_state():
+    plan = plan_of(rows={"dense": None, "tread": TREAD})
+    rows = plan_table(plan, cell_cost)
     add_state(rows, plan)
-    average = 4 * dense["params"]
-    assert [row["average_snapshots"] for row in (dense, averaged, tread)] == [0, 4, 0]
-    assert averaged["average_bytes"] == 4 * 2 * average
-    assert averaged["disk_bytes"] - dense["disk_bytes"] == 4 * 2 * average + 2 * 2 * average  # and in two checkpoints
-    assert (dense["state_bytes"], averaged["state_bytes"]) == (5 * average, 7 * average)
+    assert [row["state_bytes"] for row in rows] == [5 * 4 * row["params"] for row in rows]
 
 
 def test_canonical_json_is_one_text_per_value():

@@ -9,7 +9,6 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
-from tread_bench.suite.tuning import Choice
 
 SUITE = toy_suite(40, 20, more="tune: {}\n").replace("  dense: {}", "  dense: {}\n  again: {seed_group: 1}")
 
@@ -29,10 +28,10 @@ def test_every_row_has_the_same_candidates_and_dense_rows_share_them(plan):
 
 
 def test_a_study_is_planned_at_its_rates_and_paired_across_them(plan):
-    known = plan.with_choices({"dense": Choice(2e-3), "again": Choice(2e-3), "routed": Choice(4e-3)})
+    known = plan.with_choices({"dense": 2e-3, "again": 2e-3, "routed": 4e-3})
     assert {cell.row: cell.cell.training.learning_rate for cell in known.cells}["routed"] == 4e-3
     assert {cell.reference for cell in known.rows["routed"]} == {cell.id for cell in known.rows["dense"]}
-    part = plan.with_choices({"routed": Choice(4e-3)})
+    part = plan.with_choices({"routed": 4e-3})
     assert [cell.id for cell in part.cells] == [cell.id for cell in known.rows["routed"]]
     assert part.pending == 4
 
@@ -44,44 +43,8 @@ def test_more_candidates_keep_the_ids_of_those_that_are_measured(tmp_path, plan)
 
 def test_a_study_at_the_given_rate_has_the_ids_of_one_without_tuning(tmp_path, plan):
     without = load_plan(write_suite(tmp_path, SUITE), ["tune=null"])
-    given = plan.with_choices(dict.fromkeys(plan.tuning, Choice(1e-3)))
+    given = plan.with_choices(dict.fromkeys(plan.tuning, 1e-3))
     assert [cell.id for cell in given.cells] == [cell.id for cell in without.cells]
-
-
-AVERAGED = ["training.averages={}", "tune.widths=[0.2, 0.05, 0.1]"]
-
-
-def test_widths_are_evaluated_by_the_trainings_of_the_rates_whatever_is_chosen(tmp_path):
-    """They are candidates of the same cells, which stay the same once a width is known."""
-    plan = load_plan(write_suite(tmp_path, SUITE), AVERAGED)
-    cells = plan.tuning_cells(plan.tuning)
-    assert len(cells) == 20 and {cell.cell.metrics.other_widths for cell in cells} == {(0.05, 0.1, 0.2)}
-    assert {cell.cell.metrics.average_width for cell in (*cells, *plan.cells)} == {None}
-    known = plan.with_choices({"dense": Choice(1e-3, 0.1), "again": Choice(1e-3, 0.1), "routed": Choice(2e-3, 0.05)})
-    assert known.tuning == plan.tuning
-    assert {cell.row: cell.cell.metrics.average_width for cell in known.cells} == {
-        "dense": 0.1,
-        "again": 0.1,
-        "routed": 0.05,
-    }
-    assert {cell.reference for cell in known.rows["routed"]} == {cell.id for cell in known.rows["dense"]}
-
-
-@pytest.mark.parametrize(
-    ("sets", "said"),
-    [
-        (AVERAGED[1:], "add training.averages: {}"),
-        ([*AVERAGED, "metrics.average_width=0.1"], "metrics.average_width has no effect: tune.widths chooses"),
-        ([*AVERAGED, "metrics.ema=false"], "metrics.ema has no effect: tune.widths chooses"),
-        ([*AVERAGED, "tune.widths=[0.1, 0.2]"], "the best needs a worse one on both sides"),
-        ([*AVERAGED, "tune.widths=[0.1, 0.2, 0.3]"], "must be less than or equal to 0.28"),
-        (["tune=null", "metrics.other_widths=[0.1]"], "add training.averages: {}"),
-        (["tune=null", AVERAGED[0], "metrics.average_width=0.1", "metrics.ema=false"], "leave one of the two out"),
-    ],
-)
-def test_mistakes_of_widths_are_refused(tmp_path, sets, said):
-    with pytest.raises(SuiteError, match=said):
-        load_plan(write_suite(tmp_path, SUITE), sets)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +96,7 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
     assert {cell.id for cell in checks} <= {cell.id for cell in plan.all_cells}
     table = {row["row"]: row["tuning_cells"] for row in plan_table(plan, cell_cost)}
     assert sum(table.values()) == 3 * 2 + 3
-    chosen = {row: Choice(2e-3) for row in plan.tuning}
+    chosen = dict.fromkeys(plan.tuning, 0.002)
     settled = plan.with_choices(chosen)
     assert {cell.cell.training.learning_rate for cell in settled.cells} == {2e-3}
     assert settled.checks.keys() == plan.checks.keys()

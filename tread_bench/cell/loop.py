@@ -12,7 +12,6 @@ import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from tread_bench.cell.averages import Snapshots
 from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
@@ -45,7 +44,6 @@ class History(BaseModel):
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
     files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
     weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
-    averages: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the averages' snapshots, by path
 
 
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
@@ -72,7 +70,6 @@ def train(
     files: DataFiles | None = None,
     equal_time: int | None = None,
     begun: History | None = None,
-    snapshots: Snapshots | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
@@ -83,7 +80,6 @@ def train(
         files: the data's; checkpoints store their state, and are written only while they are unchanged.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
-        snapshots: of the averages, where the cell has them.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
@@ -96,16 +92,13 @@ def train(
     if files is not None:
         files.expect(history.files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
-    if snapshots:
-        snapshots.written = history.averages
 
     # At which iterations the loss is read, the network evaluated, and its weights kept.
     config = trainer.cell.training
     every = max(1, config.iterations // LOSS_ENTRIES)
     evaluated_at = trainer.cell.metrics.iterations(config.iterations)
     kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
-    averages_at = config.averages.saved_at(config.iterations) if config.averages else []
-    stops = {*evaluated_at, *kept_at, *averages_at, equal_time}
+    stops = {*evaluated_at, *kept_at, equal_time}
 
     # The network as it starts.
     if 0 in evaluated_at and not history.step:
@@ -163,9 +156,6 @@ def train(
             history.train_seconds += clock() - since
             history.data_wait_seconds = waited_before + batches.waited_s
             with stopping.paused():
-                if snapshots and trainer.averages and history.step in averages_at:
-                    progress(history.step, loss, "saving")
-                    snapshots.save(trainer.averages, history.step)
                 if history.step in evaluated_at or history.step == equal_time:
                     evaluation = evaluate(trainer, history.step, history.train_seconds)
                     trainer.network.train()

@@ -10,12 +10,11 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tread_bench.cell.averages import Snapshots, remove_snapshots
 from tread_bench.cell.checkpoint import remove_checkpoints
 from tread_bench.cell.launch import RankError, launch
 from tread_bench.cell.loop import DivergedError, History, train
@@ -30,7 +29,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
-from tread_bench.core.stored.records import AtScale, AtWidth, Evaluation, GradientNorms, Record
+from tread_bench.core.stored.records import Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
@@ -90,8 +89,6 @@ def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
         outcome = job.initial_record().model_copy(update={"reason": failure_text(error)})
     outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
     job.folder.write_record(outcome, "outcome.json")
-    if outcome.status == "done" and job.request.role == "tuning":  # of which a study has many
-        remove_snapshots(job.folder.cell(cell_id))
     return outcome
 
 
@@ -132,10 +129,9 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     evaluator.check()
 
     # Train, measure the inside of the network, and train on to equal time where that comes later.
-    snapshots = Snapshots(folder, job.identity, job.ranks)
-    history = _train(job, trainer, evaluator, snapshots, tell)
+    history = _train(job, trainer, evaluator, tell)
     tell("measuring", job.cell.training.iterations, job.cell.training.iterations, None)
-    inside = _figures_inside(job, trainer, snapshots) if job.ranks.is_first else {}
+    inside = _figures_inside(job, trainer) if job.ranks.is_first else {}
     job.ranks.wait()
     final = weights_sha256(trainer.network.backbone)
     skipped = trainer.scaler.skipped_steps
@@ -170,7 +166,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     )
 
 
-def _train(job: Job, trainer: Trainer, evaluator: Evaluator, snapshots: Snapshots, tell: Tell) -> History:
+def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
     """The cell's training, with its evaluations, kept weights and progress reports."""
     iterations = job.cell.training.iterations
     folder = job.folder.cell(job.id)
@@ -179,14 +175,13 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, snapshots: Snapshot
     curves = Curves(job.cell, folder) if job.plan.track and job.ranks.is_first else None
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
-        evaluation = _evaluate(job, trainer, evaluator, snapshots, iteration, seconds, tell)
+        evaluation = _evaluate(job, trainer, evaluator, iteration, seconds, tell)
         if curves:
             curves.evaluation(evaluation)
         return evaluation
 
     def keep(trainer: Trainer, iteration: int) -> str:
-        network, _ = _evaluated(trainer, snapshots, iteration)
-        return save_weights(folder / "weights", iteration, network, job.identity)
+        return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
 
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, iterations, loss)
@@ -204,7 +199,6 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, snapshots: Snapshot
             keep=keep if job.request.role == "study" else None,
             files=job.files,
             equal_time=None if job.cell.depends_on_length else job.equal_time,
-            snapshots=snapshots,
         )
     finally:
         if curves:
@@ -224,7 +218,7 @@ def _at_equal_time(
 
     # From here on, the cell is one of that length, evaluated at its end alone.
     training = cell.training.model_copy(update={"iterations": until, "snapshots": ()})
-    metrics = cell.metrics.model_copy(update={"at": (until,), "other_widths": (), "other_scales": ()})
+    metrics = cell.metrics.model_copy(update={"at": (until,)})
     longer = cell.model_copy(update={"training": training, "metrics": metrics})
     if cell.depends_on_length:
         trainer = job.trainer(longer)
@@ -234,14 +228,12 @@ def _at_equal_time(
             step=history.step,
             train_seconds=history.train_seconds,
             conditions=history.conditions,
-            averages=dict(history.averages),
         )
     trainer.cell = longer
     evaluator.cell = longer
-    snapshots = Snapshots(job.folder.cell(job.id), job.identity, job.ranks, prefix="equal_time-")
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
-        return _evaluate(job, trainer, evaluator, snapshots, iteration, seconds, tell)
+        return _evaluate(job, trainer, evaluator, iteration, seconds, tell)
 
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, until, loss)
@@ -258,63 +250,29 @@ def _at_equal_time(
             conditions=job.conditions,
             files=job.files,
             begun=begun,
-            snapshots=snapshots,
         )
         evaluation = history.evaluations[-1]
     except (DivergedError, FloatingPointError) as error:  # what was measured before stays
         reason = f"not evaluated at equal time, after {until} iterations: {failure_text(error)}"
     if job.ranks.is_first:
         remove_checkpoints(folder)
-        remove_snapshots(job.folder.cell(job.id), snapshots.prefix)
     return evaluation, reason
 
 
 def _evaluate(
-    job: Job,
-    trainer: Trainer,
-    evaluator: Evaluator,
-    snapshots: Snapshots,
-    iteration: int,
-    seconds: float,
-    tell: Tell,
+    job: Job, trainer: Trainer, evaluator: Evaluator, iteration: int, seconds: float, tell: Tell
 ) -> Evaluation:
     progress = partial(tell, "evaluating", iteration, max(iteration, job.cell.training.iterations), None)
     progress()
-    evaluated = partial(evaluator, iteration=iteration, train_seconds=seconds, seed=job.seed, progress=progress)
-
-    # Averages of other widths at the end, before what is evaluated, which leaves its samples in the folder.
-    cell, others = trainer.cell, []
-    if trainer.averages and iteration == cell.training.iterations:
-        for width in sorted(set(cell.metrics.other_widths)):
-            network, fitness = snapshots.network(trainer.average, trainer.averages, iteration, width)
-            found = evaluated(network)
-            others.append(
-                AtWidth(width=width, correlation=fitness, validation_loss=found.validation_loss, fid=found.fid)
-            )
-
-    # FID at other guidance scales, likewise.
-    network, correlation = _evaluated(trainer, snapshots, iteration)
-    at_end = iteration == cell.training.iterations
-    wanted = set(cell.metrics.other_scales) if at_end else set()
-    fids: dict[float, float | None] = {}
-    for scale in sorted(wanted - {cell.sampling.guidance_scale}):
-        sampling = cell.sampling.model_copy(update={"guidance_scale": scale})
-        evaluator.cell = cell.model_copy(update={"sampling": sampling})
-        fids[scale] = evaluated(network).fid
-    evaluator.cell = cell
-
-    found = evaluated(network)
-    fids[cell.sampling.guidance_scale] = found.fid
-    scales = [AtScale(scale=scale, fid=cast(float, fids[scale])) for scale in sorted(wanted)]  # images are generated
-    return found.model_copy(update={"average_correlation": correlation, "other_widths": others, "other_scales": scales})
+    return evaluator(_evaluated(trainer), iteration=iteration, train_seconds=seconds, seed=job.seed, progress=progress)
 
 
-def _figures_inside(job: Job, trainer: Trainer, snapshots: Snapshots) -> dict[str, Any]:
+def _figures_inside(job: Job, trainer: Trainer) -> dict[str, Any]:
     """Measurements inside the trained network. Raises FloatingPointError where its last steps diverged."""
     metrics = job.cell.metrics
     objective = trainer.objective
     held_out = job.data.held_out
-    network, _ = _evaluated(trainer, snapshots, job.cell.training.iterations)
+    network = _evaluated(trainer)
     network.eval()
 
     # Similarity of layers, and gradients by block.
@@ -330,14 +288,9 @@ def _figures_inside(job: Job, trainer: Trainer, snapshots: Snapshots) -> dict[st
     return {"similarity": similarity, "gradient_norms": norms, "gap": gap}
 
 
-def _evaluated(trainer: Trainer, snapshots: Snapshots, iteration: int) -> tuple[Network, float | None]:
-    """The network that is evaluated and kept, of an average of the weights or of the weights; if the average is
-    reconstructed, with the correlation of its profile with the wanted one.
-    """
-    metrics = trainer.cell.metrics
-    if trainer.averages and metrics.average_width is not None and iteration:
-        return snapshots.network(trainer.average, trainer.averages, iteration, metrics.average_width)
-    return trainer.average if metrics.ema else trainer.network, None
+def _evaluated(trainer: Trainer) -> Network:
+    """The network that is evaluated and kept: of the average of the weights, or of the weights."""
+    return trainer.average if trainer.cell.metrics.ema else trainer.network
 
 
 def _evaluate_other_weights(job: Job, tell: Tell) -> Record:

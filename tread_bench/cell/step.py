@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
-from tread_bench.cell.averages import PowerAverages
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.optimizer import build_optimizer
 from tread_bench.cell.scaling import LossScaler
@@ -209,7 +208,7 @@ class ForwardPass:
 
 
 class Trainer(ForwardPass):
-    """Weights, their averages and the optimiser of one cell.
+    """Weights, their average and the optimiser of one cell.
 
     With several `ranks`, each of which has a trainer, a step computes a rank's share of the samples and sums the
     gradients: all ranks then have the same weights.
@@ -225,14 +224,8 @@ class Trainer(ForwardPass):
         self.parameters = [p for _, p in self.named_parameters()]
         self._averages_of = {name: averaged[name] for name, _ in self.named_parameters()}
 
-        # Further averages, where the cell has them.
-        config = self.cell.training
-        self.averages: PowerAverages | None = None
-        if config.averages:
-            self.averages = PowerAverages(dict(self.named_parameters()), config.averages.widths)
-
         # The optimiser.
-        self.optimizer = build_optimizer(config, self.network, dict(self.named_parameters()))
+        self.optimizer = build_optimizer(self.cell.training, self.network, dict(self.named_parameters()))
 
         # How a step computes.
         self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
@@ -278,10 +271,8 @@ class Trainer(ForwardPass):
         self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
         self.optimizer.zero_grad(set_to_none=True)
 
-        # The averages follow the weights.
+        # The average follows the weights.
         ema.update(self._averages_of.values(), self.parameters, ema.decay_at(batch.step, config.ema_decay))
-        if self.averages:
-            self.averages.update(batch.step)
         return loss
 
     def backward(self, batch: Batch) -> Tensor:
@@ -307,8 +298,6 @@ class Trainer(ForwardPass):
         for name, parameter in self.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = value
-        if self.averages:
-            found |= {f"averages.{name}": tensor for name, tensor in self.averages.tensors().items()}
         found |= self.scaler.tensors()
         return {name: value.to("cpu", copy=True).contiguous() for name, value in found.items()}
 
@@ -325,11 +314,9 @@ class Trainer(ForwardPass):
                 key, _, name = rest.partition(".")
                 self.optimizer.state[parameters[name]][key] = value.to(self.device)
 
-        # Their averages, and the loss scale.
+        # Their average, and the loss scale.
         for name, parameter in self._averages_of.items():
             parameter.copy_(tensors[f"average.{name}"])
-        if self.averages:
-            self.averages.restore({name: tensors[f"averages.{name}"] for name in self.averages.tensors()})
         self.scaler.restore(tensors)
 
 

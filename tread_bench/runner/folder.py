@@ -36,16 +36,15 @@ from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
-_SNAPSHOT = re.compile(r"averages/(equal_time-)?\d+\.safetensors")  # of averages of the weights
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(
     r"\.lock(-\d+-of-\d+)?|\.turn|\.numerics\.log|\.seen-\w+"
 )  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
-    rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|{_SNAPSHOT.pattern}|weights/\d+\.safetensors"
+    rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
     rf"|samples/\d+\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
-_BELOW_CELL = ("averages", "checkpoints", "equal_time", "samples", "tensorboard", "weights")
+_BELOW_CELL = ("checkpoints", "equal_time", "samples", "tensorboard", "weights")
 LOST_WITH_RUNNER = "broken off with its runner"
 
 
@@ -324,8 +323,7 @@ class RunFolder:
         """Remove a cell's record and its row's timing, and of what training left all but what is kept.
 
         What others put into the cell's folder stays. A removal that is broken off leaves what can be resumed: the
-        record goes first, checkpoints before the outcome, this before its weights, snapshots of averages after the
-        checkpoints that need them, and `cell.json` last.
+        record goes first, checkpoints before the outcome, this before its weights, and `cell.json` last.
         """
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
@@ -336,15 +334,15 @@ class RunFolder:
         (cell / "record.json").unlink(missing_ok=True)
         if kept is Kept.NOTHING:
             made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]
-            for path in sorted(made, key=lambda path: (path.name == "cell.json", path.parent.name == "averages")):
+            for path in sorted(made, key=lambda path: path.name == "cell.json"):
                 path.unlink()
             for place, *_ in os.walk(cell, topdown=False):
                 with suppress(OSError):  # what is in it is not ours
                     os.rmdir(place)
 
     def removable(self) -> list[Path]:
-        """Files that this program made and no longer needs: checkpoints of cells with a record and snapshots of their
-        averages, decoded images, and what was left half written. Nothing of a cell without a readable record, and
+        """Files that this program made and no longer needs: checkpoints of cells with a record, decoded
+        images, and what was left half written. Nothing of a cell without a readable record, and
         nothing behind a link.
         """
         finished = {
@@ -365,8 +363,7 @@ class RunFolder:
         if place[0] != "cells" or len(place) < 3:
             return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
         below = "/".join(place[2:])
-        is_only_to_resume = any(made.fullmatch(below) for made in (_CHECKPOINT, _SNAPSHOT))
-        return place[1] in finished and (is_half_written or is_only_to_resume)
+        return place[1] in finished and (is_half_written or _CHECKPOINT.fullmatch(below) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
         """Remove files of this folder, and the folder of decoded images where it is empty then."""

@@ -31,7 +31,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options
 from tread_bench.runner.tuning import tunings
-from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, average_bytes, checkpoint_bytes, disk_bytes
+from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
 
@@ -327,7 +327,7 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     """Bytes that the cells may still write, and what those that run at the time have besides.
 
     Each has another checkpoint that is being written; one that is trained to equal time keeps those of that training as
-    well, and has other snapshots of its averages; one that helps to choose a learning rate has them only meanwhile.
+    well.
 
     Args:
         workers: how many write at a time, the largest ones in the worst case; None: all.
@@ -344,8 +344,7 @@ def _while_it_runs(cell: PlannedCell, params: int) -> int:
     """Bytes that a cell may have while it runs, beside those that it keeps."""
     at_equal_time = is_compared_at_equal_time(cell.cell)
     checkpoints = 1 + CHECKPOINTS_KEPT if at_equal_time else 1
-    averages = average_bytes(cell.cell, params) if at_equal_time or cell.tunes else 0
-    return checkpoints * checkpoint_bytes(cell.cell, params) + averages
+    return checkpoints * checkpoint_bytes(params)
 
 
 def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:

@@ -1,15 +1,12 @@
-"""Which learning rate, width of the average and guidance scale are chosen for each row, by the records of its tuning
-cells.
-"""
+"""Which learning rate is chosen for each row, by the records of its tuning cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tread_bench.core.stored.records import Candidate, Record, Tuning, tried_scales, tried_widths
+from tread_bench.core.stored.records import Candidate, Record, Tuning
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
-from tread_bench.suite.tuning import Choice
 
 
 def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
@@ -34,13 +31,12 @@ def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
     return found
 
 
-def choices(tuned: Mapping[str, Tuning]) -> dict[str, Choice]:
-    """Return what is chosen, by row; nothing of rows whose candidates have not all ended."""
+def choices(tuned: Mapping[str, Tuning]) -> dict[str, float]:
+    """Return the learning rate that is chosen, by row; none of rows whose candidates have not all ended."""
     found = {}
     for row, tuning in tuned.items():
         if tuning.best is not None:
-            width, scale = tuning.best_width, tuning.best_scale
-            found[row] = Choice(tuning.best.value, width and width.value, scale and scale.value)
+            found[row] = tuning.best.value
     return found
 
 
@@ -71,6 +67,4 @@ def _candidate(rate: float, cells: Sequence[PlannedCell], left: Mapping[str, Rec
         fids=[end.fid for end in ends if end.fid is not None],
         diverged=diverged,
         failed=len(ended) - len(ends) - diverged,
-        widths=tried_widths(ends),
-        scales=tried_scales(ends),
     )

@@ -86,11 +86,11 @@ def plan_suite(
 
 
 def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
-    """Add `state_bytes` to the rows of a plan: weights, gradients, moments and averages of a training."""
+    """Add `state_bytes` to the rows of a plan: weights, gradients, moments and average of a training."""
     for row in rows:
         cell = plan.rows[row["row"]][0].cell
         frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
-        row["state_bytes"] = state_bytes(cell, row["trained_params"]) + 4 * frozen
+        row["state_bytes"] = state_bytes(row["trained_params"]) + 4 * frozen
         if cell.training.optimizer == "muon":
             from tread_bench.model.matrices import hidden_matrices  # needs torch
 

@@ -27,7 +27,7 @@ from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import Choice, check_problems, shared_seeds, shortest, tuning_cell
+from tread_bench.suite.tuning import check_problems, shared_seeds, shortest, tuning_cell
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -173,7 +173,7 @@ class Plan:
             wanted |= {cell.row, by_id.get(cell.reference, ""), budget.macs_of if budget else ""}
         return [row for row in self.tuning if row in wanted]
 
-    def with_choices(self, choices: Mapping[str, Choice]) -> Plan:
+    def with_choices(self, choices: Mapping[str, float]) -> Plan:
         """Return the plan with what was chosen so far, by row; what needs more is pending."""
         plan = expand(self.suite, self.files, is_smoke=self.is_smoke, choices=choices)
         return replace(plan, missing=self.missing, stand_ins=self.stand_ins)
@@ -213,14 +213,14 @@ def digest(text: str) -> str:
 
 
 def expand(
-    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, choices: Mapping[str, Choice] | None = None
+    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, choices: Mapping[str, float] | None = None
 ) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
         is_smoke: shortened to one seed, a few iterations and samples, so that budgets need not be met.
-        choices: what was chosen, by row, in a suite that chooses settings; rows without any are left out. None: all
+        choices: learning rates that were chosen, by row, in a suite that does; rows without any are left out. None: all
             rows are as the suite gives them.
 
     Raises:
@@ -293,10 +293,6 @@ class _Row:
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
         chosen = {"learning_rate"} if tune else set()
         own: Any = {"training": {"snapshots", *chosen}, **apart}
-        if tune and tune.widths:
-            own["metrics"] = {"average_width"}
-        if tune and tune.guidance_scales:
-            own["sampling"] = {"guidance_scale"}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
@@ -450,7 +446,7 @@ def _tuning(
     return tuning, {row: candidates(by_name[row]) for row in by_name if row in tune.check}
 
 
-def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, Choice]) -> list[_Row]:
+def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, float]) -> list[_Row]:
     """The rows whose settings were chosen, and those without training that read no other row's weights."""
     known = {row.name for row in rows if row.name in choices or not row.resolved.cell.trains}
     return [row for row in rows if row.name in known and row.read_here <= known]
@@ -503,7 +499,6 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
     first, and `tuning_macs` what they cost together.
-    `average_snapshots` is the number of snapshots of its averages that a cell stores, `average_bytes` their size.
 
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
@@ -549,8 +544,6 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "training_macs": training_macs(first.cell) if first.trains else 0,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
-        "average_snapshots": _snapshots(first.cell),
-        "average_bytes": average_bytes(first.cell, cost.stored_params),
         "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
     }
 
@@ -558,39 +551,22 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 def disk_bytes(planned: PlannedCell, params: int) -> int:
     """Return an upper bound of the disk space of a cell.
 
-    It counts the last checkpoints, the weights of snapshots, snapshots of averages, a
-    grid of 8-bit samples per evaluation and one of training images, and small files. A tuning cell keeps snapshots of
-    averages only while it runs.
+    It counts the last checkpoints, the weights of snapshots, a grid of 8-bit samples per evaluation and one of training
+    images, and small files.
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.iterations(training.iterations))
-    weights = CHECKPOINTS_KEPT * checkpoint_bytes(planned.cell, params) + (len(training.snapshots) + 1) * 4 * params
-    weights += 0 if planned.tunes else average_bytes(planned.cell, params)
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
     return (weights if planned.trains else 0) + (evaluations + 1) * grid + _OTHER_BYTES
 
 
-def checkpoint_bytes(cell: Cell, params: int) -> int:
-    """Return the size of a checkpoint: weights, their averages and both Adam moments, in float32."""
-    return 4 * (4 + _further_averages(cell)) * params
+def checkpoint_bytes(params: int) -> int:
+    """Return the size of a checkpoint: weights, their average and both Adam moments, in float32."""
+    return 4 * 4 * params
 
 
-def state_bytes(cell: Cell, params: int) -> int:
+def state_bytes(params: int) -> int:
     """Return the memory of what a checkpoint has and of gradients, in float32."""
-    return checkpoint_bytes(cell, params) + 4 * params
-
-
-def average_bytes(cell: Cell, params: int) -> int:
-    """Return the size of a cell's snapshots of its further averages, in float32."""
-    return 4 * _further_averages(cell) * _snapshots(cell) * params
-
-
-def _further_averages(cell: Cell) -> int:
-    return len(cell.training.averages.widths) if cell.training.averages else 0
-
-
-def _snapshots(cell: Cell) -> int:
-    """How many times they are stored."""
-    averages = cell.training.averages
-    return len(averages.saved_at(cell.training.iterations)) if averages and cell.trains else 0
+    return checkpoint_bytes(params) + 4 * params

@@ -41,7 +41,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.smoke import smoke_cell
-from tread_bench.suite.tuning import Choice, at_choice, tuning_problems
+from tread_bench.suite.tuning import at_rate, tuning_problems
 from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
@@ -79,7 +79,7 @@ class Resolver:
         seeds: seeds of the suite; a row of another run must have them all.
         budgets: all rows of the suite.
         tune: how the suite chooses settings of its rows; None: rows give them.
-        choices: what was chosen so far, by row.
+        choices: the learning rates that were chosen so far, by row.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Resolver:
         seeds: Sequence[int],
         budgets: Budgets,
         tune: Tune | None = None,
-        choices: Mapping[str, Choice] | None = None,
+        choices: Mapping[str, float] | None = None,
     ) -> None:
         self.files, self.sources, self.budgets = files, Sources(seeds), budgets
         self.tune, self.choices = tune, choices or {}
@@ -113,7 +113,7 @@ class Resolver:
         cell, reference = written, None
         found, problems = self._checked(cell, invalid, row.draft)
         if self.tune is not None and cell.evaluate is None:
-            problems += tuning_problems(cell, row.draft, self.tune)
+            problems += tuning_problems(cell, row.draft)
         if cell.training.budget is not None and cell.evaluate is None:
             cell, reference = self._within_budget(cell, cell.training.budget, row, invalid, problems)
         if problems or found is None:
@@ -131,7 +131,7 @@ class Resolver:
         cell = cell.model_copy(update=changes)
         given_rate = cell.training.learning_rate
         if row.name in self.choices and cell.trains:
-            cell = at_choice(cell, self.choices[row.name])
+            cell = at_rate(cell, self.choices[row.name])
 
         # Add the weights that this row reads from others, and register its own for later rows.
         resolved = Resolved(cell, family, spec, reference=reference, given_rate=given_rate)
@@ -441,8 +441,6 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
     yield from _optimizer_problems(cell.training.optimizer)
     yield from _adapter_problems(cell, draft)
-    yield from _average_problems(cell, draft)
-    yield from _scale_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -491,33 +489,6 @@ def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.auxiliary:
         rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
         yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
-
-
-def _scale_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Guidance scales of a cell without guidance, or without images."""
-    scales = cell.metrics.other_scales
-    if not scales:
-        return
-    what = f"metrics.other_scales {shortened(list(scales))}"
-    if cell.sampling.guidance.branches[1] is None:
-        rule = "the cell is not guided; add sampling.guidance, such as cfg"
-        yield Problem(f"{what}: {rule}", ("metrics", "other_scales"))
-    if not cell.metrics.generate:
-        message = f"{what}: metrics.generate false generates no images; leave one of the two out"
-        yield Problem(message, draft.latest(("metrics", "other_scales"), ("metrics", "generate")))
-
-
-def _average_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Averages that cannot be reconstructed, or that would not be evaluated."""
-    for key in ("average_width", "other_widths"):
-        value = getattr(cell.metrics, key)
-        if value and cell.training.averages is None:
-            rule = "averages of any width are reconstructed from training.averages; add training.averages: {}"
-            yield Problem(f"metrics.{key} {shortened(value)}: {rule}", draft.latest(("metrics", key)))
-    if cell.metrics.average_width is not None and not cell.metrics.ema:
-        rule = "metrics.ema false evaluates the weights themselves; leave one of the two out"
-        message = f"metrics.average_width {cell.metrics.average_width:g}: {rule}"
-        yield Problem(message, draft.latest(("metrics", "average_width"), ("metrics", "ema")))
 
 
 def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:

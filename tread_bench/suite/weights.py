@@ -124,13 +124,11 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
         raise SuiteError([*problems, Problem(str(error), ("evaluate", "iteration"))]) from None
     if problems:
         raise SuiteError(problems)
-    averaged = {key: getattr(source.cell.metrics, key) for key in ("ema", "average_width")}
-    averaged |= {"other_widths": (), "other_scales": ()}
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
         "method": source.cell.method.evaluated_with(requested.options),
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
-        "metrics": cell.metrics.model_copy(update={"at": (iteration,), **averaged}),
+        "metrics": cell.metrics.model_copy(update={"at": (iteration,), "ema": source.cell.metrics.ema}),
     }
     return cell.model_copy(update=taken), Weights(source, iteration)
 

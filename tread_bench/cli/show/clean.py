@@ -41,13 +41,11 @@ def _summary(root: Path, files: list[Path]) -> Iterator[str]:
     ]
     cells = {path.parent for path in checkpoints}
     images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
-    averages = sum(path.parent.name == "averages" and path.suffix == ".safetensors" for path in files)
-    left = len(files) - len(checkpoints) - images - averages
+    left = len(files) - len(checkpoints) - images
     size = sum(path.lstat().st_size for path in files) / 2**20
     parts = (
         f"{len(checkpoints)} checkpoint files of {len(cells)} finished cells (and the weights in them)",
         f"{images} files of decoded images (decoded again when needed)",
-        *((f"{averages} snapshots of their averages",) if averages else ()),
         f"{left} files left by interrupted writers",
     )
     yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

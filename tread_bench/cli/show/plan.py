@@ -52,8 +52,6 @@ def show_plan(
         share = macs / (macs + study)
         console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
     console.print(_table(planned.rows))
-    for line in _averages(planned.rows):
-        typer.echo(line)
 
     # What was asked about them.
     if planned.pace is not None and planned.hours is not None:
@@ -141,17 +139,6 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
-
-
-def _averages(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A line for each number and size of snapshots that cells store of their averages."""
-    sizes: dict[tuple[int, int], list[str]] = {}
-    for row in rows:
-        if row["average_snapshots"]:
-            sizes.setdefault((row["average_snapshots"], row["average_bytes"]), []).append(row["row"])
-    for (count, size), names in sizes.items():
-        cells = f"each cell of {', '.join(names)}"
-        yield f"{cells} stores {count} snapshots of its averages: {size / 2**20:,.1f} MiB, in its disk space"
 
 
 def _within(budget: dict[str, Any] | None) -> str:

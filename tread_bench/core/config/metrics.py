@@ -15,7 +15,6 @@ from pydantic import (
 )
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
-from tread_bench.core.config.training import Width
 from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.describe.guidance import Blocks, iteration_at
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
@@ -103,20 +102,6 @@ class Metrics(Model):
     )
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
     ema: bool = Field(True, description="evaluate the averaged weights")
-    average_width: Width | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="evaluate the average of this width, reconstructed from training.averages; "
-        "empty: the one of training.ema_decay",
-    )
-    other_widths: tuple[Width, ...] = Field(
-        (), exclude_if=is_unused, description="widths whose averages are evaluated too, at the end of training"
-    )
-    other_scales: tuple[Annotated[Float, Field(ge=0)], ...] = Field(
-        (),
-        exclude_if=is_unused,
-        description="guidance scales at which FID is measured too, at the end of training",
-    )
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
     kid_subset_size: Int = Field(100, ge=2)
     kid_subsets: Int = Field(50, ge=1)

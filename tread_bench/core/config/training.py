@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or_text
 from tread_bench.core.config.evaluate import Start
-from tread_bench.core.describe.guidance import Moment, iteration_at
+from tread_bench.core.describe.guidance import Moment
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
-NARROWEST = 0.001
-WIDEST = 12**-0.5  # width of a plain mean over all steps, the widest average
-Width = Annotated[Float, Field(ge=NARROWEST, le=WIDEST)]  # of an average, relative to the training so far
 
 
 class Budget(Model):
@@ -78,26 +75,6 @@ _Decays = Annotated[Constant | Linear | Cosine | Wsd, Field(discriminator="name"
 Decay = Annotated[_Decays, or_text(_Decays, "name", Literal["constant", "linear", "cosine", "wsd"])]
 
 
-class Averages(Model):
-    """Power-function averages of the weights, from whose snapshots one of any width is reconstructed afterwards."""
-
-    snapshots: Int = Field(16, ge=2, description="of each, at equally spaced iterations")
-    widths: tuple[Width, Width] = Field(
-        (0.05, 0.10), description="of the two averages that are kept, relative to the training so far"
-    )
-
-    @field_validator("widths")
-    @classmethod
-    def _differ(cls, widths: tuple[float, float]) -> tuple[float, float]:
-        if widths[0] == widths[1]:
-            raise ValueError(f"{widths[0]:g} is written twice; the two averages must differ")
-        return widths
-
-    def saved_at(self, iterations: int) -> list[int]:
-        """Return the iterations of the snapshots, ascending: fewer in a training that has fewer iterations."""
-        return sorted({iteration_at(k / self.snapshots, iterations) for k in range(1, self.snapshots + 1)})
-
-
 class Lora(Model):
     """Adapters that are trained while all other weights stay as they are (LoRA, arXiv 2106.09685)."""
 
@@ -118,11 +95,6 @@ class Training(Model):
     betas: tuple[Share, Share] = (0.9, 0.999)
     weight_decay: Float = Field(0.0, ge=0)
     ema_decay: Float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
-    averages: Averages | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="further averages, of which snapshots are stored: see metrics.average_width; empty: none",
-    )
     label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label or caption")
     gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")

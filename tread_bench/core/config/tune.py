@@ -1,6 +1,4 @@
-"""How every row gets a learning rate of its own, a width of its average and a guidance scale: the candidates, and the
-trainings that choose among them.
-"""
+"""How every row gets a learning rate of its own: the candidates, and the trainings that choose among them."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model, is_unused
-from tread_bench.core.config.training import Width
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the suite's learning rate: the default candidates
 FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
@@ -33,24 +30,12 @@ Rate = Annotated[Float, Field(gt=0)]
 class Tune(Model):
     """Each row is trained at every candidate on seeds of its own, then runs its study at its best one.
 
-    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds. With `widths`, each
-    of these trainings is evaluated at all of them, and the best pair is chosen. With `guidance_scales`, images are
-    generated at all of them, and the one of lowest FID at the best learning rate is chosen.
+    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds.
     """
 
     candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
         None,
         description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
-    )
-    widths: Annotated[tuple[Width, ...], AfterValidator(_ascending)] | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="widths of training.averages, of which the best one is chosen too; empty: it is not chosen",
-    )
-    guidance_scales: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="scales of sampling.guidance, of which the best one by FID is chosen too; empty: it is not chosen",
     )
     seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")

@@ -52,7 +52,6 @@ class Work:
     evaluation: int
     iterations: int  # 0: no training
     at: tuple[int, ...]  # iterations of the evaluations
-    beside: int  # further evaluations at the end, of other averages and guidance scales
     is_timed: bool  # whether speed and memory of its training step are measured
 
     def until(self, iteration: int) -> int:
@@ -62,7 +61,7 @@ class Work:
     @property
     def evaluations(self) -> int:
         """MACs of all evaluations: generated images and validation."""
-        return (len(self.at) + self.beside) * self.evaluation
+        return len(self.at) * self.evaluation
 
     @property
     def total(self) -> int:
@@ -80,14 +79,12 @@ def expected_work(cell: Cell) -> Work:
     at = metrics.iterations(training.iterations)
     if not cell.trains:
         at = () if cell.is_timed_only else (1,)
-    beside = len({*metrics.other_widths}) + len({*metrics.other_scales} - {sampling.guidance_scale})
     return Work(
         training_step=training.batch * routed.train_step,
         batch=training.batch,
         evaluation=images * cost_of(family, spec, lora=training.lora).forward.total,
         iterations=training.iterations if cell.trains else 0,
         at=at,
-        beside=beside,
         is_timed=cell.evaluate is None,
     )
 

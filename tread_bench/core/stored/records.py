@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    JsonValue,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -31,6 +31,9 @@ Role = Literal["study", "tuning"]
 StepPart = Literal["products", "attention", "scans", "moved tokens", "other operators", "optimiser", "host"]
 STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
 _DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
+
+
+Gone = Annotated[JsonValue, Field(exclude=True, repr=False)]  # a key of older records: it is read, and not written
 
 
 class Part(BaseModel):
@@ -132,22 +135,6 @@ class TimingFigures(Part):
         return self
 
 
-class AtWidth(Part):
-    """Figures of an average of another width than the one that is evaluated, of the same training."""
-
-    width: PositiveFloat
-    correlation: Share  # of its profile with that of the width
-    validation_loss: float
-    fid: float | None = None
-
-
-class AtScale(Part):
-    """FID at another guidance scale than the one that is evaluated, of the same weights."""
-
-    scale: NonNegativeFloat
-    fid: float
-
-
 class Evaluation(Part):
     """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
 
@@ -157,10 +144,9 @@ class Evaluation(Part):
     seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
-    average_correlation: Share | None = Field(None, exclude_if=is_unused)  # of a reconstructed average's profile with
-    # that of metrics.average_width; None: an average that was kept, or the weights
-    other_widths: list[AtWidth] = Field(default_factory=list, exclude_if=is_unused)  # ascending
-    other_scales: list[AtScale] = Field(default_factory=list, exclude_if=is_unused)  # ascending
+    average_correlation: Gone = None
+    other_widths: Gone = None
+    other_scales: Gone = None
     fid: float | None = None
     sfid: NonNegativeFloat | None = None
     kid: float | None = None
@@ -195,54 +181,6 @@ class EqualTime(Part):
     high: PositiveFloat | None = None
 
 
-class TriedWidth(Part):
-    """A width of averages, and their figures, one per training."""
-
-    width: PositiveFloat
-    validation_losses: list[float] = Field(min_length=1)
-    fids: list[float] = Field(default_factory=list)  # where images are generated
-
-    @property
-    def loss(self) -> float:
-        """Dense validation loss, averaged over the trainings."""
-        return math.fsum(self.validation_losses) / len(self.validation_losses)
-
-
-def tried_widths(ends: Iterable[Evaluation]) -> list[TriedWidth]:
-    """Return the other widths that trainings were evaluated at, ascending, with the figures of all trainings."""
-    found: dict[float, list[AtWidth]] = {}
-    for one in chain.from_iterable(end.other_widths for end in ends):
-        found.setdefault(one.width, []).append(one)
-    return [
-        TriedWidth(
-            width=width,
-            validation_losses=[one.validation_loss for one in of_width],
-            fids=[one.fid for one in of_width if one.fid is not None],
-        )
-        for width, of_width in sorted(found.items())
-    ]
-
-
-class TriedScale(Part):
-    """A guidance scale, and the FID of each training."""
-
-    scale: NonNegativeFloat
-    fids: list[float] = Field(min_length=1)
-
-    @property
-    def fid(self) -> float:
-        """FID, averaged over the trainings."""
-        return math.fsum(self.fids) / len(self.fids)
-
-
-def tried_scales(ends: Iterable[Evaluation]) -> list[TriedScale]:
-    """Return the other guidance scales that trainings were evaluated at, ascending, with the FID of all trainings."""
-    found: dict[float, list[float]] = {}
-    for one in chain.from_iterable(end.other_scales for end in ends):
-        found.setdefault(one.scale, []).append(one.fid)
-    return [TriedScale(scale=scale, fids=fids) for scale, fids in sorted(found.items())]
-
-
 class Candidate(Part):
     """A learning rate at which a row was trained once per tuning seed, and what its trainings have left so far."""
 
@@ -252,8 +190,8 @@ class Candidate(Part):
     fids: list[float] = Field(default_factory=list)  # the same, where images are generated
     diverged: NonNegativeInt = 0  # how many of them
     failed: NonNegativeInt = 0  # for another reason
-    widths: list[TriedWidth] = Field(default_factory=list, exclude_if=is_unused)  # where the width is chosen as well
-    scales: list[TriedScale] = Field(default_factory=list, exclude_if=is_unused)  # where guidance's is chosen as well
+    widths: Gone = None
+    scales: Gone = None
 
     @property
     def is_over(self) -> bool:
@@ -262,16 +200,13 @@ class Candidate(Part):
 
     @property
     def loss(self) -> float | None:
-        """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none.
-
-        Where the width is chosen as well, it is that of the best one.
-        """
+        """Dense validation loss, averaged over the tuning seeds; infinite if one diverged, None if one has none."""
         if self.diverged:
             return math.inf
         losses = self.validation_losses
         if len(losses) < len(self.cells):
             return None
-        return min((one.loss for one in self.widths), default=math.fsum(losses) / len(losses))
+        return math.fsum(losses) / len(losses)
 
 
 class Tuning(Part):
@@ -305,32 +240,6 @@ class Tuning(Part):
         """The best candidate, once all have ended; None: not yet, or none could be trained on every seed."""
         losses = {candidate.learning_rate: candidate.loss for candidate in self.candidates}
         return best_of(losses) if self.is_over else None
-
-    @property
-    def widths(self) -> list[TriedWidth]:
-        """The widths that were tried at the best learning rate; none where only that is chosen, or it is not yet."""
-        return self._of_best.widths if self._of_best else []
-
-    @property
-    def best_width(self) -> Best | None:
-        """The best of these; None: there are none."""
-        return best_of({one.width: one.loss for one in self.widths})
-
-    @property
-    def scales(self) -> list[TriedScale]:
-        """The guidance scales that were tried at the best learning rate; none as with `widths`."""
-        return self._of_best.scales if self._of_best else []
-
-    @property
-    def best_scale(self) -> Best | None:
-        """The one of lowest FID; None: there are none."""
-        return best_of({one.scale: one.fid for one in self.scales})
-
-    @property
-    def _of_best(self) -> Candidate | None:
-        """The candidate that is the best one; None: there is none yet."""
-        best = self.best
-        return next((one for one in self.candidates if best and one.learning_rate == best.value), None)
 
 
 class Similarity(Part):
@@ -461,6 +370,7 @@ class Record(Part):
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
+    shared_iterations: Gone = None
     train_seconds: NonNegativeFloat | None = None
     data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
     target_features_sha256: str = ""  # hash of the network that REPA aligns tokens with
