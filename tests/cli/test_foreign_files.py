@@ -193,11 +193,17 @@ def damaged_lmdb(place: int) -> Callable[[Path], list[object]]:
 
 
 def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
-    path = folder / "run.json"
+    path = folder / "run.zip"
     write_export(path, export_of(RunFolder(a_run(folder)), "1"))
-    content = json.loads(path.read_text())
-    content["records"][0]["config"]["schedule"] = {"warmth": 1}
-    path.write_text(json.dumps(content))
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name).decode() for name in archive.namelist()}
+    first, *others = members["records.jsonl"].splitlines()
+    record = json.loads(first)
+    record["config"]["schedule"] = {"warmth": 1}
+    members["records.jsonl"] = "\n".join([json.dumps(record), *others])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
     return ["report", path, "--out", folder / "page"]
 
 

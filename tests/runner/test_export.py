@@ -333,7 +333,7 @@ def test_a_damaged_zip_and_one_that_unpacks_without_end_are_refused(exported, mo
         read_export(exported)
     zipped(exported, {"plan.json": b"0" * 1000, "records.jsonl": b""})
     monkeypatch.setattr(export, "_MOST_BYTES", 999)
-    with pytest.raises(UserError, match="unpacks to more than 999 bytes"):
+    with pytest.raises(UserError, match="its members have 1,000 bytes, and may have 999 together"):
         read_export(exported)
     zipped(exported, {"plan.json": b"{}", "records.jsonl": b""}, zipfile.ZIP_BZIP2)
     with pytest.raises(UserError, match="is not an export"):

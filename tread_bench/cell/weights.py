@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 from torch import nn
 
 from tread_bench.core.stored.files import StoreError, write_atomically
+from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
 from tread_bench.core.stored.identity import Identity, stamp_of
 from tread_bench.model.network import Network
 
@@ -40,7 +41,7 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network, ow
     """
     path = weights_path(folder, iteration)
     try:
-        payload = path.read_bytes()
+        payload = read_file(path, WEIGHTS_BYTES)
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); train its cell again") from None
     if hashlib.sha256(payload).hexdigest() != sha256:

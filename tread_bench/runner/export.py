@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
 from tread_bench.core.stored.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
 from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, read_json, replacing
+from tread_bench.core.stored.foreign import open_archive, read_member
 from tread_bench.runner.folder import RunFolder
 
 # Of pictures, which stay in the run folder.
@@ -18,8 +18,7 @@ _PICTURES = {"samples", "samples_sha256", "captions", "real_samples", "real_samp
 _NOT_SENT = {"evaluations": {"__all__": _PICTURES}}
 _WAY_OUT = "get the file again from whoever exported it"
 _PLAN, _RECORDS = "plan.json", "records.jsonl"
-_MOST_BYTES = 2**30  # of a member, unpacked
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_MOST_BYTES = 2**30  # of both, unpacked
 
 
 def export_of(folder: RunFolder, version: str) -> Export:
@@ -79,14 +78,13 @@ def read_export(path: Path) -> Export:
 def _unpacked(path: Path) -> dict[str, Any]:
     """The content of a zip file as that of an export. Raises StoreError."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = {member.filename: member for member in archive.infolist()}
-            if members.keys() != {_PLAN, _RECORDS} or any(one.compress_type not in _PACKED for one in members.values()):
+        with open_archive(path, _MOST_BYTES) as archive:
+            if set(archive.namelist()) != {_PLAN, _RECORDS}:
                 raise _no_export(path)
-            if max(member.file_size for member in members.values()) > _MOST_BYTES:
-                raise StoreError(f"{path} unpacks to more than {_MOST_BYTES:,} bytes; {_WAY_OUT}")
-            plan, records = archive.read(_PLAN), archive.read(_RECORDS)
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+            plan, records = (read_member(archive, name, _MOST_BYTES) for name in (_PLAN, _RECORDS))
+    except StoreError:
+        raise
+    except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({error}); {_WAY_OUT}") from None
     return {
         "generator": EXPORTED,
