@@ -72,7 +72,7 @@ class Captioned(ImageSet):
         return torch.stack([features(caption) for caption in self.captions(index, seed, first)])
 
 
-def read_captioned(options, folder=None):
+def read_captioned(options):
     source = read_digits(DigitsData())
     train, held_out = (
         Captioned(part.pixels, np.zeros_like(part.classes), part.classes) for part in (source.train, source.held_out)

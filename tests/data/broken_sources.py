@@ -32,7 +32,7 @@ class Changed:
         return self.part.labels(index)
 
 
-def digits_as(kind, options, folder):
+def digits_as(kind, options):
     source = read_digits(options)
     return DataSource(kind(source.train), kind(source.held_out), source.num_classes, source.train)
 
@@ -80,7 +80,7 @@ class Captioned(ImageSet):
         return [""] * len(index)
 
 
-def has_captions_that_are_not_stated(options, folder):
+def has_captions_that_are_not_stated(options):
     source = read_digits(options)
     parts = (Captioned(part.pixels, part.classes) for part in (source.train, source.held_out))
     return DataSource(*parts, source.num_classes)
@@ -94,11 +94,11 @@ sorts_batches = partial(digits_as, Sorted)
 standardises_batches = partial(digits_as, Standardised)
 
 
-def says_fewer_classes(options, folder):
+def says_fewer_classes(options):
     return replace(read_digits(options), num_classes=9)
 
 
-def shares_one_sample(options, folder):
+def shares_one_sample(options):
     source = read_digits(options)
     train = source.train
     overlap = ImageSet(
@@ -108,13 +108,13 @@ def shares_one_sample(options, folder):
     return replace(source, held_out=overlap)
 
 
-def draws_anew(options, folder):
+def draws_anew(options):
     source = read_digits(options)
     noise = torch.randint(0, 9, source.train.pixels.shape).numpy().astype(np.uint8)
     return replace(source, train=ImageSet(source.train.pixels // 2 + noise, source.train.classes))
 
 
-def shows_floats(options, folder):
+def shows_floats(options):
     class Floats:
         def __len__(self):
             return len(source.train)
@@ -126,7 +126,7 @@ def shows_floats(options, folder):
     return replace(source, real_images=Floats())
 
 
-def latents_with(fingerprint, options, folder):
+def latents_with(fingerprint, options):
     source = open_latents(options)
     train, held_out = Changed(source.train), Changed(source.held_out)
     train.sha256, held_out.sha256 = fingerprint(options.train), fingerprint(options.held_out)
@@ -136,14 +136,10 @@ def latents_with(fingerprint, options, folder):
 fingerprints_names = partial(latents_with, lambda paths: hashlib.sha256(repr(paths).encode()).hexdigest())
 
 
-def fingerprints_numbers_of_files(options, folder):
+def fingerprints_numbers_of_files(options):
     numbers = iter("ab")
-    return latents_with(lambda paths: f"{len(paths)} {next(numbers)}", options, folder)
+    return latents_with(lambda paths: f"{len(paths)} {next(numbers)}", options)
 
 
 def objects(options, generates):
     yield "nothing is good enough"
-
-
-def stands_in_nowhere(options, folder, count):
-    return options

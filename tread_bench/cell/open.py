@@ -108,7 +108,7 @@ class Job:
 
     @cached_property
     def data(self) -> DataSource:
-        return open_data(self.cell.data, self.folder.decoded)
+        return open_data(self.cell.data)
 
     def build(self, kernels: Mapping[str, str] | None = None, choice: BackboneChoice | None = None) -> Backbone:
         """Return the cell's backbone, or another one, with the initial weights of its seed; with the run's kernels

@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
-from tread_bench.core.stored import decoded
 from tread_bench.core.stored.destinations import is_run, refuse_in_run
 from tread_bench.core.stored.documents import Attempts, CellRequest, RowTiming, RunPlan
 from tread_bench.core.stored.files import (
@@ -36,7 +35,6 @@ from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
-_DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(
     r"\.lock(-\d+-of-\d+)?|\.turn|\.numerics\.log|\.seen-\w+"
 )  # what a runner makes before its plan
@@ -100,11 +98,6 @@ class RunFolder:
         return self.root.joinpath("cells", cell_id)
 
     @property
-    def decoded(self) -> Path:
-        """The folder of the images that were decoded for its cells."""
-        return self.root / decoded.FOLDER
-
-    @property
     def stand_ins(self) -> Path:
         """The folder of what stands in for files that a smoke run lacks."""
         return self.root / "stand-in"
@@ -130,9 +123,7 @@ class RunFolder:
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
         """Raises OutputError where a folder that a command may write to is a link."""
-        refuse_linked(
-            self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "stand-in", "timings")
-        )
+        refuse_linked(self.root / name for name in ("cells", "figures", "samples", "slurm", "stand-in", "timings"))
         for cell in map(self.cell, cell_ids):
             refuse_linked([cell, *(cell / name for name in _BELOW_CELL)])
 
@@ -341,8 +332,8 @@ class RunFolder:
                     os.rmdir(place)
 
     def removable(self) -> list[Path]:
-        """Files that this program made and no longer needs: checkpoints of cells with a record, decoded
-        images, and what was left half written. Nothing of a cell without a readable record, and
+        """Files that this program made and no longer needs: checkpoints of cells with a record, and what was left half
+        written. Nothing of a cell without a readable record, and
         nothing behind a link.
         """
         finished = {
@@ -361,16 +352,14 @@ class RunFolder:
         place = path.relative_to(self.root).parts
         is_half_written = TEMPORARIES.fullmatch(path.name) is not None
         if place[0] != "cells" or len(place) < 3:
-            return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
+            return is_half_written
         below = "/".join(place[2:])
         return place[1] in finished and (is_half_written or _CHECKPOINT.fullmatch(below) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
-        """Remove files of this folder, and the folder of decoded images where it is empty then."""
+        """Remove files of this folder."""
         for path in files:
             path.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.decoded.rmdir()
 
     def stale(self) -> list[str]:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""

@@ -21,7 +21,6 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
-from tread_bench.core.stored.decoded import MOST_BYTES
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_of
@@ -337,7 +336,7 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
     running = (_while_it_runs(cell, params[cell.row_key]) for cell in untrained)
     written = sorted(running, reverse=True)[:workers]
-    return sum(max(0, rest) for rest in missing) + sum(written) + _decoded_bytes(untrained, folder)
+    return sum(max(0, rest) for rest in missing) + sum(written)
 
 
 def _while_it_runs(cell: PlannedCell, params: int) -> int:
@@ -345,14 +344,6 @@ def _while_it_runs(cell: PlannedCell, params: int) -> int:
     at_equal_time = is_compared_at_equal_time(cell.cell)
     checkpoints = 1 + CHECKPOINTS_KEPT if at_equal_time else 1
     return checkpoints * checkpoint_bytes(params)
-
-
-def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:
-    """Bytes of decoded images that the run may still keep."""
-    choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in untrained}
-    sizes = (choice.family.decoded_bytes(choice) for choice in choices.values())
-    kept = sum(size for size in sizes if size <= MOST_BYTES)
-    return max(0, min(kept, MOST_BYTES) - _size(folder.decoded))
 
 
 def _size(folder: Path) -> int:

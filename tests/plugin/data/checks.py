@@ -19,7 +19,7 @@ def options_of(written):
 
 
 def opened(written):
-    return named(DATA.builder)(options_of(written), None)
+    return named(DATA.builder)(options_of(written))
 
 
 def parts(written):

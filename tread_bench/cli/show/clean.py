@@ -40,12 +40,10 @@ def _summary(root: Path, files: list[Path]) -> Iterator[str]:
         path for path in files if path.parent.name in ("checkpoints", "equal_time") and path.name.startswith("step-")
     ]
     cells = {path.parent for path in checkpoints}
-    images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
-    left = len(files) - len(checkpoints) - images
+    left = len(files) - len(checkpoints)
     size = sum(path.lstat().st_size for path in files) / 2**20
     parts = (
         f"{len(checkpoints)} checkpoint files of {len(cells)} finished cells (and the weights in them)",
-        f"{images} files of decoded images (decoded again when needed)",
         f"{left} files left by interrupted writers",
     )
     yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

@@ -114,8 +114,7 @@ class DataFamily:
     Args:
         name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list datasets` shows.
-        builder: "module:attribute" of a callable (options, folder) -> `DataSource`. `folder` is where a run keeps
-            decoded images, or None; a source that decodes nothing ignores it.
+        builder: "module:attribute" of a callable options -> `DataSource`.
         files: (options, whether samples are generated) -> place in the options and path of each file that is read;
             the place of a file that no option names, such as a font, is (). A run notices when one of them changes. A
             folder of many files that is read as a whole is one path, with a separator at its end
@@ -134,7 +133,6 @@ class DataFamily:
         decoding: options -> how generated samples become images; None: they are images.
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
         has_pictures: options -> whether training samples are latents with their images beside them (`PicturedSplit`).
-        decoded_bytes: options -> the size of what is decoded, as far as a run may keep it.
         labelled: options -> the same images with labels in place of captions, where their files say both, which a
             feature network is trained on; else the options.
         has_published_fids: the FIDs in TREAD's tables were measured on such data.
@@ -153,7 +151,6 @@ class DataFamily:
     decoding: Callable[[Any], Decoding | None] = lambda options: None
     is_flipped: Callable[[Any], bool] = lambda options: False
     has_pictures: Callable[[Any], bool] = lambda options: False
-    decoded_bytes: Callable[[Any], int] = lambda options: 0
     labelled: Callable[[Any], Any] = lambda options: options
     has_published_fids: bool = False
     note: str = ""

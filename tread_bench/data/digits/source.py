@@ -6,8 +6,6 @@ fifth has 33 to 37 images of every class, mostly by people who are not in the tr
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
@@ -15,7 +13,7 @@ from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 
 
-def read_digits(choice: DigitsData, folder: Path | None = None) -> DataSource:
+def read_digits(choice: DigitsData) -> DataSource:
     """1,438 training images and the last fifth, 359 images, held out; grey level g is x = g / 8 - 1."""
     from sklearn.datasets import load_digits
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from tread_bench.data.glyphs.words import caption_of
 from tread_bench.data.source import DataSource, ImageSet
 
 
-def read_glyphs(choice: GlyphsData, folder: Path | None = None) -> DataSource:
+def read_glyphs(choice: GlyphsData) -> DataSource:
     """At most 10,000 images, about a tenth of them held out: all faces of a character. Raises UserError."""
     glyphs = draw_glyphs(choice.image_size)
     of_fonts = glyphs.of_faces(faces_of(choice.fonts))

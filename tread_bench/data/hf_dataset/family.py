@@ -14,7 +14,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
 from tread_bench.core.stored.foreign import check_file, read_file
 from tread_bench.data.captions.family import caption_files
-from tread_bench.data.images.family import TableOptions, counted, decoded_bytes, is_flipped
+from tread_bench.data.images.family import TableOptions, counted, is_flipped
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -103,5 +103,4 @@ HF_DATASET = DataFamily(
     check_files="tread_bench.data.hf_dataset.source:file_problems",
     check_all="tread_bench.data.hf_dataset.source:image_problems",
     is_flipped=is_flipped,
-    decoded_bytes=decoded_bytes,
 )

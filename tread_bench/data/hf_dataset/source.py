@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -27,11 +26,11 @@ from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.source import DataSource
 
 
-def open_datasets(choice: HfDatasetData, folder: Path | None = None) -> DataSource:
+def open_datasets(choice: HfDatasetData) -> DataSource:
     """Both splits. Raises UserError naming file, row (from 0) and rule."""
     train = DatasetImages(choice, choice.train)
     held_out = DatasetImages(choice, choice.held_out) if choice.held_out else None
-    return open_images(choice, train, held_out, folder)
+    return open_images(choice, train, held_out)
 
 
 class DatasetImages:

@@ -11,7 +11,7 @@ from tread_bench.core.describe.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
-from tread_bench.data.images.family import ImageOptions, counted, decoded_bytes, is_flipped, whole_folders
+from tread_bench.data.images.family import ImageOptions, counted, is_flipped, whole_folders
 
 
 class ImageFolderData(ImageOptions):
@@ -57,6 +57,5 @@ IMAGE_FOLDER = DataFamily(
     check_files="tread_bench.data.image_folder.source:file_problems",
     check_all="tread_bench.data.image_folder.source:image_problems",
     is_flipped=is_flipped,
-    decoded_bytes=decoded_bytes,
     labelled=_labelled,
 )

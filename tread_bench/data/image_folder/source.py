@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
@@ -31,7 +30,7 @@ from tread_bench.data.source import DataSource
 _NAMED = 3  # folders, classes or images in a message
 
 
-def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSource:
+def open_folders(choice: ImageFolderData) -> DataSource:
     """Both splits. Raises UserError naming the file or folder and the rule."""
     # Names of files and folders.
     train = listed(choice.train, _reads_labels(choice))
@@ -43,7 +42,7 @@ def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSou
     classes = train.classes if choice.num_classes else {}
     texts, held_out_texts = _texts(choice, train, held_out)
     held_out_images = None if held_out is None else FolderImages(held_out, classes, held_out_texts)
-    return open_images(choice, FolderImages(train, classes, texts), held_out_images, folder)
+    return open_images(choice, FolderImages(train, classes, texts), held_out_images)
 
 
 def _texts(choice: ImageFolderData, *splits: Listing | None) -> list[Texts | None]:

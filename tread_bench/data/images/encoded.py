@@ -1,14 +1,13 @@
-"""Images as their files hold them, decoded all at once and kept, or one by one as they are needed.
+"""Images as their files hold them, decoded all at once into memory, or one by one as they are needed.
 
-A set whose decoded images fit into what a run may keep (`core.decoded.MOST_BYTES`) is decoded once. Images of a larger
-set are decoded for each batch anew, in the threads that prepare batches; only labels and names stay in memory.
+A set of up to `MOST_BYTES` of decoded images is decoded once. Images of a larger set are decoded for each batch anew,
+in the threads that prepare batches; only labels and names stay in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 from functools import cached_property
-from pathlib import Path
 from typing import BinaryIO, Protocol
 
 import numpy as np
@@ -17,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.decoded import MOST_BYTES
 from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.images.decode import Wanted, decode
 from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
-from tread_bench.data.images.kept import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, Pixels
+
+MOST_BYTES = 2 * 2**30  # of images that are decoded into memory
 
 
 class Encoded(Protocol):
@@ -101,11 +100,8 @@ def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
         raise UserError(f"{encoded.name(item)}: {error}") from None
 
 
-def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, folder: Path | None) -> DataSource:
+def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None) -> DataSource:
     """Both splits; without held-out images, every tenth of the others is held out.
-
-    Args:
-        folder: where a run keeps decoded images, or None.
 
     Raises:
         UserError: naming the image and the rule, or too few images to hold some out.
@@ -126,14 +122,10 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, 
     # Decode as images are needed, or all of them at once.
     source = DataSource(first, second, choice.num_classes)
     if pixel_bytes(choice, len(first) + len(second)) <= MOST_BYTES:
-        source = kept_or_decoded(choice, folder, lambda: _decoded(first, second, choice.num_classes))
+        source = DataSource(_in_memory(first), _in_memory(second), choice.num_classes)
 
     # Captions.
     return with_captions(choice.captions, source, [split.texts for split in (first, second)])
-
-
-def _decoded(train: Pixels, held_out: Pixels, num_classes: int) -> DataSource:
-    return DataSource(_in_memory(train), _in_memory(held_out), num_classes)
 
 
 def _in_memory(split: Pixels) -> ImageSet:

@@ -94,11 +94,6 @@ def pixel_bytes(options: ImageOptions, count: int) -> int:
     return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
 
 
-def decoded_bytes(options: Any) -> int:
-    """Of all images with their labels; 0 where they cannot be counted."""
-    return pixel_bytes(options, sum(options.family.counts(options) or ()))
-
-
 def is_flipped(options: Any) -> bool:
     """Return whether a suite requests flips."""
     return bool(options.horizontal_flip)

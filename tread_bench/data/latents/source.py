@@ -47,7 +47,7 @@ def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArra
     return np.concatenate([draws.normal(0, stream, int(item), 1, shape, np.float32) for item in index])
 
 
-def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
+def open_latents(choice: LatentsData) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
     real_images = _real_images(choice) if choice.images else None
     kind = LatentSet if choice.captions is None else CaptionedLatents

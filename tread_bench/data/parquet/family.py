@@ -10,7 +10,7 @@ from pydantic import Field
 from tread_bench.core.describe.data_sources import DataFamily, Place, always_comparable
 from tread_bench.core.stored.data_paths import expanded
 from tread_bench.data.captions.family import caption_files
-from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped
+from tread_bench.data.images.family import TableOptions, is_flipped
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -58,5 +58,4 @@ PARQUET = DataFamily(
     check_files="tread_bench.data.parquet.source:file_problems",
     check_all="tread_bench.data.parquet.source:image_problems",
     is_flipped=is_flipped,
-    decoded_bytes=decoded_bytes,
 )

@@ -1,9 +1,8 @@
 """Local Parquet files in Hugging Face's image schema: a struct column of `bytes` and `path`, and an integer label.
 
 For training, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
-plus 512 encoded images while reading; the cells of a run share the decoded array (`images/kept.py`). Rows of a Parquet
-file cannot be read one by one, so a set that does not fit into memory is refused. Real images that samples of latents
-are compared with are decoded as they are needed.
+plus 512 encoded images while reading. Rows of a Parquet file cannot be read one by one, so a set that does not fit into
+memory is refused. Real images that samples of latents are compared with are decoded as they are needed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +33,6 @@ from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, turned
 from tread_bench.data.images.family import pixel_bytes
 from tread_bench.data.images.headers import shortened
-from tread_bench.data.images.kept import kept_or_decoded
 from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.parquet.family import SUFFIXES, ParquetData
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
@@ -46,12 +43,10 @@ _ROWS_AT_A_TIME = 512
 _PAGE_BYTES = 2**16  # read at a time where a few rows are looked at
 
 
-def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource:
-    """Both splits, read from `decoded` if they were decoded before. Raises UserError naming file, row (from 0)
-    and rule.
-    """
+def read_parquet(choice: ParquetData) -> DataSource:
+    """Both splits. Raises UserError naming file, row (from 0) and rule."""
     train, held_out = (_opened(choice, paths) for paths in (choice.train, choice.held_out))
-    source = kept_or_decoded(choice, decoded, lambda: decode_all(choice, train, held_out))
+    source = decode_all(choice, train, held_out)
     return with_captions(choice.captions, source, [_texts(choice, files) for files in (train, held_out)])
 
 

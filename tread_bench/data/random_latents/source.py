@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.data.source import DataSource, from_uint8
 
 
-def draw_latents(choice: RandomLatentsData, folder: Path | None = None) -> DataSource:
+def draw_latents(choice: RandomLatentsData) -> DataSource:
     """`count` samples of uniform values in [-1, 1] with uniform labels, the last fifth held out."""
     shape = (choice.channels, choice.image_size, choice.image_size)
     classes = draws.integers(0, "labels of random latents", 0, choice.count, max(choice.num_classes, 1))

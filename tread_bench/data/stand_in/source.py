@@ -21,7 +21,7 @@ _DECODED = 16  # latents that an exported decoder takes at a time
 _WORDS = ("one", "small", "random", "square", "of", "eight", "coloured", "dots")
 
 
-def draw_stand_in(choice: StandInData, folder: Path | None = None) -> DataSource:
+def draw_stand_in(choice: StandInData) -> DataSource:
     """Uniform samples in [-1, 1], labels in turn; with captions and images beside them if requested."""
     kind = RandomSamples if choice.text is None else CaptionedSamples
     classes = np.arange(TRAIN + HELD_OUT) % max(choice.num_classes, 1)

@@ -5,7 +5,7 @@ import numpy as np
 from tread_bench import DataSource, ImageSet
 
 
-def draw_shapes(options, folder=None):
+def draw_shapes(options):
     pixels = np.stack([_draw(number, options) for number in range(options.count)])
     classes = np.arange(options.count) % options.num_classes
     last = options.count - options.count // 5
