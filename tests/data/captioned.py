@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from PIL import Image
 from tests.data.image_sets import save_dataset
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 
+PAGE = Path(__file__).parents[2] / "docs" / "methods" / "captions.md"
 SIDE = 8
 COUNTS = {"train": 200, "val": 40}
 KIND = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
@@ -77,6 +79,9 @@ def with_text_files(root: Path) -> DataOptions:
         for number in range(count):
             path = (root / f"{split}2014" / name_of(split, number)).with_suffix(".txt")
             path.write_text("\n".join(captions_of(split, number)) + "\n")
+    (lines,) = re.findall(r"```python\n(import json.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for split in COUNTS:
+        exec(lines.replace("IMAGES", str(root / f"{split}2014")), {})  # which make metadata.jsonl
     return _folders(root)
 
 

@@ -333,8 +333,7 @@ class RunFolder:
 
     def removable(self) -> list[Path]:
         """Files that this program made and no longer needs: checkpoints of cells with a record, and what was left half
-        written. Nothing of a cell without a readable record, and
-        nothing behind a link.
+        written. Nothing of a cell without a readable record, and nothing behind a link.
         """
         finished = {
             path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)

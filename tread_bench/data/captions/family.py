@@ -46,12 +46,12 @@ class ImageCaptions(Captions):
 
 
 class FolderCaptions(ImageCaptions):
-    """Captions of image files: in COCO's files, in metadata.jsonl or in a .txt beside each image."""
+    """Captions of image files: in COCO's files, or in metadata.jsonl."""
 
     files: tuple[str, ...] = Field(
         (),
         description="COCO's captions_*.json of all images; empty: metadata.jsonl in each folder that train and "
-        "held_out name, or where there is none, a .txt beside each image with a caption on each line",
+        "held_out name",
     )
 
 

@@ -1,4 +1,4 @@
-"""Captions of image files: in COCO's files, in metadata.jsonl, in a text file beside each, or from names of classes."""
+"""Captions of image files: in COCO's files, in metadata.jsonl, or from names of classes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class FolderReader:
     def read(self, listing: Listing) -> Reading:
         """Return the captions of a split's images. Raises UserError where a file cannot be read."""
         reading = Reading()
-        by_folder: dict[str, Found | None] = {}
-        damaged: set[str] = set()  # folders whose list has lines that name no image
+        by_folder: dict[str, Found] = {}
+        damaged: set[str] = set()  # folders without a list, or whose list has lines that name no image
         images = zip(listing.paths, listing.names, listing.class_of, strict=True)
         for path, name, class_name in images:
             # One caption that a template makes of the class.
@@ -54,7 +54,7 @@ class FolderReader:
                 reading.add(self._coco.get(name, []), f"{path}: no caption of {name} in {where}")
                 continue
 
-            # What is beside the images.
+            # The list in the images' folder.
             folder = path.removesuffix(name)
             metadata = os.path.join(folder, METADATA)
             if folder not in by_folder:
@@ -62,18 +62,17 @@ class FolderReader:
                 by_folder[folder] = self._metadata(metadata, reading)
                 damaged |= {folder} if len(reading.problems) > before else set()
             listed = by_folder[folder]
-            if listed is None:
-                _add_beside(reading, path)
-            elif name in listed or folder not in damaged:
+            if name in listed or folder not in damaged:
                 reading.add(listed.get(name, []), f"{path}: no caption of {name} in {metadata}")
         return reading
 
-    def _metadata(self, path: str, reading: Reading) -> Found | None:
-        """What the lines of metadata.jsonl say of images, by their names below its folder; None: there is no file."""
+    def _metadata(self, path: str, reading: Reading) -> Found:
+        """What the lines of metadata.jsonl say of images, by their names below its folder."""
         key = self.captions.column
         found: Found = {}
         if not os.path.exists(path):
-            return None
+            reading.problems.append(f"{path}: no such file; write one, or name COCO's files under data.captions.files")
+            return found
         for number, line in enumerate(_content(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
             if not line.strip():
                 continue
@@ -94,24 +93,6 @@ class FolderReader:
             captions = values_at(place, about.get(key)) or [(place, about.get(key))]
             found.setdefault(os.path.normpath(name.replace("\\", "/")), []).extend(captions)
         return found
-
-
-def _add_beside(reading: Reading, path: str) -> None:
-    """Add the captions in the text file beside an image: one on each line."""
-    text = f"{os.path.splitext(path)[0]}.txt"
-    if not os.path.exists(text):
-        reading.add([], f"{path}: no caption: no {METADATA} in its data folder, no {os.path.basename(text)} beside it")
-        return
-    lines = _content(text).removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n").split(b"\n")
-    found: list[tuple[str, object]] = []
-    for number, line in enumerate(lines, 1):
-        where = f"{text}, line {number}"
-        try:
-            found.append((where, line.decode().removesuffix("\r")))
-        except UnicodeDecodeError as error:
-            reading.problems.append(f"{where}, column {error.start + 1}: not UTF-8")
-            found.append((where, "?"))  # which is reported
-    reading.add(found, "")
 
 
 def _coco(path: str) -> Found:
