@@ -154,8 +154,8 @@ def test_the_frame_of_a_run_and_of_its_export_is_results_csv(finished, tmp_path)
     frame = load(out).frame()
     assert frame.to_csv(index=False) == (out / "results.csv").read_text()
     assert frame.route_start.tolist() == [pd.NA] * 4 + [1] * 4 and frame.seed.dtype == "Int64"
-    assert tread_bench("report", out, "--export", tmp_path / "toy.json").returncode == 0
-    exported = load(tmp_path / "toy.json")
+    assert tread_bench("report", out, "--export", tmp_path / "toy.zip").returncode == 0
+    exported = load(tmp_path / "toy.zip")
     assert exported.page is None and exported.frame().fid.tolist() == frame.fid.tolist()
 
 

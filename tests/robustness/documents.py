@@ -113,7 +113,7 @@ READERS = (
     (("sample", "done", "--cell", "routed", "--num", "2"), (0, 2), ()),
     (("run", "toy.yaml", "--out", "done"), (0, 1, 2), _of_a_run("done")),
     (("plan", "other.yaml"), (0, 2), ()),
-    (("report", "done", "--export", "sent.json", "--overwrite"), (0, 2), ("sent.json",)),
+    (("report", "done", "--export", "sent.zip", "--overwrite"), (0, 2), ("sent.zip",)),
 )
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (
@@ -191,7 +191,11 @@ CASES = (
         for accept, statuses, replaced in (((), (0, 1, 2, 3), ()), (("--accept",), (0, 2), ("baseline.json",)))
         for _ in range(2)
     ),
-    *(Case("sent.json", damage_json, ("report", "sent.json", "--out", "drawn"), (0, 2)) for _ in range(4)),
+    *(
+        Case(name, damage, ("report", name, "--out", "drawn"), (0, 2))
+        for name, damage in (("sent.json", damage_json), ("sent.zip", damage_bytes))
+        for _ in range(2)
+    ),
     *(
         Case("toy.yaml", damage_text, command, (0, 1, 2), limit_s=limit_s, may_last=command[0] in ("run", "features"))
         for command, limit_s in SUITE_READERS
@@ -243,7 +247,8 @@ class Place:
         }
         (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
         self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
-        self._do("report", "done", "--export", "sent.json")
+        self._do("report", "done", "--export", "sent.zip")
+        shutil.copy(STORED / "export.json", self.whole / "sent.json")
 
     def _run(self) -> None:
         for name, text in (("toy", TOY), ("other", OF_ANOTHER_RUN), ("files", ON_FILES)):
@@ -251,7 +256,8 @@ class Place:
         pq.write_table(good_pictures(), self.whole / "images.parquet")
         self._do("run", "toy.yaml", "--out", "done")
         self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
-        self._do("report", "done", "--export", "sent.json")
+        self._do("report", "done", "--export", "sent.zip")
+        shutil.copy(STORED / "export.json", self.whole / "sent.json")
         without = [part for key in ("extractor", "extractor_weights") for part in ("--set", f"metrics.{key}=null")]
         self._do("features", "files.yaml", "--out", "features.safetensors", "--iterations", "2", *without)
         shutil.copytree(self.whole / "done", self.whole / "accepted", ignore=shutil.ignore_patterns("figures"))
