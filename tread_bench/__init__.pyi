@@ -61,7 +61,6 @@ from tread_bench.measure.quality.fid.metric import statistics_to_fid as statisti
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity as features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score as logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid as features_to_kid
-from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid as features_to_per_class_fid
 from tread_bench.measure.quality.precision_recall.metric import (
     features_to_precision_recall as features_to_precision_recall,
 )

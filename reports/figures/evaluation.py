@@ -1,8 +1,6 @@
-"""What a single figure of a set of images does not show: the fit it was extrapolated from, and its classes."""
+"""What a single figure of a set of images does not show: the fit that it was extrapolated from."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,13 +11,12 @@ from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, clean, row_key
 from tread_bench.reports.text.numbers import decimals, number
 
-DRAWN_CLASSES = 24  # more are in the table alone
 _INFINITY = "∞"
 _WIDTH = 7.2  # inches
 
 
 def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
-    """Return a picture of every fit, and of every figure with a value for each class, in the order of the rows."""
+    """Return a picture of every fit, in the order of the rows."""
     drawn = []
     several = len(evaluation.networks) > 1  # with figures
     with style.theme():
@@ -27,8 +24,6 @@ def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
             title = f"{row.title}, {row.network}" if several else row.title
             if row.points:
                 drawn.append(_fit(row, title))
-            if row.parts:
-                drawn.append(_classes(row, title))
     return drawn
 
 
@@ -78,28 +73,3 @@ def _spread(at: np.ndarray) -> list[int]:
         if all(abs(at[place] - other) >= at.max() / 9 for other in others):
             chosen.append(int(place))
     return chosen
-
-
-def _classes(row: EvaluatedFigure, title: str) -> Picture:
-    """A line for each class, the highest value first."""
-    ordered = sorted(row.parts.items(), key=lambda part: -part[1])
-    places = decimals(row.parts.values())
-    shown = _ends(ordered)
-    figure = Figure(figsize=(_WIDTH, 0.7 + 0.22 * len(shown)), layout="constrained")
-    axes = figure.add_subplot()
-    for y, (_, value) in enumerate(shown):
-        axes.plot([0, value], [y, y], color=BETTER, linewidth=6, solid_capstyle="butt")
-    axes.set_yticks(range(len(shown)), [clean(f"class {name}") for name, _ in shown])
-    axes.set(ylim=(len(shown) - 0.5, -0.5), xlabel=clean(row.title))
-    axes.set_xlim(left=min(0.0, *row.parts.values()))
-    axes.grid(axis="y", visible=False)
-
-    numbers = [{"class": name, "figure": number(value, places)} for name, value in ordered]
-    return picture_of("classes", figure, numbers, _suffix(row), about=title, shown=shown, places=places)
-
-
-def _ends(ordered: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
-    """All of them, or as many from each end as are drawn."""
-    if len(ordered) <= DRAWN_CLASSES:
-        return ordered
-    return [*ordered[: DRAWN_CLASSES // 2], *ordered[-DRAWN_CLASSES // 2 :]]

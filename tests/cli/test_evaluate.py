@@ -212,25 +212,6 @@ def test_a_named_metric_that_is_refused_is_status_1_and_a_default_one_is_not(fol
     assert refused.metric == "kid" and refused.refused == "300 samples: it needs 1,000 or more"
 
 
-def test_classes_given_apart_give_a_figure_for_each(folder: Path) -> None:
-    from sklearn.datasets import load_digits
-
-    images, labels = (load_digits().images * 255 / 16).round().astype(np.uint8), load_digits().target
-    np.savez("mine.npz", arr_0=images[:300, ..., None])
-    np.savez("real.npz", arr_0=images[300:600, ..., None], arr_1=labels[300:600])
-    np.save("labels.npy", labels[:300])
-    command = ("mine.npz", "--reference", "real.npz", *DIGITS)
-    assert evaluate(*command, "--labels", "labels.npy", "--out", "out") == 0
-    (row,) = (row for row in document(Path("out")).rows if row.figure == "per_class_fid")
-    assert row.value == pytest.approx(np.mean([*row.parts.values()])) and set(row.parts) == set(map(str, range(10)))
-    assert row.warnings == ["FID per class from 27 images of class 8, no more than 64 features: biased upwards"]
-    assert "Classes of FID per class" in Path("out/index.html").read_text()
-    assert evaluate(*command, "--out", "without") == 0  # nothing about classes where the samples have none
-    assert "per_class_fid" not in figures(document(Path("without")))
-    with pytest.raises(UserError, match="no labels of the samples"):
-        evaluate(*command, "--metrics", "per_class_fid")
-
-
 def test_another_request_has_another_folder_and_moved_weights_are_the_same_request(folder: Path) -> None:
     for name, labels in {"first": np.arange(300) % 10, "second": np.arange(300) % 5}.items():
         np.save(f"{name}.npy", labels)

@@ -14,7 +14,6 @@ from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infi
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
-from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
@@ -171,54 +170,6 @@ def test_the_interval_of_the_inception_score_covers_that_of_a_chunk():
     check_coverage(estimate, truth)
 
 
-def with_labels(count, seed, mean=0.0, classes=3):
-    labels = torch.arange(count) % classes
-    return gaussian(count, seed, mean) + labels[:, None], labels
-
-
-def test_fid_per_class_is_that_of_each_class_and_their_mean():
-    samples, labels = with_labels(150, 0, mean=0.3)
-    reference, reference_labels = with_labels(210, 1)
-    found = features_to_per_class_fid(samples, labels, reference, reference_labels)
-    expected = {}
-    for label in range(3):
-        parts = samples[labels == label], reference[reference_labels == label]
-        expected[str(label)] = statistics_to_fid(*map(features_to_statistics, parts))
-    assert found.parts == pytest.approx(expected, rel=1e-8)
-    assert found.value == pytest.approx(np.mean(list(expected.values())))
-
-
-@pytest.mark.parametrize(("counts", "fewest"), [((3, 3), 3), ((2, 9), 2), ((9, 2), 2), ((DIMS + 1, DIMS + 1), None)])
-def test_classes_of_fewer_images_than_features_are_warned_about(counts, fewest):
-    sets = [with_labels(3 * count, seed) for seed, count in enumerate(counts)]
-    found = features_to_per_class_fid(*sets[0], *sets[1])
-    expected = f"FID per class from {fewest} images of class 0, no more than {DIMS} features: biased upwards"
-    assert found.warning == (expected if fewest else "")
-
-
-def test_classes_are_called_by_their_names_everywhere():
-    (samples, labels), reference = with_labels(9, 0), with_labels(9, 1)
-    found = features_to_per_class_fid(samples, labels, *reference, ("cat", "dog", "owl"))
-    assert list(found.parts) == ["cat", "dog", "owl"] and "images of class cat" in found.warning
-    without = reference[0][reference[1] < 2], reference[1][reference[1] < 2]
-    with pytest.raises(ValueError, match="class owl has 0 reference images"):
-        features_to_per_class_fid(samples, labels, *without, ("cat", "dog", "owl"))
-
-
-def test_samples_under_each_others_labels_are_far_in_each_class_alone():
-    samples, labels = with_labels(300, 0)
-    reference, reference_labels = with_labels(300, 1)
-    swapped = features_to_per_class_fid(samples, (labels + 1) % 3, reference, reference_labels)
-    right = features_to_per_class_fid(samples, labels, reference, reference_labels)
-    assert swapped.value > 10 * right.value
-
-
-def test_a_class_that_the_reference_lacks_is_named():
-    samples, labels = with_labels(30, 0)
-    with pytest.raises(ValueError, match="class 2 has 0 reference images: it needs 2 or more of each class"):
-        features_to_per_class_fid(samples, labels, samples[labels < 2], labels[labels < 2])
-
-
 def records(features, labels=None, logits=None, **others):
     statistics = FeatureStatistics(features.shape[1])
     statistics.add(features, logits)
@@ -231,7 +182,7 @@ def opened(name, **options):
 
 NORMAL = Gaussian(torch.zeros(DIMS).double(), torch.eye(DIMS).double())
 ALONE = ImageRecords(None, published=NORMAL)  # statistics without images
-PLAIN, OF_CLASSES = records(gaussian(200, 0)), records(*with_labels(200, 0))
+PLAIN = records(gaussian(200, 0))
 
 
 @pytest.mark.parametrize(
@@ -245,9 +196,6 @@ PLAIN, OF_CLASSES = records(gaussian(200, 0)), records(*with_labels(200, 0))
         (opened("sfid"), records(gaussian(50, 0), spatial=NORMAL), records(gaussian(50, 0), spatial=NORMAL), ""),
         (opened("inception_score"), PLAIN, ALONE, "the feature network has no logits"),
         (opened("inception_score"), records(gaussian(50, 0), logits=gaussian(50, 1)), ALONE, ""),
-        (opened("per_class_fid"), OF_CLASSES, PLAIN, "there are no labels of the reference"),
-        (opened("per_class_fid"), PLAIN, OF_CLASSES, "there are no labels of the samples"),
-        (opened("per_class_fid"), OF_CLASSES, OF_CLASSES, ""),
     ],
 )
 def test_a_metric_reads_what_the_sets_have_and_names_what_they_lack(metric, generated, real, lacking):

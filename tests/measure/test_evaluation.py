@@ -9,7 +9,6 @@ import torch
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.kernels import resolve_kernels
-from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import evaluation
@@ -64,7 +63,7 @@ def test_a_grid_of_training_images_is_beside_the_samples(evaluate, digits, tmp_p
 def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):
     images = digits.train.uint8(np.arange(0, 1400, 2)).permute(0, 2, 3, 1).numpy()
     np.savez(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes[:1400:2])
-    settings = {"num_samples": 30, "also": ["per_class_fid", {"name": "fid_infinity", "smallest": 12, "points": 5}]}
+    settings = {"num_samples": 30, "also": [{"name": "fid_infinity", "smallest": 12, "points": 5}]}
     _, plain = evaluate(**settings)
     _, with_reference = evaluate(**settings, reference=str(tmp_path / "reference.npz"))
     _, darker = evaluate(**settings, pixels="truncate")
@@ -77,7 +76,7 @@ def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):
     assert with_reference.inception_score == plain.inception_score != as_adm.inception_score
     assert darker.samples_sha256 != plain.samples_sha256 == as_adm.samples_sha256
     assert with_reference.protocol_details["reference_images"] == 700
-    assert all(set(one.figures) == {"per_class_fid", "fid_infinity"} and one.sfid is None for one in found)
+    assert all(set(one.figures) == {"fid_infinity"} and one.sfid is None for one in found)
 
 
 def test_the_device_of_features_and_its_effect_stand_beside_the_protocol(evaluate, monkeypatch):
@@ -101,11 +100,6 @@ def test_what_training_has_cost_is_recorded_by_the_cell_that_trained(evaluate):
     _, of_others = evaluate(generate=False, evaluates={"row": "dense"})
     assert own.training_macs == cell_cost(evaluator.cell).train_step_macs * evaluator.cell.training.batch
     assert of_others.training_macs is None
-
-
-def test_more_classes_than_samples_are_refused_before_anything_is_generated(evaluate):
-    with pytest.raises(UserError, match="metric per_class_fid: class 6 has 1 samples: it needs 2 or more of each"):
-        evaluate(also="per_class_fid")
 
 
 def test_the_number_of_images_is_the_number_requested(evaluate, monkeypatch):

@@ -237,21 +237,15 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
             "metric kid: 50 samples: it needs 100 or more (as set by metrics.kid_subset_size, metrics.kid_subsets)",
         ),
         ({"kid_subset_size": 1500, "num_samples": 2000}, "metric kid: 1,438 reference images: it needs 1,500 or more"),
-        ({"num_samples": 19}, "metric per_class_fid: class 9 has 1 samples: it needs 2 or more of each class"),
     ],
 )
 def test_too_few_images_are_an_error(
     settings: dict[str, Any], told: str, extractor: Extractor, digits: DataSource
 ) -> None:
-    metrics = Metrics(**settings, also="per_class_fid")
-    chosen = metrics.also if metrics.num_samples < 20 else metrics.of_samples
+    metrics = Metrics(**settings)
     with pytest.raises(UserError, match=re.escape(told)) as raised:
-        check_counts(chosen, metrics.num_samples, 10, reference_of(digits, extractor))
+        check_counts(metrics.of_samples, metrics.num_samples, reference_of(digits, extractor))
     assert str(raised.value).endswith("; leave it out, or change metrics.num_samples or the reference")
-
-
-def test_enough_images_of_each_class_are_no_error(extractor: Extractor, digits: DataSource) -> None:
-    check_counts(Metrics(also="per_class_fid").also, 20, 10, reference_of(digits, extractor))
 
 
 def test_features_that_are_not_finite_are_no_figure() -> None:
@@ -363,7 +357,7 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor: Extractor, digits:
         {},
         {"metrics": {"protocol": "adm"}},
         {"metrics": {"pixels": "truncate"}},
-        {"metrics": {"also": "per_class_fid"}},
+        {"metrics": {"also": {"name": "fid_infinity", "smallest": 100}}},
         {"metrics": {"num_samples": 256}},
         {"metrics": {"ema": False}},
         {"metrics": {"kid_subsets": 51}},
@@ -464,8 +458,7 @@ def test_images_of_a_file_take_the_place_of_those_of_the_data(
     given = reference_of_set(open_reference(file), extractor)
     assert given.stated == set()
     own = reference_of(digits, extractor)
-    metrics = [*opened(), *(OpenMetric.of(options) for options in Metrics(also="per_class_fid").also)]
-    found = [evaluate_images([noisy], extractor, one, metrics, 10) for one in (given, own)]
+    found = [evaluate_images([noisy], extractor, one, opened(), 10) for one in (given, own)]
     assert found[0] == found[1]
     assert given.count == own.count and given.sha256 != own.sha256
 

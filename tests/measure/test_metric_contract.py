@@ -122,7 +122,6 @@ def other_figure(**changes):
         ({"needs": frozenset({"pixels"})}, "its needs must be one or more of tread_bench.Needs: features, logits"),
         ({"real_needs": {"features"}}, "its real_needs must be None or a frozenset of tread_bench.Needs: features"),
         ({"protocol_samples": "50K"}, "its protocol_samples must be an int, not '50K'"),
-        ({"min_per_class": 2}, "its min_per_class must be a Callable, not 2"),
         ({"needs": frozenset()}, "its needs must be one or more of tread_bench.Needs: features, logits"),
         ({"min_samples": 3}, "its min_samples must be a Callable, not 3"),
         ({"protocol": ""}, "its protocol must be a Callable, not ''"),

@@ -19,7 +19,7 @@ from tests.measure.random_images import random_images
 from tread_bench import evaluate
 from tread_bench.core.config.metrics import in_protocol
 from tread_bench.core.describe.extractors import find_extractor
-from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, metrics
+from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, find_metric, metrics
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.feature_store import FeatureStore
@@ -282,10 +282,9 @@ def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_rea
     samples, reference = in_turn[:500], in_turn[500:]
     shuffled = np.random.default_rng(1).permutation(reference)
     mine = digits_set(tmp_path / "mine.npz", samples)
-    metrics = ("precision_recall", "per_class_fid")
 
     def figures(name: str, places: Sequence[int]) -> tuple[dict[str, EvaluatedFigure], EvaluatedNetwork]:
-        asked = request(mine, digits_set(tmp_path / name, places), metrics, "digits-classifier")
+        asked = request(mine, digits_set(tmp_path / name, places), ("precision_recall",), "digits-classifier")
         network, rows, _ = measured(asked)
         return rows, network
 
@@ -296,16 +295,24 @@ def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_rea
         assert row.value is not None and again[name].value == pytest.approx(row.value, abs=1e-6)
     assert network.protocol["reference_features"] == "all"
 
-    # More of them than are compared one by one: a share of each class, and all where classes are read.
+    # More of them than are compared one by one: a share of each class.
     monkeypatch.setattr("tread_bench.measure.set_evaluation.KEPT", 250)
     fewer, network = figures("first.npz", reference)
-    assert fewer["per_class_fid"].value == first["per_class_fid"].value
     assert abs((fewer["precision"].value or 0) - (first["precision"].value or 0)) < 0.15
     said = "250 of the 500 reference images, chosen at random"
-    assert said in "".join(fewer["precision"].warnings) and said not in "".join(fewer["per_class_fid"].warnings)
+    assert said in "".join(fewer["precision"].warnings)
     assert "250 for KID, precision and recall, drawn by seed" in str(network.protocol["reference_features"])
 
 
+@pytest.fixture
+def reads_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Precision and recall read the classes of both sets, as a metric of a plug-in may."""
+    family = find_metric("precision_recall")
+    needs = family.needs | {Needs.LABELS}
+    monkeypatch.setattr(family.options, "family", replace(family, needs=needs, real_needs=needs))
+
+
+@pytest.mark.usefixtures("reads_classes")
 def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: Path) -> None:
     mine = digits_set(tmp_path / "mine.npz", range(200))
     real = digits_set(tmp_path / "real.npz", range(200, 600))
@@ -314,9 +321,9 @@ def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: P
 
     def fingerprints(name: str) -> tuple[str, str]:
         np.save(tmp_path / f"{name}.npy", labels[name])
-        asked = request(mine, real, ("fid", "per_class_fid"), "digits-classifier")
+        asked = request(mine, real, ("fid", "precision_recall"), "digits-classifier")
         _, rows, _ = measured(replace(asked, samples=open_samples(mine, tmp_path / f"{name}.npy")))
-        return rows["fid"].fingerprint, rows["per_class_fid"].fingerprint
+        return rows["fid"].fingerprint, rows["precision"].fingerprint
 
     first, others = fingerprints("same"), fingerprints("others")
     assert first[0] == others[0] and first[1] != others[1]
@@ -324,6 +331,7 @@ def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: P
     assert own == open_samples(mine).labels_sha256 != other
 
 
+@pytest.mark.usefixtures("reads_classes")
 def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     digits, names = load_digits(), {3: "cat", 5: "dog", 7: "owl"}
 
@@ -336,7 +344,7 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
         return str(tmp_path / root)
 
     def asked(samples: str, reference: str) -> SetRequest:
-        return request(samples, reference, ("per_class_fid",), "digits-classifier")
+        return request(samples, reference, ("precision_recall",), "digits-classifier")
 
     real = folder("real", names, 90)
     numbered = folder("numbered", {3: "0", 5: "1", 7: "2"}, 90)
@@ -344,31 +352,14 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     odd = folder("odd", {5: "dog", 7: "bat"}, 0)
 
     # Those that the samples have, by name; numbers are the places of names only where there are as many.
-    assert list(measured(asked(fewer, real))[1]["per_class_fid"].parts) == ["dog", "owl"]
-    for sets in ((real, numbered), (numbered, real)):
-        by_number = measured(asked(*sets))[1]["per_class_fid"]
-        assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
+    for sets in ((fewer, real), (real, numbered), (numbered, real)):
+        assert [reason for *_, reason in foreseen_refusals(asked(*sets))] == [""]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
     named = [one.classes for one in asked(odd, real).matched]
     assert named == [("bat", "dog"), ("cat", "dog", "owl")]  # numbers are then each set's own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
-
-
-def test_names_of_class_folders_cannot_steer_a_terminal(tmp_path: Path) -> None:
-    mine = digits_set(tmp_path / "mine.npz", range(10))
-    named = replace(open_samples(mine), classes=("\x1b[2Jcat", *"bcdefghij"))
-    assert list(set_evaluation._records(named).class_names) == ["\\x1b[2Jcat", *"bcdefghij"]
-
-
-def test_a_class_of_too_few_images_refuses_its_metric_before_any_work(tmp_path: Path) -> None:
-    """Labels are read with the headers."""
-    mine = digits_set(tmp_path / "mine.npz", range(100))
-    few = digits_set(tmp_path / "few.npz", range(10))  # each digit once
-    asked = request(mine, few, ("fid", "per_class_fid"), "digits-classifier")
-    reasons = {metric.name: reason for metric, _, reason in foreseen_refusals(asked)}
-    assert reasons == {"fid": "", "per_class_fid": "class 0 has 1 reference images: it needs 2 or more of each class"}
 
 
 def with_statistics(asked: SetRequest, dims: int = 64, settings: dict[str, Any] | None = None) -> SetRequest:

@@ -18,7 +18,7 @@ from tread_bench.core.stored.evaluations import (
     by_reason,
 )
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.figures.evaluation import DRAWN_CLASSES, pictures_of
+from tread_bench.reports.figures.evaluation import pictures_of
 from tread_bench.reports.page.evaluation import Grid, cautions, sentences, write_evaluation_page
 
 LIMIT, SLOPE = 7.5, 21_000.0  # of the fit: its value at infinitely many images, and how it depends on 1 / images
@@ -55,7 +55,6 @@ def evaluation(classes: int = 10) -> SetEvaluation:
             figure("kid", "KID", 0.00412, low=0.0031, high=0.0052, method="over 50 subsets"),
             figure("inception_score", "IS", 215.8371, lower_is_better=False),
             figure("fid_infinity", "FID∞", LIMIT, low=7.1, high=7.9, points=fit),
-            figure("per_class_fid", "FID per class", 30.0, parts={str(n): 20.0 + n for n in range(classes)}),
             figure("fid", "FD-DINOv2", None, "dinov2", refused=MISSING),
             figure("kid", "KID", None, "dinov2", refused=MISSING),
         ],
@@ -92,7 +91,7 @@ def test_the_document_is_read_back_as_it_was_and_every_figure_is_there_once():
 
 def test_the_frame_has_a_row_per_figure_with_its_reason():
     frame = evaluation().frame()
-    assert len(frame) == 7 and set(frame.fingerprint) == {"0123456789ab", ""}
+    assert len(frame) == 6 and set(frame.fingerprint) == {"0123456789ab", ""}
     assert frame.value.isna().tolist() == (frame.refused != "").tolist()
     assert frame.set_index(["network", "figure"]).loc[("inception", "kid"), "high"] == 0.0052
 
@@ -104,7 +103,7 @@ def test_figures_that_are_refused_for_one_reason_share_a_line():
 def test_the_page_says_the_figures_the_warnings_and_what_is_missing(page):
     whole = evaluation()
     (sentence,) = sentences(whole)
-    assert sentence == "inception: FID 18.00, KID 0.004120, IS 215.8, FID∞ 7.500 and FID per class 30.00."
+    assert sentence == "inception: FID 18.00, KID 0.004120, IS 215.8 and FID∞ 7.500."
     assert cautions(whole) == [*whole.warnings, *whole.rows[0].warnings]
     text = page.read_text()
     assert "mine &lt;i&gt;" in text and "<i>" not in text and "<b>:" not in text
@@ -114,27 +113,18 @@ def test_the_page_says_the_figures_the_warnings_and_what_is_missing(page):
 
 
 def test_the_line_of_a_fit_goes_through_its_points_and_ends_in_the_figure():
-    fit, _ = pictures_of(evaluation())
+    (fit,) = pictures_of(evaluation())
     assert fit.table[-1] == ("∞, extrapolated", "7.50", "7.10 to 7.90")
     assert [line[1] for line in fit.table[:-1]] == ["11.70", "9.60", "8.55", "7.92"]
 
 
-def test_of_many_classes_the_ends_are_drawn_and_the_table_has_all():
-    _, classes = pictures_of(evaluation(classes=100))
-    assert [line[0] for line in classes.table] == [str(n) for n in reversed(range(100))]
-    drawn = classes.svg.decode()
-    assert drawn.count("class ") == DRAWN_CLASSES and "class 99" in drawn and "class 0" in drawn
-    assert "class 50" not in drawn and f"{DRAWN_CLASSES} classes at the two ends" in classes.caption
-
-
 def test_pictures_of_an_earlier_page_go(tmp_path):
     write_evaluation_page(evaluation(), None, None, tmp_path)
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
-        "fit-fid_infinity-inception.svg",
-        "classes-per_class_fid-inception.svg",
-    }
-    write_evaluation_page(evaluation(classes=0), None, None, tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["fit-fid_infinity-inception.svg"]
+    without = evaluation()
+    rows = [row for row in without.rows if not row.points]
+    write_evaluation_page(without.model_copy(update={"rows": rows}), None, None, tmp_path)
+    assert not list((tmp_path / "figures").iterdir())
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.suite.test_plan import plan_of, problems_of
 from tread_bench.core.config.routed import setting_of
+from tread_bench.core.describe.metrics import Needs, find_metric
 from tread_bench.data.digits.family import DigitsData
 
 SIZES = {"depth": 4, "hidden": 16, "patch": 2}
@@ -73,6 +76,8 @@ def test_guidance_may_leave_out_a_caption_where_training_did():
     assert "the network was never trained without one" in message
 
 
-def test_what_needs_classes_is_refused():
-    found = problems_of(base={"backbone": {"name": "DiT", **SIZES, "heads": 2}, "metrics": {"also": "per_class_fid"}})
+def test_what_needs_classes_is_refused(monkeypatch):
+    kid = find_metric("kid")
+    monkeypatch.setattr(kid.options, "family", replace(kid, needs=kid.needs | {Needs.LABELS}))
+    found = problems_of(base={"backbone": {"name": "DiT", **SIZES, "heads": 2}})
     assert any("data digits has no labels, which it needs" in message for _, message in found)

@@ -211,11 +211,6 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({"metrics.at": [1.5]}, ("metrics.at", 0), "a share of the training must lie between 0 and 1"),
         ({"metrics.at": [-1]}, ("metrics.at", 0), "iterations count from 0"),
         ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "metric kid, which needs 100 or more"),
-        (
-            {"metrics": {"num_samples": 19, "kid_subset_size": 5, "also": "per_class_fid"}},
-            ("metrics", "num_samples"),
-            "metrics.num_samples 19: too few for metric per_class_fid, which needs 20 or more (as set by metrics.also)",
-        ),
         ({"metrics.protocol": "amd"}, ("metrics.protocol",), "did you mean 'adm'"),
         ({"metrics.reference": "real"}, ("metrics.reference",), "'real': must be an .npz file of statistics or images"),
         (

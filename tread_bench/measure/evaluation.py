@@ -107,7 +107,7 @@ class Evaluator:
         if metrics.generate:
             _ = self.decoder
             measured = [metric.options for metric in self.metrics]
-            check_counts(measured, metrics.num_samples, self.data.num_classes, self.reference)
+            check_counts(measured, metrics.num_samples, self.reference)
 
     def __call__(
         self,

@@ -14,7 +14,7 @@ import torch
 
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs
-from tread_bench.core.errors import UserError, printable
+from tread_bench.core.errors import UserError
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.data.check import message_of, messages_of
@@ -28,7 +28,7 @@ from tread_bench.measure.quality.fingerprint import (
     stated_by,
 )
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stored_statistics
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few, too_few_of_a_class
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics
 from tread_bench.measure.sets.gaussians import spatial_name
@@ -147,16 +147,13 @@ def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetR
         for message in message_of(matched, samples, reference.images):
             return message
 
-    # How many images it reads, in all and of each class.
+    # How many images it reads.
     images = None if reference.images is None else reference.images.count
     behind: dict[Needs, int | None] = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), images)
     for need, name in stored.items():
         if name in reference.stored:
             behind[need] = reference.stored[name].count
-    generated, real = map(_records, request.matched)
-    return too_few(metric, samples.count, behind) or too_few_of_a_class(
-        family.min_per_class(metric), generated.labels, real.labels, generated.class_names
-    )
+    return too_few(metric, samples.count, behind)
 
 
 def _records(images: SampleSet | None) -> ImageRecords:
@@ -164,8 +161,7 @@ def _records(images: SampleSet | None) -> ImageRecords:
     if images is None:
         return ImageRecords(None)
     labels = None if images.labels is None else torch.from_numpy(images.labels)
-    names = [printable(name) for name in images.classes or ()]
-    return ImageRecords(None, partial(images.batches, _READ), labels, class_names=names)
+    return ImageRecords(None, partial(images.batches, _READ), labels)
 
 
 def needs_met(images: SampleSet) -> set[Needs]:
@@ -366,7 +362,6 @@ def _rows(
             high=estimate.high,
             method=estimate.method,
             points=[FitPoint(images=images, value=value) for images, value in estimate.points],
-            parts=dict(estimate.parts),
             warnings=[_titled(one, network) for one in (*warnings, estimate.warning) if one],
         )
         rows.append(row)
@@ -422,7 +417,6 @@ class _Seen:
             of_images.labels,
             there.get(Needs.SPATIAL, own_spatial),
             there.get(Needs.STATISTICS),
-            of_images.class_names,
             sha256=self.request.reference.sha256,
             stated=stated,
         )

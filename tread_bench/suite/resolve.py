@@ -394,8 +394,7 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
     """What a metric of generated images needs of the cell."""
     family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
-    of_class = family.min_per_class(metric)
-    least = max(family.min_samples(metric), of_class * cell.data.num_classes)
+    least = family.min_samples(metric)
     if cell.metrics.num_samples < least:
         setting = settings_in_words(metric)
         rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"

@@ -7,7 +7,7 @@ the rest of the package needs to know about it; nobody compares its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Self
@@ -45,7 +45,6 @@ class Estimate:
         high: upper end of the interval.
         method: how the interval was made, and what it does not include; empty: there is no interval.
         points: (number of images, value) of the fit that the figure was extrapolated from; empty: of no fit.
-        parts: the figure of each part, such as a class; empty: it has no parts.
         warning: what a reader must know of the value, which `evaluate` prints beside it; empty: nothing.
     """
 
@@ -54,7 +53,6 @@ class Estimate:
     high: float | None = None
     method: str = ""
     points: tuple[tuple[int, float], ...] = ()
-    parts: Mapping[str, float] = field(default_factory=dict)
     warning: str = ""
 
     def __float__(self) -> float:
@@ -117,7 +115,6 @@ class MetricFamily:
         real_needs: what it reads of real images; None: `needs`, but for logits and labels.
         min_samples: options -> the smallest number of images, generated or real, that it accepts; real ones count where
             their features are read one by one.
-        min_per_class: options -> the smallest number of images of a class that it accepts; 0: it reads no labels.
         protocol_samples: number of generated images in the protocol that published figures follow, below which a figure
             is not comparable with them; 0: it has none.
         protocol: options -> everything its figures depend on besides the images, feature network and reference, in
@@ -136,7 +133,6 @@ class MetricFamily:
     min_samples: Callable[[Any], int]
     protocol: Callable[[Any], str]
     real_needs: frozenset[Needs] | None = None
-    min_per_class: Callable[[Any], int] = lambda options: 0
     protocol_samples: int = 0
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     unfit: Callable[[Any, DataOptions], str] = lambda options, data: ""

@@ -72,7 +72,6 @@ class EvaluatedFigure(Part):
     high: float | None = None
     method: str = ""
     points: list[FitPoint] = Field(default_factory=list)
-    parts: dict[str, float] = Field(default_factory=dict)
     refused: str = ""
     warnings: list[str] = Field(default_factory=list)
 

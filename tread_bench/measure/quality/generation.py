@@ -12,7 +12,7 @@ from torch import Tensor
 from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few, too_few_of_a_class
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from tread_bench.measure.quality.reference import Reference
 
 
-def check_counts(chosen: Iterable[MetricOptions], num_samples: int, num_classes: int, reference: Reference) -> None:
+def check_counts(chosen: Iterable[MetricOptions], num_samples: int, reference: Reference) -> None:
     """Raise UserError where there are too few images for a metric: subsets are never made smaller silently."""
-    labels = _labels(num_samples, num_classes)
     for metric in chosen:
-        least = metric.family.min_per_class(metric)
-        in_all = too_few(metric, num_samples, {Needs.FEATURES: reference.num_kept})
-        if problem := in_all or too_few_of_a_class(least, labels, reference.labels):
+        if problem := too_few(metric, num_samples, {Needs.FEATURES: reference.num_kept}):
             setting = settings_in_words(metric)
             way_out = "leave it out, or change metrics.num_samples or the reference"
             raise UserError(f"metric {metric.name}: {problem}{setting}; {way_out}")

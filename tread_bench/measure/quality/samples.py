@@ -27,7 +27,6 @@ class ImageRecords:
             none.
         spatial: of features that keep their place in the image; None: the feature network has none.
         published: mean and covariance of the features as a file states them, in place of those of `statistics`.
-        class_names: name of each class, by its label; empty: they have numbers alone.
         captions: what each image was generated for; None: there are none.
     """
 
@@ -36,7 +35,6 @@ class ImageRecords:
     labels: Tensor | None = None
     spatial: Moments | None = None
     published: Moments | None = None
-    class_names: Sequence[str] = ()
     captions: Sequence[str] | None = None
 
     @property
@@ -116,11 +114,6 @@ class Samples:
         labels = self._needed(Needs.LABELS).labels
         assert labels is not None
         return labels
-
-    @property
-    def class_names(self) -> Sequence[str]:
-        """Name of each class, by its label; empty: they have numbers alone."""
-        return self._needed(Needs.LABELS).class_names
 
     @property
     def captions(self) -> Sequence[str]:
@@ -225,34 +218,6 @@ def too_few(metric: MetricOptions, samples: int, reference: Mapping[Needs, int |
     for count, whose, fewest in counts:
         if count < fewest:
             return f"{count:,} {whose}: it needs {fewest:,} or more"
-    return ""
-
-
-def class_name(label: int, names: Sequence[str]) -> str:
-    """Return what a class is called: its name, or its label where it has none."""
-    return names[label] if 0 <= label < len(names) else str(label)
-
-
-def too_few_of_a_class(
-    least: int, generated: Tensor | None, real: Tensor | None, class_names: Sequence[str] = ()
-) -> str:
-    """Return, in words, which class of the generated images has fewer than `least` in a set; empty if none has.
-
-    Args:
-        least: number of images of a class; 0: labels do not matter.
-        generated: labels (n,) int64.
-        real: labels (m,) int64.
-        class_names: by label; empty: there are none.
-    """
-    if not least or generated is None or real is None:
-        return ""
-    classes, counts = generated.unique(return_counts=True)
-    real_counts = dict(zip(*(part.tolist() for part in real.unique(return_counts=True)), strict=True))
-    for label, count in zip(classes.tolist(), counts.tolist(), strict=True):
-        for found, whose in ((count, "samples"), (real_counts.get(label, 0), "reference images")):
-            if found < least:
-                name = class_name(label, class_names)
-                return f"class {name} has {found} {whose}: it needs {least} or more of each class"
     return ""
 
 

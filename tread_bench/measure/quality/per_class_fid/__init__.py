@@ -1,1 +1,0 @@
-"""Fréchet distance of each class."""
