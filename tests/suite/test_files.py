@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -283,12 +284,24 @@ def test_evaluations_of_tuning_count(suite: Path) -> None:
     assert found[1] == pytest.approx(4 * found[0])
 
 
-def timed_run(monkeypatch: pytest.MonkeyPatch, macs: int, batch: int, seconds: float | None = None) -> None:
+TIMED = (("dense", [9.0, 10.0], 1.19), ("elsewhere", [30.0], 0.5))  # disturbed
+
+
+def timed_run(
+    monkeypatch: pytest.MonkeyPatch,
+    macs: int,
+    batch: int,
+    seconds: float | None = None,
+    timed: Sequence[tuple[str, list[float], float]] = TIMED,
+    timed_with: str = "",
+) -> None:
     """A run of rows "dense" and "elsewhere", each evaluated in so many seconds: 3 images of 7 MACs, 40 calls of 2."""
     config = {"metrics": {"validation_samples": 5}}  # at 8 noise levels
     records = []
-    for row, beside_ms, speedup in (("dense", [9.0, 10.0], 1.19), ("elsewhere", [30.0], 0.5)):  # disturbed
-        timing = SimpleNamespace(reference_step_times_ms=beside_ms, speedup=speedup, batch=batch)
+    for row, beside_ms, speedup in timed:
+        timing = SimpleNamespace(
+            reference_step_times_ms=beside_ms, speedup=speedup, batch=batch, reference_backbone=timed_with
+        )
         cost = SimpleNamespace(
             train_step_macs=macs, mean_train_step_macs=2 * macs, evaluated_forward_macs=None, dense_forward_macs=2
         )
@@ -315,6 +328,14 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
     for row, cell, step_s in zip(rows, evaluated, (0.010, 0.040 / 3), strict=True):
         total = row["training_macs"] + expected_work(cell).evaluation
         assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
+
+
+def test_a_control_takes_the_time_of_the_dense_network_that_it_was_timed_with_over_its_speed_up(
+    suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed_run(monkeypatch, macs=10**6, batch=4, timed=[("dense", [20.0, 22.0], 2.0)], timed_with="DiT (depth 12)")
+    pace = hours.pace_of(str(suite.parent), load_plan(suite, look=Look.NOT_AT_ALL), [])
+    assert pace.by_row["dense"] == pytest.approx(10**6 * 4 / 0.0105)
 
 
 def test_evaluations_are_counted_at_the_rate_of_those_of_a_run(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
