@@ -10,8 +10,7 @@ from rich.console import Console
 from tread_bench.cell.numerics import usable_device
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
-from tread_bench.data.encode.encode import EncodeRequest, encode
-from tread_bench.data.encode.job import SPLITS, Job
+from tread_bench.data.encode.encode import SPLITS, EncodeRequest, encode
 from tread_bench.services.display import counted
 
 
@@ -21,11 +20,11 @@ def encode_images(request: EncodeRequest) -> str:
         raise UserError("\n".join(problems))
     device = usable_device(request.device)
     with counted(Console(stderr=True), device, "images are encoded") as report:
-        job = encode(replace(request, device=device), report)
-    return _data_of_suite(request, job)
+        encode(replace(request, device=device), report)
+    return _data_of_suite(request)
 
 
-def _data_of_suite(request: EncodeRequest, job: Job) -> str:
+def _data_of_suite(request: EncodeRequest) -> str:
     """YAML with the keys that the manifests do not state; paths are absolute, so that the suite may be anywhere."""
     train, held_out = (str(request.out.absolute() / name) for name in SPLITS)
     data = {
@@ -33,7 +32,7 @@ def _data_of_suite(request: EncodeRequest, job: Job) -> str:
         "train": [train],
         "held_out": [held_out],
         "decoder": str(request.vae.absolute()),
-        "decoded_size": job.image[1],
+        "decoded_size": request.data.image_size,
     }
     text: str = yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True)
     return f"{text}  # images: [...]  the real images, for FID"

@@ -24,14 +24,7 @@ def encode(
     out: Annotated[Path, typer.Option("--out", help="folder of the latents; the same command again resumes")],
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
-    quantity: Annotated[
-        Literal["sample", "mean_std", "mean_logvar"] | None,
-        typer.Option(
-            "--quantity", help="what is stored: moments, from which training draws, or one sample; default: moments"
-        ),
-    ] = None,
     dtype: Annotated[Literal["float32", "float16"], typer.Option("--dtype", help="of what is stored")] = "float32",
-    seed: Annotated[int, number("--seed", "seed of the noise of samples", least=0)] = 0,
     shard_samples: Annotated[
         int | None, number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
     ] = None,
@@ -45,15 +38,6 @@ def encode(
     from tread_bench.services.encode import encode_images
     from tread_bench.suite.data import data_of
 
-    request = EncodeRequest(
-        data_of(source, overrides, data_root),
-        vae,
-        out,
-        quantity,
-        dtype,
-        seed,
-        device,
-        shard_samples,
-    )
+    request = EncodeRequest(data_of(source, overrides, data_root), vae, out, dtype, device, shard_samples)
     with resumable():
         typer.echo(encode_images(request))
