@@ -41,7 +41,7 @@ def beat(folder):
 
 def perform_a_task(folder):
     ended = perform(Task("t", "os:getpid", (), folder.cell(CELL) / "log"), tell)
-    assert " is gone, or host " in ended.failure
+    assert " is gone, or " in ended.failure
 
 
 def lock_the_cell(folder):

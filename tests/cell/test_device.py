@@ -84,8 +84,9 @@ VARIANTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backbone", VARIANTS, ids=lambda one: " ".join(map(str, one.values())))
-def test_every_mixer_stays_on_its_device(backbone):
-    assert left(cell_of(backbone=backbone)) == []
+def test_every_mixer_stays_on_its_device(backbone, monkeypatch):
+    monkeypatch.setitem(BACKBONES, "varied", backbone)
+    assert left(cell_of(backbone="varied")) == []
 
 
 @pytest.mark.parametrize("backbone", ["DiT", "LightningDiT", "MMDiT", "U-ViT", "ZigMa"])

@@ -68,7 +68,7 @@ def planned(*arguments: object):
 def detection(*arguments: object):
     done = planned(*arguments, "--json")
     assert done.exit_code == 0, done.output
-    return json.loads(done.output)["detection"]
+    return json.loads(done.stdout)["detection"]
 
 
 def test_a_stated_spread_gives_each_row_the_seeds_of_the_first_step_of_holm(suite):

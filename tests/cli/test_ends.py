@@ -236,7 +236,15 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
-    begun = {"cell": dense, "suite": plan.suite.name, "row": "dense", "config": {}}
+    begun = {
+        "cell": dense,
+        "suite": plan.suite.name,
+        "row": "dense",
+        "seed": 0,
+        "reference": "dense",
+        "backbone": "DiT",
+        "config": {},
+    }
     write_json(new_folder(folder.root).made(dense) / "cell.json", begun)
     with folder.cell_lock(dense):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))

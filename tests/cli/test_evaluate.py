@@ -148,7 +148,7 @@ def test_all_mistakes_are_reported_at_once_and_nothing_is_written(folder: Path) 
         )
     told = str(caught.value)
     for expected in (
-        "mien: no such file",
+        "mien cannot be read (No such file",
         "--num: for the folder of a run, and mien is not one",
         "unknown name 'digts'; did you mean 'digits'?",
         "--metrics: unknown metric 'fidd'; did you mean 'fid'?",
@@ -171,7 +171,7 @@ def test_all_mistakes_are_reported_at_once_and_nothing_is_written(folder: Path) 
         (("--metrics", ""), r"--metrics '' names nothing"),
         (("--metrics", "{subsets: 5}"), r"must be a name, or settings such as \{name: NAME, \.\.\.\}"),
         (("--metrics", "{name: kid, subset_size: 1}"), r"--metrics kid: subset_size 1: must be greater than or equal"),
-        (("--labels", "labels.npy"), r"labels\.npy: no such file"),
+        (("--labels", "labels.npy"), r"labels\.npy cannot be read \(No such file"),
         (("--metrics", "fid_infinity"), r"nothing can be measured\nFID∞ \(digits-classifier\): 300 samples"),
     ],
 )

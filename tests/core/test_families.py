@@ -57,7 +57,7 @@ def test_own_sizes_come_before_published_ones(toy):
 
 
 def test_an_unknown_name_is_told_with_the_nearest(toy):
-    with pytest.raises(ValueError, match="unknown backbone 'Toy-S/3'; did you mean 'Toy-S/2'"):
+    with pytest.raises(ValueError, match="Toy has no 'Toy-S/3'; published: Toy-S/2"):
         find_family("Toy-S/3")
 
 

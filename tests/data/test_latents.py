@@ -115,7 +115,7 @@ def test_a_value_that_is_not_finite_is_named_when_it_is_read(tmp_path: Path, val
 
 
 def test_files_that_are_no_safetensors(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.safetensors: no such file"):
+    with pytest.raises(UserError, match=r"none\.safetensors cannot be read \(No such file"):
         read(str(tmp_path / "none.safetensors"))
     (tmp_path / "text.safetensors").write_text("latents")
     with pytest.raises(UserError, match=r"text\.safetensors: not a readable safetensors file"):
@@ -142,7 +142,7 @@ def test_real_images_are_opened_when_they_are_asked_for(tmp_path: Path) -> None:
     gone, empty = str(tmp_path / "gone.parquet"), write_images(tmp_path / "empty.parquet", [], None)
     latents = write(tmp_path / "a.safetensors")
     pictures = read(latents, images=(gone,)).reference
-    with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
+    with pytest.raises(UserError, match=r"gone\.parquet cannot be read \(No such file"):
         len(pictures)
     with pytest.raises(UserError, match=r"empty\.parquet: no rows"):
         len(read(latents, images=(empty,)).reference)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from test_curves_simulated import EACH
 
+from tests.reports.test_curves_simulated import EACH
 from tread_bench.reports.claims.decision import Candidate, Choice, Learning, decide
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 import pytest
-from test_curves_simulated import EACH, OWN, SHARED, law
 
+from tests.reports.test_curves_simulated import EACH, OWN, SHARED, law
 from tread_bench.core.numbers.curves import slope
 from tread_bench.core.numbers.statistics import hull, paired_difference
 

@@ -168,8 +168,8 @@ def _fork_cells() -> None:
 
 def import_quickly() -> None:
     """What commands need that load no torch."""
-    for name in ("check", "clean", "plan", "status"):
-        importlib.import_module(f"tread_bench.cli.show.{name}")
+    for name in ("commands.check", "show.clean", "show.plan", "show.status"):
+        importlib.import_module(f"tread_bench.cli.{name}")
 
 
 def import_everything() -> None:

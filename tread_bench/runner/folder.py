@@ -40,7 +40,7 @@ _BEGINNING = re.compile(
 )  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
-    rf"|samples/\d+\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
+    rf"|samples/(\d+|real)\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _BELOW_CELL = ("checkpoints", "equal_time", "samples", "tensorboard", "weights")
 LOST_WITH_RUNNER = "broken off with its runner"

@@ -33,6 +33,7 @@ from tread_bench.runner.prepare import (
 )
 from tread_bench.runner.speed_phase import complete, measure
 from tread_bench.runner.tuning import choices, restate, tunings
+from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
@@ -197,6 +198,10 @@ def _bring(
             )
         if options.device == "auto":
             display.note(_taken(device, choices, folder))
+
+        # What the suite cannot decide is said before anything is trained, and once: with candidates of rates, if any.
+        if (then is not None or not plan.tuning) and (found := obstacles(plan)):
+            display.note("\n".join([OBSTACLES, *map(str, found)]))
 
         # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
         if timed:

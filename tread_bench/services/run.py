@@ -20,7 +20,6 @@ from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
 from tread_bench.services.report import render_report
-from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.files import Look, unchanged
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
@@ -108,9 +107,6 @@ def bring_up_to_date(
     if smoke:
         plan = _smoke_plan(plan, source, overrides, root, options, data_root)
 
-    # Run the plan, and say first what it cannot show.
-    if found := obstacles(plan):
-        note("\n".join([OBSTACLES, *map(str, found)]))
     result = run(plan, text, root, options, make_display(console), agree)
 
     # Draw the page.
