@@ -152,4 +152,4 @@ def test_smoke_runs_and_runs_without_pairs_are_refused(suite, tmp_path):
 
 
 def test_a_plan_without_the_question_has_no_answer(suite):
-    assert "detection" not in json.loads(planned(suite, "--json").output)
+    assert "detection" not in json.loads(planned(suite, "--json").stdout)

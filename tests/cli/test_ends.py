@@ -235,18 +235,11 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
 
     monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
-    (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
-    begun = {
-        "cell": dense,
-        "suite": plan.suite.name,
-        "row": "dense",
-        "seed": 0,
-        "reference": "dense",
-        "backbone": "DiT",
-        "config": {},
-    }
-    write_json(new_folder(folder.root).made(dense) / "cell.json", begun)
-    with folder.cell_lock(dense):
+    (dense,) = (cell for cell in plan.cells if cell.row == "dense")
+    known = {"seed": 0, "reference": "dense", "backbone": "DiT", "config": dense.cell.model_dump(mode="json")}
+    begun = {"cell": dense.id, "suite": plan.suite.name, "row": "dense", **known}
+    write_json(new_folder(folder.root).made(dense.id) / "cell.json", begun)
+    with folder.cell_lock(dense.id):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2
     assert not any(key.startswith("again") for key in asked)
