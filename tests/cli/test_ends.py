@@ -33,6 +33,8 @@ class Remembered:
     def __init__(self) -> None:
         self.is_open, self.finished = False, list[str]()
 
+    def note(self, text): ...
+
     def begin(self, phase, labels, at_once):
         self.is_open, self.labels = True, labels
 
