@@ -1,1 +1,1 @@
-"""Is this version worse? Baselines, versions timed in turn, and histories of many runs. No torch."""
+"""Is this version worse? A run against accepted figures. No torch."""

@@ -69,10 +69,8 @@ def _selected(path: str) -> list[int] | None:
     names = [one["filename"] for one in state.get("_indices_data_files") or ()]
     if not names:
         return None
-    rows: list[int] = concatenate_datasets([Dataset.from_file(os.path.join(path, name)) for name in names])["indices"][
-        :
-    ]
-    return rows
+    parts = [Dataset.from_file(os.path.join(path, name)) for name in names]
+    return list(concatenate_datasets(parts)["indices"])
 
 
 def data_path(path: str) -> str:
