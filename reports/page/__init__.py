@@ -1,1 +1,1 @@
-"""Pages: of a run, of two runs side by side, of an evaluation."""
+"""Pages: of a run or several, of an evaluation."""
