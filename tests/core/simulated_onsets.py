@@ -20,7 +20,9 @@ from tread_bench.core.numbers.onset import Ratio, advantages, log_ratios, p_valu
 from tread_bench.core.numbers.statistics import LEVEL
 
 COSTS = (1.0, 4.0, 16.0)  # total training MACs, in steps of four
-SHARED, TRUNK, OWN = 0.02, 0.002, 0.002  # standard deviations of log loss
+# Standard deviations of log loss: of a seed in all arms; of an arm's seed at all lengths, which begin with the same
+# weights and see the same data in one order; of one training.
+SHARED, OF_ARM, OWN = 0.02, 0.002, 0.002
 LAST, MIDDLE, FIRST = 2, 1, 0
 
 
@@ -76,10 +78,10 @@ def log_losses(truth: Truth, rng: np.random.Generator, runs: int, excess: float 
     """
     arms = [None, *range(len(truth.ratios))]
     shared = SHARED * rng.normal(size=(runs, truth.widths, 1, truth.seeds, 1))
-    trunk = TRUNK * truth.draw(rng, (runs, truth.widths, len(arms), truth.seeds, 1))
+    of_arm = OF_ARM * truth.draw(rng, (runs, truth.widths, len(arms), truth.seeds, 1))
     own = OWN * truth.draw(rng, (runs, truth.widths, len(arms), truth.seeds, len(COSTS)))
     without_noise = np.log([truth.losses(arm) for arm in arms])[:, None]
-    return without_noise + shared + truth.noise * (trunk + own) + excess
+    return without_noise + shared + truth.noise * (of_arm + own) + excess
 
 
 class Answers(NamedTuple):
@@ -178,7 +180,7 @@ def chosen(truth: Truth, rates: Rates, rng: np.random.Generator, runs: int) -> C
     first = rng.uniform(2.5, 3.5, (runs, 1 if rates.are_alike else len(moves), 1))
     best = first - moves[:, None] * np.linspace(0, 1, len(COSTS))  # (runs, arms, K)
     excess = rates.bend * (CANDIDATES - best[..., None]) ** 2  # (runs, arms, K, candidates)
-    spread = truth.noise * math.hypot(TRUNK, OWN) / math.sqrt(rates.seeds)
+    spread = truth.noise * math.hypot(OF_ARM, OWN) / math.sqrt(rates.seeds)
     noise = spread * truth.draw(rng, (truth.widths, *excess.shape))
     found = np.moveaxis(np.argmin(excess + noise, axis=-1), 0, 1)  # (runs, widths, arms, K)
     at = found if rates.at_each_length else found[..., :1]
