@@ -22,7 +22,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 CHECKOUT = Path(__file__).parents[1]
-ROOMS = ("core", "suite", "runner", "data", "model", "diffusion", "backbones", "measure", "cell")
+ROOMS = (
+    "core", "suite", "runner", "regression", "data", "model", "diffusion", "backbones", "measure", "cell", "reports",
+    "services", "cli",
+)  # fmt: skip
+TESTS = {"services": ("cli", "runner", "suite", "reports"), "cli": ("cli", "runner")}  # of other rooms: of their name
 HANGS = 900  # seconds after which the tests count as failed
 SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
 SWAPPED |= {"is": "is not", "is not": "is", "+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "and": "or", "or": "and"}
@@ -104,17 +108,21 @@ def text_between(start: Position, end: Position, lines: list[str]) -> str:
     return first + "".join(lines[start[0] : end[0] - 1]) + lines[end[0] - 1].encode()[: end[1]].decode()
 
 
+def modules(room: str = "*") -> list[Path]:
+    """The modules of a room, or of all: a pattern with a folder's name follows it where it is a link."""
+    return sorted({path for folder in (CHECKOUT / "tread_bench").glob(f"{room}/") for path in folder.rglob("*.py")})
+
+
 def draw(count: int, seed: int) -> list[Fault]:
     """As many faults as requested, of all rooms together, each as likely."""
-    paths = {path: room for room in ROOMS for path in sorted((CHECKOUT / "tread_bench" / room).rglob("*.py"))}
-    every = [fault for path, room in paths.items() for fault in faults_of(path, room)]
+    every = [fault for room in ROOMS for path in modules(room) for fault in faults_of(path, room)]
     return random.Random(seed).sample(sorted(set(every), key=lambda fault: json.dumps(asdict(fault))), count)
 
 
 def standing(fault: Fault) -> Fault | None:
     """The fault where its function stands now; None: the code is gone."""
     own = CHECKOUT / fault.file
-    for path in [*([own] if own.exists() else []), *sorted((CHECKOUT / "tread_bench").rglob("*.py"))]:
+    for path in [*([own] if own.exists() else []), *modules()]:
         if place_of(path.read_text(encoding="utf-8"), fault) is not None:
             return replace(fault, file=str(path.relative_to(CHECKOUT)))
     return None
@@ -130,8 +138,8 @@ def place_of(source: str, fault: Fault) -> int | None:
     return None
 
 
-def is_found(fault: Fault) -> bool:
-    """Whether a test of the fault's room fails with it, and passes without it."""
+def found_by(fault: Fault) -> str | None:
+    """The first test of the fault's room that fails with it, and passes without it; None: there is none."""
     with TemporaryDirectory(prefix="fault-") as folder:
         copy = Path(folder) / "checkout"
         ignored = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", "runs")
@@ -143,12 +151,12 @@ def is_found(fault: Fault) -> bool:
         path.write_text(whole[:place] + fault.after + whole[place + len(fault.before) :], encoding="utf-8")
         status, failing = run_tests(tests_of(fault, copy), copy)
         if status == 0:
-            return False
+            return None
         path.write_text(whole, encoding="utf-8")
         without, _ = run_tests(failing or tests_of(fault, copy), copy)
         if without != 0:
             raise RuntimeError(f"{failing} fail without a fault, too: repair them, or the machine, first")
-        return True
+        return failing[0] if failing else "a hang or a crash"
 
 
 def run_tests(tests: Sequence[str], copy: Path) -> tuple[int, list[str]]:
@@ -172,9 +180,10 @@ def run_tests(tests: Sequence[str], copy: Path) -> tuple[int, list[str]]:
 
 def tests_of(fault: Fault, copy: Path) -> list[str]:
     """The room's test files, those that are called like the file first."""
-    room = copy / "tests" / fault.room
+    rooms = [copy / "tests" / name for name in TESTS.get(fault.room, (fault.room,))]
     subject = Path(fault.file).parent.name if Path(fault.file).stem in ("family", "network") else Path(fault.file).stem
-    paths = sorted(room.rglob("test_*.py"), key=lambda path: (subject not in path.stem, path))
+    every = [path for room in rooms for path in sorted(room.rglob("test_*.py"))]
+    paths = sorted(every, key=lambda path: subject not in path.stem)
     return [str(path.relative_to(copy)) for path in paths]
 
 
@@ -196,9 +205,12 @@ def main() -> None:
     # Run the tests with each.
     for number, fault in enumerate(faults[len(done) :], start=len(done) + 1):
         now = standing(fault)
-        outcome = "code is gone" if now is None else "found" if is_found(now) else "not found"
+        test = found_by(now) if now is not None else None
+        outcome = "found" if test else "not found"
+        if now is None:
+            outcome = "code is gone"
         with chosen.out.open("a") as out:
-            out.write(json.dumps({"outcome": outcome, "fault": asdict(fault)}) + "\n")
+            out.write(json.dumps({"outcome": outcome, "found_by": test, "fault": asdict(fault)}) + "\n")
         sys.stdout.write(f"{number}/{len(faults)} {outcome}: {fault.file} {fault.function}\n")
 
 
