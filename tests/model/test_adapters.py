@@ -166,11 +166,3 @@ def test_without_peft_or_layers_there_is_one_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(UserError, match=r"pip install 'tread-bench\[lora\]'"):
         add_adapters(backbone, Lora(rank=1), 0)
-
-
-def test_on_the_meta_device_they_take_no_memory():
-    family, spec = cell_of().backbone.family(), cell_of().backbone.spec(cell_of().data)
-    with torch.device("meta"):
-        backbone = build_backbone(family, spec, {"attention": "math"})
-        add_adapters(backbone, Lora(rank=4), 0)
-    assert all(weight.is_meta for weight in backbone.parameters())

@@ -47,21 +47,6 @@ class TrainsNothing(Energy):
         return super().tokens(prediction).detach()
 
 
-class TrainsOneInVain(Energy):
-    def __init__(self, options, cell, backbone):
-        super().__init__(options, cell, backbone)
-        self.unused = nn.Linear(2, 2)
-
-
-class ReadsNothing(Energy):
-    def forward(self, prediction, images):
-        return self.weight * (self.project.weight.square().mean() + images.denoised.square().mean())
-
-
-class OfNoBlock(Energy):
-    block = 9
-
-
 class AsMae(Mae):
     def __init__(self, options, cell, backbone):
         super().__init__(options.weight, [1.0] * len(cell.routes), backbone.spec.patch)
@@ -72,11 +57,6 @@ class OneForEachSample(AsMae):
         return super().forward(prediction, images).expand(len(images.clean))
 
 
-class HasNoForward(Auxiliary):
-    def __init__(self, options, cell, backbone):
-        super().__init__()
-
-
 class ForgetsTheWeight(AsMae):
     def forward(self, prediction, images):
         return super().forward(prediction, images) / max(self.weight, 1e-3)
@@ -85,11 +65,6 @@ class ForgetsTheWeight(AsMae):
 class SumsOverTheBatch(AsMae):
     def forward(self, prediction, images):
         return super().forward(prediction, images) * len(images.clean)
-
-
-class DrawsFromTorch(AsMae):
-    def forward(self, prediction, images):
-        return super().forward(prediction, images) * (1 + 0.1 * torch.rand(()))
 
 
 class KeepsAState(AsMae):

@@ -48,19 +48,13 @@ def that_reads(builder, **changes):
 
 
 BROKEN = {
-    "NotThere": (of_tests("NotThere"), {"value"}),
-    "HasNoForward": (of_tests("HasNoForward"), {"value"}),
     "OneForEachSample": (of_tests("OneForEachSample"), {"value"}),
     "ForgetsTheWeight": (of_tests("ForgetsTheWeight"), {"weight"}),
     "TrainsNothing": (that_reads("TrainsNothing"), {"gradients", "cost"}),
-    "TrainsOneInVain": (that_reads("TrainsOneInVain"), {"gradients", "cost"}),
     "reads tokens, unsaid": (that_reads("Energy", reads_tokens=False), {"tokens"}),
-    "ReadsNothing": (that_reads("ReadsNothing"), {"tokens", "cost"}),
-    "OfNoBlock": (that_reads("OfNoBlock"), {"value"}),
     "needs absent tokens, unsaid": (of_tests("AsMae", needs_absent_tokens=False), {"tokens"}),
     "needs no absent tokens": (that_reads("Energy", needs_absent_tokens=True), {"tokens"}),
     "SumsOverTheBatch": (of_tests("SumsOverTheBatch"), {"batch"}),
-    "DrawsFromTorch": (of_tests("DrawsFromTorch"), {"batch", "state", "weight"}),
     "KeepsAState": (of_tests("KeepsAState"), {"state", "weight"}),
     "costs, unsaid": (that_reads("Energy", extra_cost=None), {"cost"}),
 }

@@ -10,7 +10,6 @@ from torch import nn
 from tread_bench.model.backbone import come_back, leave, run_blocks
 from tread_bench.model.methods.base import Method, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
-from tread_bench.model.ops.routing import scatter_tokens
 from tread_bench.model.prediction import Prediction
 
 
@@ -156,13 +155,6 @@ class MergesPairs(Method):
         return after.repeat_interleave(2, dim=1)
 
 
-class MergesPairsByChange(MergesPairs):
-    """Keeps its contract: both tokens of a pair change alike."""
-
-    def unmerged(self, after, mean, before):
-        return before + (after - mean).repeat_interleave(2, dim=1)
-
-
 class UnmergesToTheNext(MergesPairs):
     def unmerged(self, after, mean, before):
         return after.repeat_interleave(2, dim=1).roll(1, dims=1)
@@ -172,36 +164,3 @@ class SendsGradientsElsewhere(MergesPairs):
     def unmerged(self, after, mean, before):
         elsewhere = torch.cat([after, after], dim=1)
         return super().unmerged(after, mean, before).detach() + elsewhere - elsewhere.detach()
-
-
-class SwapsPairs(MergesPairs):
-    def unmerged(self, after, mean, before):
-        swapped = before.unflatten(1, (-1, 2)).flip(2).flatten(1, 2)
-        return swapped + (after - mean).repeat_interleave(2, dim=1)
-
-
-class FillsWithAnotherKept(Tread):
-    """Tokens that were dropped take the value of a kept one, of the wrong end of the image."""
-
-    def train_forward(self, backbone, start, batch_range, on_block=None):
-        kept = self.draw(backbone, batch_range, start.device)
-
-        def inside(number, state):
-            state = run_range(backbone, leave(state, kept[number]), self.routes[number].blocks, on_block)
-            absent = torch.ones(state.batch, state.num_tokens).scatter(1, kept[number], 0.0)
-            places = absent.argsort(dim=1, descending=True, stable=True)[:, : state.num_tokens - kept[number].shape[1]]
-            partners = self.partners(state.stream(), places.shape[1])
-            return come_back(state).with_stream(scatter_tokens(come_back(state).stream(), partners, places))
-
-        state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
-        return Prediction(backbone.finish(state), kept)
-
-    def partners(self, stream, count):
-        return stream[:, :count].flip(1)
-
-
-class FillsWithItsPartner(FillsWithAnotherKept):
-    """Keeps its contract: the partner has the same rank among those kept."""
-
-    def partners(self, stream, count):
-        return stream[:, :count]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -21,8 +20,6 @@ from tests.model.methods.restated_dit import (
     weights_of,
 )
 from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of
-from tread_bench.contract import check_method
-from tread_bench.core.describe import methods as registry
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
@@ -155,24 +152,6 @@ def test_as_drawn_tokens_pass_as_they_were_and_the_network_is_that_without_its_c
     assert any(p.grad is not None and p.grad.any() for p in method.write.parameters()), "and it learns"
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_a_latent_reads_from_its_own_group_and_the_only_one_is_a_bottleneck_of_all_tokens(groups):
-    network = network_of(elit(options={"groups": groups}), perturbed=True)
-    method, model = network.method, network.backbone
-    state = model.start(*inputs(1))
-    tokens = state.stream().detach().requires_grad_()
-    seen = []
-    model.run_block = lambda number, inside: seen.append(inside) or inside
-    method._through_latents(model, state.with_stream(tokens), 2, None)
-    latents, ids = seen[0].stream()[0], seen[0].ids[0]
-    assert ids.tolist() == sorted(ids.tolist()) and len(ids) == 2 * groups**2
-    group_of = {token: number for number, group in enumerate(method.places.tolist()) for token in group}
-    for place, latent in zip(ids.tolist(), latents, strict=True):
-        (gradient,) = torch.autograd.grad(latent.square().sum(), tokens, retain_graph=True)
-        reached = gradient[0].any(1).nonzero().flatten().tolist()
-        assert reached == [token for token in range(TOKENS) if group_of[token] == group_of[place]]
-
-
 def test_groups_cover_the_grid_and_their_first_places_are_spread_evenly():
     assert places_of_groups((4, 4), 2).tolist() == GROUPS
     places = places_of_groups((16, 16), 4)
@@ -191,56 +170,6 @@ def test_every_number_from_the_fewest_on_is_equally_frequent_and_shared_by_the_p
     for step in range(5):
         parts = [batch_range(2, 6 * step + first) for first in (0, 2, 4)]
         assert {method.drawn_number(part) for part in parts} == {method.drawn_number(batch_range(6, 6 * step))}
-
-
-class TrainsAtItsBudget(Elit):
-    def drawn_number(self, batch_range):
-        return min(super().drawn_number(batch_range), self.evaluated_with)
-
-
-class IsSizedByItsBudget(Elit):
-    def __init__(self, cell, backbone):
-        super().__init__(cell, backbone)
-        self.latents = torch.nn.Parameter(self.latents[: self.evaluated_with])
-
-    def init_module(self, name, module):
-        if module is not self:
-            super().init_module(name, module)
-        else:
-            self.latents.normal_()
-
-    def _through_latents(self, backbone, state, kept, on_block):
-        return super()._through_latents(backbone, state, min(kept, len(self.latents)), on_block)
-
-
-class IsDrawnByItsBudget(Elit):
-    def init_module(self, name, module):
-        super().init_module(name, module)
-        if module is self:
-            self.latents.mul_(self.evaluated_with)
-
-
-class EvaluatesWithAll(Elit):
-    def __init__(self, cell, backbone):
-        super().__init__(cell, backbone)
-        self.evaluated_with = self.places.shape[1]
-
-
-@pytest.mark.parametrize(
-    ("broken", "message"),
-    [
-        (TrainsAtItsBudget, "option budget, at 0.5, changes what a training step predicts"),
-        (IsSizedByItsBudget, "option budget, at 0.5, changes the weights"),
-        (IsDrawnByItsBudget, "option budget, at 0.5, changes the weights"),
-        (EvaluatesWithAll, "option budget, at 0.5, does not change the evaluation"),
-    ],
-)
-def test_the_contract_finds_a_budget_that_changes_what_is_trained(broken, message, monkeypatch):
-    family = replace(ELIT, builder=f"{__name__}:{broken.__name__}", extra_cost=None)
-    monkeypatch.setattr("tread_bench.model.contract.cells.named", lambda builder: broken)
-    monkeypatch.setitem(registry.methods(), "elit", family)
-    (violation,) = check_method(family, routes="1:3@0.75", options={"groups": 2, "heads": 2})
-    assert violation.check == "evaluation_options" and message in violation.message
 
 
 # Costs

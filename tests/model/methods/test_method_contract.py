@@ -43,8 +43,6 @@ BROKEN = {
     "MovesThoseThatBypass": ({}, {"tokens"}),
     "UnmergesToTheNext": (MERGES, {"places"}),
     "SendsGradientsElsewhere": (MERGES, {"places"}),
-    "SwapsPairs": (MERGES, {"places"}),
-    "FillsWithAnotherKept": ({"tokens": Tokens.DROP}, {"places"}),
     "IgnoresTheSelector": ({}, {"selector"}),
     "Tread": ({"chooses_tokens": True}, {"selector"}),
     "TrainsByAnOptionOfEvaluation": ({"evaluation_options": {"detach": True}}, {"evaluation_options"}),
@@ -68,12 +66,8 @@ def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     assert len(checks) == len(expected), "a fault is one message of a check"
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [("MergesPairs", MERGES), ("MergesPairsByChange", MERGES), ("FillsWithItsPartner", {"tokens": Tokens.DROP})],
-)
-def test_tokens_may_be_merged_with_a_neighbour(name, changes, monkeypatch):
-    merges = replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}", **changes)
+def test_tokens_may_be_merged_with_a_neighbour(monkeypatch):
+    merges = replace(TREAD, builder="tests.model.methods.broken_methods:MergesPairs", **MERGES)
     monkeypatch.setitem(registry.methods(), "tread", merges)
     assert check_method(merges) == []
 
@@ -148,9 +142,3 @@ def test_a_method_that_cannot_be_used_is_left_out_with_its_reason(changes, messa
     announce(monkeypatch, (other, "two"))
     assert plugins.announced(registry.METHODS) == {}
     assert f"method plug-in other = x:X of two cannot be used: {message}" in caplog.text
-
-
-def test_what_has_no_default_must_be_said():
-    with pytest.raises(TypeError, match="missing 7 required keyword-only arguments: 'options', 'builder', 'tokens'"):
-        registry.MethodFamily(name="mine")
-    assert Tokens("bypass") is TREAD.tokens

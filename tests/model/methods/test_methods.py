@@ -14,7 +14,6 @@ from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import run as cell
 from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
-from tread_bench.cell.step import weighted_mean
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers import draws
 from tread_bench.measure.inside.gradients import block_parameters
@@ -40,15 +39,6 @@ def test_the_judged_output_knows_no_training_mode_and_every_block_once(method, b
         judged = network.eval()(*inputs())
     assert torch.equal(trained, judged)
     assert seen == [(block, None) for block in range(5)]
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("method", ["tread", "drop", "layer_skip", "mask", "deferred_masking"])
-def test_without_routing_a_step_is_what_is_evaluated_bit_for_bit(method, backbone):
-    network = network_of(cell_of(method, backbone), perturbed=True).eval()
-    with torch.no_grad():
-        assert torch.equal(predict(network, routing=0.0), network(*inputs()))
-        assert not torch.equal(predict(network, routing=1.0), network(*inputs()))
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
@@ -129,19 +119,6 @@ def test_detached_tokens_get_no_gradient_through_the_bypass():
     assert tokens_with_gradient(detach=False)[0].all()
 
 
-def test_detaching_changes_gradients_and_no_prediction():
-    plain, detached = (
-        network_of(cell_of("tread", options={"detach": d}), perturbed=True).eval() for d in (False, True)
-    )
-    outputs = [predict(network) for network in (plain, detached)]
-    assert torch.equal(*outputs)
-    first = [
-        torch.autograd.grad(out.square().sum(), network.backbone.x_embedder.proj.weight)[0]
-        for out, network in zip(outputs, (plain, detached), strict=True)
-    ]
-    assert not torch.allclose(*first)
-
-
 def test_masks_of_a_warm_up_are_nested():
     network = network_of(cell_of("tread"))
     drawn = [
@@ -201,13 +178,6 @@ def test_the_mask_loss_is_the_mean_over_kept_pixels_and_mae_on_the_others():
     torch.testing.assert_close(loss, expected)
 
 
-def test_a_weighted_mean_counts_pixels_by_their_weight():
-    errors = torch.tensor([[[[1.0, 2.0]], [[3.0, 4.0]]]])
-    assert weighted_mean(errors, None) == 2.5
-    assert weighted_mean(errors, torch.tensor([[[[1.0, 0.0]]]])) == 2  # 1 and 3
-    assert weighted_mean(errors, torch.tensor([[[[1.0, 3.0]]]])) == 22 / 8
-
-
 # SPRINT
 
 
@@ -227,12 +197,6 @@ def test_dense_gradients_per_block_are_measured_without_path_drop():
     none, most = map(cell._gradient_norms, trainers)
     assert none.dense == most.dense
     assert all(with_drop < without for with_drop, without in zip(most.training[1:4], none.training[1:4], strict=True))
-
-
-def test_other_methods_say_that_they_have_no_shallow_path():
-    network = network_of(cell_of("tread"))
-    with pytest.raises(ValueError, match="sprint"):
-        network.method.shallow_forward(network.backbone, network.backbone.start(*inputs()))
 
 
 # Mixture-of-Depths

@@ -11,8 +11,7 @@ from torch import nn
 from tests.model.methods.subjects import OPTIONS
 from tests.model.methods.subjects import ROUTES as METHOD_ROUTES
 from tread_bench.core.describe.methods import find_method, methods
-from tread_bench.measure.inside.gradients import block_parameters
-from tread_bench.model.backbone import call_block, leave, run_blocks
+from tread_bench.model.backbone import call_block, leave
 from tread_bench.model.contract.methods import MethodSubject
 from tread_bench.model.methods.base import BatchRange, run_range
 
@@ -125,18 +124,6 @@ def test_the_block_after_a_route_has_its_text_in_float32_as_well():
         start = start_of(subject)
         subject.network.method.train_forward(backbone, start, BatchRange(0, 0, len(subject.x)))
     assert dtypes[4] == (torch.float32, False) and all(is_on for _, is_on in dtypes[:4])
-
-
-def test_similarity_is_of_the_image_and_gradients_of_a_block_are_of_both_streams():
-    subject = subject_of("tread")
-    backbone = subject.network.backbone
-    outputs = []
-    run_blocks(backbone, start_of(subject), on_block=lambda block, state: outputs.append(state.stream()))
-    assert [tuple(one.shape) for one in outputs] == [(len(subject.x), 16, 16)] * 5
-    name_of = {parameter: name for name, parameter in backbone.named_parameters()}
-    for number, parameters in enumerate(block_parameters(backbone, subject.x, subject.t, subject.y)):
-        expected = {name for name in name_of.values() if name.startswith(f"joint_blocks.{number}.")}
-        assert {name_of[parameter] for parameter in parameters} == expected
 
 
 def test_a_bypass_without_gradient_leaves_that_of_the_text():

@@ -44,15 +44,6 @@ def by_loops(x, ids, grid, choice):
     return out
 
 
-def test_closed_form_on_a_small_grid():
-    x = torch.tensor([[1.0, 2, 3], [4, 5, 6]]).reshape(1, 6, 1).repeat(1, 1, 4)
-    left, right, upper, lower = q_shift(x, (2, 3)).unflatten(1, (2, 3))[0].unbind(-1)
-    assert left.tolist() == [[0, 1, 2], [0, 4, 5]]
-    assert right.tolist() == [[2, 3, 0], [5, 6, 0]]
-    assert upper.tolist() == [[0, 0, 0], [1, 2, 3]]
-    assert lower.tolist() == [[4, 5, 6], [0, 0, 0]]
-
-
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 @pytest.mark.parametrize("choice", CHOICES)
 def test_with_all_tokens_every_choice_is_the_dense_shift_bit_for_bit(choice, grid):

@@ -72,40 +72,37 @@ def largest_errors(computed, expected):
     return errors
 
 
-def report_and_check(capsys, title, errors):
-    with capsys.disabled():
-        print(f"\n{title}: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()))  # noqa: T201
-    assert max(errors.values()) <= 1e-5
+def check(computed, expected):
+    assert max(largest_errors(computed, expected).values()) <= 1e-5
 
 
 @every_kernel
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_float32_is_within_1e_5_of_the_float64_reference_with_every_gradient(length, reverse, kernel, capsys):
+def test_float32_is_within_1e_5_of_the_float64_reference_with_every_gradient(length, reverse, kernel):
     values = inputs(length)
     expected = output_and_gradients(selective_scan_reference, values, reverse=reverse)
     computed = output_and_gradients(selective_scan, [v.float() for v in values], reverse=reverse, kernel=kernel)
-    direction = "backwards" if reverse else "forwards"
-    report_and_check(capsys, f"scan {kernel}, L={length} {direction}", largest_errors(computed, expected))
+    check(computed, expected)
 
 
 @every_kernel
 @pytest.mark.parametrize("shift", [-20.0, 20.0], ids=["tiny steps", "big steps"])
-def test_extreme_steps_are_as_exact(shift, kernel, capsys):
+def test_extreme_steps_are_as_exact(shift, kernel):
     values = inputs(2 * CHUNK + 1)
     values[1].add_(shift)
     expected = output_and_gradients(selective_scan_reference, values)
     computed = output_and_gradients(selective_scan, [v.float() for v in values], kernel=kernel)
-    report_and_check(capsys, f"scan {kernel}, steps of e^{shift:g}", largest_errors(computed, expected))
+    check(computed, expected)
 
 
 @every_kernel
 @pytest.mark.parametrize("channels", [16, 88, 300])
-def test_any_number_of_channels_is_as_exact(channels, kernel, capsys):
+def test_any_number_of_channels_is_as_exact(channels, kernel):
     values = inputs(CHUNK + 2, batch=2, channels=channels, states=16)
     expected = output_and_gradients(selective_scan_reference, values)
     computed = output_and_gradients(selective_scan, [v.float() for v in values], kernel=kernel)
-    report_and_check(capsys, f"scan {kernel}, D={channels}", largest_errors(computed, expected))
+    check(computed, expected)
 
 
 @every_kernel
@@ -116,16 +113,6 @@ def test_in_float64_it_is_the_reference(length, given, kernel):
     expected = output_and_gradients(selective_scan_reference, values)
     errors = largest_errors(output_and_gradients(selective_scan, values, kernel=kernel), expected)
     assert max(errors.values()) <= 1e-12
-
-
-@every_kernel
-def test_constant_decay_is_a_geometric_series(kernel):
-    length, decay = 40, 0.9
-    one = torch.ones(1, length, 1, dtype=torch.float64)
-    A = torch.full((1, 1), decay, dtype=torch.float64).log()
-    t = torch.arange(1, length + 1, dtype=torch.float64)
-    y = selective_scan(one, one, A, one, one, kernel=kernel)
-    torch.testing.assert_close(y[0, :, 0], (1 - decay**t) / (1 - decay))
 
 
 @every_kernel
@@ -206,12 +193,6 @@ def test_numba_refuses_shapes_that_do_not_fit():
         selective_scan(*values, kernel="numba")
 
 
-@pytest.mark.gpu
-def test_numba_on_a_gpu_is_refused_with_the_way_out():
-    with pytest.raises(ValueError, match="needs CPU tensors, u is on cuda:0: choose kernel 'torch'"):
-        selective_scan(*(v.cuda() for v in inputs(3)), kernel="numba")
-
-
 @every_kernel
 def test_it_is_counted_by_the_stated_formula(kernel):
     u, delta, A, B, C = (v.requires_grad_() for v in inputs(5, batch=1, channels=3, states=2)[:5])
@@ -228,7 +209,7 @@ def test_an_unknown_kernel_is_named():
         selective_scan(*inputs(3), kernel="mamba_sm")
 
 
-def test_against_mamba_ssm_s_reference(mamba_ssm_oracle, capsys):
+def test_against_mamba_ssm_s_reference(mamba_ssm_oracle):
     reference = mamba_ssm_oracle("ops.selective_scan_interface").selective_scan_ref
 
     def channels_first(u, delta, A, B, C, D, z, *rest, **options):
@@ -238,7 +219,7 @@ def test_against_mamba_ssm_s_reference(mamba_ssm_oracle, capsys):
         values = [v.float() for v in inputs(length)]
         expected = output_and_gradients(channels_first, values)
         computed = output_and_gradients(selective_scan, values, kernel=kernel)
-        report_and_check(capsys, f"scan {kernel} against mamba_ssm, L={length}", largest_errors(computed, expected))
+        check(computed, expected)
 
 
 @pytest.mark.gpu

@@ -27,12 +27,9 @@ def test_every_announced_selector_keeps_the_contract(name):
 BROKEN = {
     "rank_half": (of_tests("rank_half"), {"ids", "batch", "grid", "keeps_grid", "meta"}),
     "rank_by_the_batch": (of_tests("rank_by_the_batch"), {"batch"}),
-    "rank_by_torch": (of_tests("rank_by_torch"), {"batch", "grid"}),
     "rows, unsaid": (replace(ROWS, needs_grid=False), {"grid"}),
-    "random, by place": (replace(RANDOM, needs_grid=True), {"grid"}),
     "random, a grid": (replace(RANDOM, keeps_grid=lambda kept, grid: kept % grid[1] == 0), {"keeps_grid"}),
     "rank_in_numpy": (of_tests("rank_in_numpy"), {"meta"}),
-    "rank_on_the_cpu": (of_tests("rank_on_the_cpu"), {"meta"}),
 }
 
 
@@ -60,8 +57,3 @@ def test_a_ranking_that_leaves_tokens_out_is_refused_where_it_is_used(monkeypatc
 )
 def test_a_selector_that_cannot_be_used_says_why(changes, message):
     assert message in registry.SELECTORS.wrong_with(replace(RANDOM, **changes))
-
-
-def test_what_has_no_default_must_be_said():
-    with pytest.raises(TypeError, match="missing 4 required keyword-only arguments: 'about', 'ranking', 'token_order"):
-        registry.SelectorFamily(name="mine")
