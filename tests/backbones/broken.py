@@ -11,8 +11,6 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.backbones.dig.family import DIG
-from tread_bench.backbones.dig.network import VALUES, DiG
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
@@ -288,22 +286,6 @@ class DropsInEval(Sound):
         return nn.functional.dropout(super().scan(block, x), 0.1)
 
 
-class WeightsDrawnElsewhere(Sound):
-    """Draws its positions from a generator of its own, so that the seed does not fix them."""
-
-    found_by = "determinism"
-
-    def __init__(self, spec, kernels):
-        super().__init__(spec, kernels)
-        generator = torch.Generator()
-        generator.seed()
-        self.position = nn.Parameter(torch.randn(spec.num_tokens, WIDTH, generator=generator))
-
-    def init_module(self, name, module):
-        if module is not self:
-            super().init_module(name, module)
-
-
 class RefusesAllRoutes(Sound):
     """Its family accepts no route, so that nothing can be routed."""
 
@@ -419,13 +401,6 @@ class TextStreamIsRouted(TwoStreams):
         return replace(super().embed(x, t, y), unrouted=())
 
 
-class ShorterTextStreamIsRouted(TextStreamIsRouted):
-    """Forgets it of a text that has fewer rows than the tokens."""
-
-    found_by = "layout"
-    tried_on = TwoStreams.tried_on
-
-
 class ImageIsUnrouted(TwoStreams):
     """Names the stream of the image where it means that of the text."""
 
@@ -433,15 +408,6 @@ class ImageIsUnrouted(TwoStreams):
 
     def embed(self, x, t, y):
         return replace(super().embed(x, t, y), unrouted=("hidden",))
-
-
-class UnknownStreamIsUnrouted(TwoStreams):
-    """Names a stream that is not there."""
-
-    found_by = "layout"
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=("text", "words"))
 
 
 class TextKnowsTheImage(TwoStreams):
@@ -463,20 +429,6 @@ class LosesTheUnrouted(TwoStreams):
         return replace(super().run_block(block, state), unrouted=())
 
 
-class TextStreamGatheredByIds(TwoStreams):
-    """Routes the text inside a block: rows of the ids of image tokens take part, the others keep their value."""
-
-    found_by = "unrouted"
-    tried_on = TEXT_SPEC
-
-    def attend(self, hidden, text, state):
-        if state.ids is None:
-            return super().attend(hidden, text, state)
-        kept = state.with_streams(text=gather_tokens(text, state.ids))
-        image, read = super().attend(hidden, kept.streams["text"], kept)
-        return image, scatter_tokens(text, read, state.ids)
-
-
 class TextHasRowsOfTheImage(TwoStreams):
     """Looks up the rows of its text by the positions of the image tokens."""
 
@@ -486,24 +438,6 @@ class TextHasRowsOfTheImage(TwoStreams):
         if state.positions is None:
             return super().rows_of_text(state)
         return self.row_of_text[state.positions[:, : state.streams["text"].shape[1]]]
-
-
-class ImageHasRowsOfTheText(TwoStreams):
-    """Looks up the rows of its image tokens by their number, as those of a text that is whole."""
-
-    found_by = "order"
-
-    def rows_of_image(self, state):
-        return self.row[: state.streams["hidden"].shape[1]]
-
-
-class SkipOfTheText(TwoStreams):
-    """Saves the text for a later block, as if it could be gathered."""
-
-    found_by = "shapes"
-
-    def save_skip(self, state):
-        return state.push_skip("text")
 
 
 class WithFirstValues(Sound):
@@ -534,23 +468,6 @@ class FirstValuesNotGathered(WithFirstValues):
         if block == 0:
             first = hidden if state.positions is None else scatter_tokens(first, hidden, state.positions)
         return state.with_streams(hidden=hidden + first[:, : hidden.shape[1]], first=first)
-
-
-class ValuesStayBehind(DiG):
-    """DiG with RWKV-7, whose first values stay where they are when tokens leave."""
-
-    found_by = "unrouted"
-    family = DIG
-    tried_on = DIG.spec(mixer="rwkv7", depth=2, hidden=32, heads=2, image_size=8, channels=2, num_classes=3)
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=(VALUES,))
-
-    def run_block(self, block, state):
-        present = state.stream().shape[1]
-        taken, others = state.streams[VALUES].tensor_split([present], dim=1)
-        state = super().run_block(block, state.with_streams(**{VALUES: taken}))
-        return state.with_streams(**{VALUES: torch.cat([state.streams[VALUES], others], dim=1)})
 
 
 def sound_cost(spec, tokens):
@@ -587,25 +504,11 @@ class StatesNoParameters(WithCost):
     family = states(lambda spec, tokens: replace(sound_cost(spec, tokens), params=0))
 
 
-class CostWithoutThePrefix(WithCost):
-    """Counts image tokens alone."""
-
-    found_by = "cost"
-    family = states(lambda spec, tokens: sound_cost(spec, [t - 1 for t in tokens]))
-
-
 class CostWithoutRoutes(WithCost):
     """Counts all tokens in every block."""
 
     found_by = "cost"
     family = states(lambda spec, tokens: sound_cost(spec, [1 + spec.num_tokens] * BLOCKS))
-
-
-class CostOfTheFirstBlock(WithCost):
-    """Counts the tokens of the first block in every block."""
-
-    found_by = "cost"
-    family = states(lambda spec, tokens: sound_cost(spec, [tokens[0]] * BLOCKS))
 
 
 class CostWithoutTheLastBlock(WithCost):
@@ -617,7 +520,6 @@ class CostWithoutTheLastBlock(WithCost):
 
 SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues, WithCost]
 BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
-BROKEN += [*TextStreamIsRouted.__subclasses__(), ValuesStayBehind]
 
 
 def broken_family(broken):

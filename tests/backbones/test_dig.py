@@ -143,39 +143,6 @@ def test_decays_of_skipped_tokens_are_raised_by_the_gap(mixer):
     assert not torch.allclose(*routed)
 
 
-def test_what_an_author_forgets_is_found(monkeypatch):
-    """Each defect by itself, in a network that is right without it."""
-    model = small()
-    monkeypatch.setattr(network, "order_along", lambda ranks, path, state: wrong_order(state))
-    assert difference(model, ROUTES[0]) > 1e-3  # the direction, applied to ids that are not sorted along it
-    monkeypatch.undo()
-    assert difference(model, ROUTES[0]) < 1e-9
-    monkeypatch.setattr(model, "run_block", partial(with_steps, model))
-    assert difference(model, ROUTES[0]) > 1e-6  # a decay through a gap, where there should be none
-
-
-def test_first_values_that_stay_in_row_order_are_found(monkeypatch):
-    model = small(mixer="rwkv7")
-    right = network.Block.mix_sharing
-
-    def mix_sharing(block, asked, state, order, steps):
-        return right(block, asked, state.with_streams(values=state.streams["values"].roll(1, 1)), order, steps)
-
-    monkeypatch.setattr(network.Block, "mix_sharing", mix_sharing)
-    assert difference(model, ROUTES[0]) > 1e-6  # those of another token
-
-
-def wrong_order(state):
-    as_they_are = torch.arange(state.stream().shape[1]).expand(state.batch, -1)
-    return as_they_are, as_they_are
-
-
-def with_steps(model, block, state):
-    path = block % 4
-    order = network.order_along(model.ranks, path, state)
-    return model.blocks[block](state, order, network.steps_along(model.ranks, path, state))
-
-
 def test_the_four_paths_begin_at_four_cells():
     paths = network.dig_paths((4, 4))
     assert paths[:, :3].tolist() == [[0, 1, 2], [15, 14, 13], [0, 4, 8], [15, 11, 7]]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -13,10 +12,7 @@ from tests.backbones.networks import assert_is_by_hand, drawn, inputs, present
 from tests.backbones.restated import attend, image, linear, time_mlp
 from tests.backbones.test_lightningdit import turned
 from tread_bench import Route
-from tread_bench.backbones.jit.network import JiT
 from tread_bench.core.describe.families import find_family, make_spec
-from tread_bench.model.contract.checks import CHECKS
-from tread_bench.model.contract.subject import Subject
 from tread_bench.model.ops.patching import sincos_positions
 
 FAMILY = "JiT"
@@ -103,26 +99,6 @@ def test_in_context_tokens_join_at_their_block_and_no_route_takes_them():
     unchanged = [torch.equal(before[1], after[1]) for before, after in pairwise(seen)]
     assert unchanged == [True, False, False], "they join before block 2"
     assert all(stream.shape[1] == 3 for _, stream in seen)
-
-
-class RoutesTheInContextTokens(JiT):
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=())
-
-
-class HasThemAlways(JiT):
-    """They count as a prefix of the family, which has none."""
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), num_prefix=3)
-
-
-@pytest.mark.parametrize("broken", [RoutesTheInContextTokens, HasThemAlways])
-def test_the_contract_finds_in_context_tokens_that_a_route_could_take(broken):
-    family, spec = make_spec(FAMILY, **networks.SMALL[FAMILY])
-    wrong = replace(family, builder=f"{__name__}:{broken.__name__}")
-    layout = next(check for check in CHECKS if check.__name__ == "check_layout")
-    assert list(layout(Subject(wrong, spec)))
 
 
 def test_without_in_context_tokens_none_is_left():

@@ -153,8 +153,3 @@ def test_parameter_names_are_those_of_the_release():
         *(f"{m}.{p}" for m in (*ends, "in_blocks.0.ln0", "out_blocks.0.skip_linear") for p in both),
         *(f"{b}.{name}" for b in ("in_blocks.0", "mid_block", "out_blocks.0") for name in block),
     }
-
-
-def test_an_unknown_kernel_is_not_replaced():
-    with pytest.raises(ValueError, match="wkv kernel"):
-        small(kernels={"wkv": "cuda"})(*inputs())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.backbones import networks
-from tests.backbones.networks import assert_is_by_hand, inputs, present, text_inputs
+from tests.backbones.networks import assert_is_by_hand, inputs, present
 from tread_bench import Route
 from tread_bench.model.ops.patching import unpatchify
 
@@ -34,10 +34,10 @@ def by_hand(model, x, t, y, routes, ids):
     return torch.cat(outputs)
 
 
-@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes, sizes, condition):
-    assert_is_by_hand(by_hand, small(**sizes), condition, routes)
+def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes):
+    """With labels; with text, in test_text.py."""
+    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_conditioning_reaches_the_output_through_the_prefix_alone():
@@ -50,42 +50,6 @@ def test_conditioning_reaches_the_output_through_the_prefix_alone():
     torch.testing.assert_close(tokens[:, 0], model.label_emb.weight[y])
     assert state.c is None and torch.equal(model.start(x, 1 - t, 10 - y).streams["x"][:, 2:], state.streams["x"][:, 2:])
     assert (model(x, 1 - t, y) != model(x, t, y)).any() and (model(x, t, 10 - y) != model(x, t, y)).any()
-
-
-def test_text_stands_between_time_and_patches_as_projected():
-    model = small(**TEXT)
-    x, t, text = text_inputs()
-    state = model.start(x, t, text)
-    tokens = state.streams["x"] - model.pos_embed
-    assert state.num_prefix == model.family.num_prefix(model.spec) == 6
-    torch.testing.assert_close(
-        tokens[:, 1:6], text @ model.context_embed.weight.T + model.context_embed.bias, rtol=1e-5, atol=1e-5
-    )
-    labelled = small(num_classes=0)
-    torch.testing.assert_close(tokens[:, 0], labelled.start(x, t, None).streams["x"][:, 0] - labelled.pos_embed[:, 0])
-    torch.testing.assert_close(tokens[:, 6:], model.patch_embed(x))
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "math"])
-def test_block_equals_its_written_out_formula(attention):
-    block = small(kernels={"attention": attention}).double().out_blocks[0]
-    x, skip = torch.randn(2, 2, 5, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
-
-    def norm(x, layer):
-        centred = x - x.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * layer.weight + layer.bias
-
-    def linear(x, layer):
-        return x @ layer.weight.T + (0 if layer.bias is None else layer.bias)
-
-    stream = linear(torch.cat([x, skip], dim=-1), block.skip_linear)
-    q, k, v = linear(norm(stream, block.norm1), block.attn.qkv).reshape(2, 5, 3, 2, 16).permute(2, 0, 3, 1, 4)
-    weights = (q @ k.transpose(-1, -2) / 4).softmax(-1)
-    stream = stream + linear((weights @ v).transpose(1, 2).reshape(2, 5, 32), block.attn.proj)
-    hidden = linear(norm(stream, block.norm2), block.mlp.fc1)
-    gelu = hidden / 2 * (1 + torch.erf(hidden / 2**0.5))
-    torch.testing.assert_close(block(x, skip), stream + linear(gelu, block.mlp.fc2), rtol=1e-12, atol=1e-12)
-    assert block.attn.qkv.bias is None
 
 
 def test_unconditional_model_has_the_time_alone_in_front():
@@ -109,11 +73,6 @@ def test_parameter_names_are_those_of_the_release():
 def test_text_has_the_releases_parameter_names():
     names, unconditional = (set(dict(small(**s).named_parameters())) for s in (TEXT, {"num_classes": 0}))
     assert names - unconditional == {"context_embed.weight", "context_embed.bias"} and unconditional <= names
-
-
-def test_text_in_half_precision_is_taken():
-    model, (x, t, text) = small(**TEXT), text_inputs()
-    assert torch.equal(model(x, t, text.half()), model(x, t, text.half().float()))
 
 
 @pytest.mark.parametrize(

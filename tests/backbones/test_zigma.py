@@ -52,57 +52,20 @@ def by_hand(model, x, t, y, routes, ids):
         for number, block in enumerate(model.blocks):
             seen = present(routes, ids, number, sample)
             path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in seen]
-            shift, scale, gate, *of_text = block.adaLN_modulation(state.c).unflatten(1, (-1, 16)).unbind(1)
+            shift, scale, gate = block.adaLN_modulation(state.c).unflatten(1, (-1, 16)).unbind(1)
             stream, residual = stream.clone(), residual.clone()
             residual[:, path] += stream[:, path]
             normed = rms_norm(residual[:, path], block.norm.weight)
             stream[:, path] = normed + gate * block.mixer(normed * (1 + scale) + shift)
-            if of_text:
-                shift, scale, gate = of_text
-                asked = layer_norm(stream[:, path]) * (1 + scale) + shift
-                stream[:, path] = stream[:, path] + gate * attend(block.msa, asked, state.context)
         normed = F.layer_norm(rms_norm(stream + residual, model.norm_f.weight), (16,), eps=1e-6)
         outputs.append(unpatchify(model.final_layer.linear(normed), (4, 4), 2))
     return torch.cat(outputs)
 
 
-def layer_norm(x):
-    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-6).sqrt()
-
-
-def attend(attention, x_BTD, text_BMD):
-    """Head by head: softmax(Q K^T / sqrt(64)) V, then the projection out."""
-    heads = []
-    for head in range(8):
-        q, k, v = (
-            tokens @ layer.weight[64 * head : 64 * (head + 1)].T
-            for tokens, layer in ((x_BTD, attention.to_q), (text_BMD, attention.to_k), (text_BMD, attention.to_v))
-        )
-        exponents = (q @ k.mT / 8).exp()
-        heads.append(exponents / exponents.sum(-1, keepdim=True) @ v)
-    return torch.cat(heads, dim=-1) @ attention.to_out[0].weight.T + attention.to_out[0].bias
-
-
-@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_dense_and_routed_equal_a_hand_written_forward(routes, sizes, condition):
-    assert_is_by_hand(by_hand, small(**sizes), condition, routes)
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "math"])
-def test_cross_attention_equals_its_written_out_softmax(attention):
-    layer = small(**TEXT, kernels={"attention": attention}).double().blocks[0].msa
-    generator = torch.Generator().manual_seed(5)
-    x, text = (torch.randn(2, n, 16, dtype=torch.float64, generator=generator) for n in (7, 5))
-    torch.testing.assert_close(layer(x, text), attend(layer, x, text), rtol=1e-12, atol=1e-12)
-
-
-def test_the_condition_is_the_time_and_the_mean_of_the_projected_text():
-    model, (x, t, text) = small(**TEXT), text_inputs()
-    state = model.start(x, t, text)
-    projected = text @ model.y_embedder.weight.T + model.y_embedder.bias
-    torch.testing.assert_close(state.context, projected)
-    torch.testing.assert_close(state.c, model.t_embedder(1000 * t) + projected.mean(1))
+def test_dense_and_routed_equal_a_hand_written_forward(routes):
+    """With labels; with text, in test_text.py."""
+    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_learned_positions_begin_at_zero_and_are_added_once():
