@@ -66,58 +66,10 @@ class NoBranch(Rule):
         return None, None
 
 
-class FailsToSay(Rule):
-    @property
-    def branches(self):
-        return 1 / 0
-
-
-class TimesAsText(Rule):
-    @property
-    def guided_times(self):
-        return "0.2 to 0.8"
-
-
-class TimesBackwards(Rule):
-    @property
-    def guided_times(self):
-        return 0.8, 0.2
-
-
-class RatesAsText(Rule):
-    @property
-    def rates(self):
-        return "0.25"
-
-
-class FailsToRate(Rule):
-    @property
-    def rates(self):
-        raise ZeroDivisionError
-
-
-class OneName(Rule):
-    @property
-    def branches(self):
-        return Branch("both", routes=self.at(0.25)), Branch("both", routes=self.at(0.75))
-
-
-class OtherEachTime(Rule):
-    @property
-    def branches(self):
-        return Branch(f"strong {random.random()}", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
-
-
 class OtherRates(Rule):
     @property
     def rates(self):
         return 0.25, 0.5
-
-
-class RatesUnsaid(Rule):
-    @property
-    def rates(self):
-        return ()
 
 
 class BlocksUnsaid(Rule):
@@ -142,19 +94,13 @@ class WeightsUnsaid(GuidanceOptions):
         return Branch("strong"), Branch("weak", other_weights=True)
 
 
-class StrongOfOthers(WeightsUnsaid):
+class ForgetsTheIteration(WeightsUnsaid):
     snapshot: int = 3
 
     @property
     def weak_snapshot(self):
         return self.snapshot
 
-    @property
-    def branches(self):
-        return Branch("strong", other_weights=True), Branch("weak", label=False)
-
-
-class ForgetsTheIteration(StrongOfOthers):
     def with_weights(self, row, iteration):
         return self
 
@@ -206,18 +152,9 @@ class DrawsItsRate(Rule):
 
 BROKEN = {
     NoBranch: {"branches"},
-    FailsToSay: {"branches"},
-    TimesAsText: {"branches"},
-    TimesBackwards: {"branches"},
-    RatesAsText: {"branches"},
-    FailsToRate: {"branches"},
-    OneName: {"branches"},
-    OtherEachTime: {"branches"},
     OtherRates: {"branches"},
-    RatesUnsaid: {"branches"},
     BlocksUnsaid: {"branches"},
     WeightsUnsaid: {"branches"},
-    StrongOfOthers: {"branches"},
     ForgetsTheIteration: {"written"},
     ForgetsTheBlocks: {"written"},
     WritesLess: {"written"},

@@ -25,11 +25,6 @@ class CallsNever(Euler):
         return x
 
 
-class CallsInTheMiddle(Euler):
-    def __call__(self, slope, x, now, after):
-        return x + (after - now) * slope(x, (now + after) / 2)
-
-
 class TakesHalfOfTheSecondSlope(Heun):
     def __call__(self, slope, x, now, after):
         first = slope(x, now)
@@ -40,14 +35,6 @@ class TakesHalfOfTheSecondSlope(Heun):
 class StepsByTheBatch(Euler):
     def __call__(self, slope, x, now, after):
         return x + (after - now) * slope(x, now) * (1 + 0.01 * (after - now) * x.mean())
-
-
-class RemembersForEver(Euler):
-    steps = 0
-
-    def __call__(self, slope, x, now, after):
-        RemembersForEver.steps += 1
-        return x + (after - now) * slope(x, now) + 1e-6 * (after - now) ** 2 * RemembersForEver.steps
 
 
 class TwoStep:
@@ -69,9 +56,3 @@ class TwoStep:
 class AddsNoNoise(Ddpm):
     def __call__(self, slope, x, now, after, noise):
         return super().__call__(slope, x, now, after, torch.zeros_like(noise))
-
-
-class AddsNoiseOfTheLevel(Ddpm):
-    def __call__(self, slope, x, now, after, noise):
-        still = super().__call__(slope, x, now, after, torch.zeros_like(noise))
-        return still + after * noise
