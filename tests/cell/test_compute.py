@@ -437,6 +437,7 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
     assert 0 < counter.frame_count <= 4
 
 
+@pytest.mark.plain_bits
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "backbone"),
