@@ -376,7 +376,7 @@ def test_figures_of_other_code_are_kept_apart(
 
         # Kept on request, and other seeds of the same row are told apart on the page.
         assert "nothing to do" in told(*command, "--accept-other-numerics")
-        told(*command, "--seeds", 2, "--accept-other-numerics")
+        told(*command, "--set", "seeds=2", "--accept-other-numerics")
         assert filled.read_bytes() == before[filled]
         page = (tmp_path / "index.html").read_text(encoding="utf-8")
         assert "not all made under the same conditions" in page and "code of mean_fill: mean-fill" in page

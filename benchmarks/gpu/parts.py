@@ -92,7 +92,7 @@ def two_processes(acceptance: Acceptance) -> Ended:
     if gpus() < 2:
         return "skipped", "two processes need two GPUs, and there is one"
     batch = load_plan(SPEED).cells[0].cell.training.batch
-    return timed(acceptance, SPEED, 2, "--processes", 2, "--set", f"training.batch={2 * batch}")
+    return timed(acceptance, SPEED, 2, "--set", "limits.processes_per_cell=2", "--set", f"training.batch={2 * batch}")
 
 
 PARTS: tuple[Callable[[Acceptance], Ended], ...] = (kernels, regression, check, speed, encoders, two_processes)

@@ -280,7 +280,7 @@ def test_what_fails_keeps_its_row_and_its_reason_and_the_rest_is_measured(record
         raise RuntimeError("no room for the encoder")
 
     monkeypatch.setattr(parts, "write_random_encoders", breaks)
-    recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s ="), "--processes": (2, "a message")}
+    recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s ="), "processes_per_cell": (2, "a message")}
     recorded.failing = {"DiS-B/2": "measuring speed and memory: out of memory"}
     status, document, text = measured(tmp_path / "out")
     assert status == 1

@@ -87,9 +87,9 @@ def test_an_exported_run_has_no_captions(run, tmp_path):
 
 def test_a_network_of_text_is_timed_on_random_text(run):
     command, _ = run
-    sizes = [part for size in ("depth=2", "hidden=16", "heads=2", "context_tokens=3", "context_dim=5") for part in
-             ("--set", size)]  # fmt: skip
-    shape = ("--image-size", 8, "--channels", 1, "--num-classes", 0)
-    done = command("profile", "U-ViT", *sizes, *shape, "--train", "--batch", 4, "--device", "cpu", "--json")
+    sizes = ["depth=2", "hidden=16", "heads=2", "context_tokens=3", "context_dim=5"]
+    sizes += ["image_size=8", "channels=1", "num_classes=0"]
+    settings = [part for size in sizes for part in ("--set", size)]
+    done = command("profile", "U-ViT", *settings, "--train", "--batch", 4, "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["step_time_ms"] > 0

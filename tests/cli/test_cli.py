@@ -15,12 +15,15 @@ from typing import get_args
 import pandas as pd
 import psutil
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
 from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
+from tread_bench.cli.app import GONE, app
 from tread_bench.cli.commands.listing import Listed
 from tread_bench.cli.show.listing import show_list
 from tread_bench.core.describe.families import find_family
@@ -54,6 +57,29 @@ def test_help_is_instant_and_lists_the_commands():
     assert cpu_seconds() - before < 1.5 * slowness()  # half a second on a quiet machine; tests share theirs
     for name in ("run", "plan", "profile", "report", "status", "clean", "list", "doctor"):
         assert name in done.stdout
+
+
+def test_no_command_has_more_options_than_can_be_read():
+    commands = dict(get_command(app).commands)
+    assert len(commands) <= 13
+    commands |= commands.pop("ci").commands
+    options = {name: sum(one.param_type_name == "option" for one in it.params) for name, it in commands.items()}
+    most = {"profile": 12, "plan": 12, "evaluate": 16}
+    assert {name: count for name, count in options.items() if count > most.get(name, 15)} == {}
+
+
+@pytest.mark.parametrize(("command", "option"), GONE)
+def test_an_option_that_is_gone_names_what_is_typed_in_its_place(command, option):
+    done = CliRunner().invoke(app, [command, "DiT-S/2", option, "8"])
+    told = " ".join(done.output.replace("│", " ").split())
+    assert done.exit_code == 2 and f"{option} is gone: write {GONE[command, option]}" in told
+
+
+def test_sizes_are_set_as_other_keys_are():
+    sizes = ("--set", "image_size=16", "--set", "channels=3", "--set", "num_classes=0")
+    found = json.loads(tread_bench("profile", "DiT-S/2", *sizes, "--json").stdout)
+    assert (found["image_size"], found["channels"], found["num_classes"]) == (16, 3, 0)
+    assert sum(found["tokens_per_block"]) == 12 * 8**2
 
 
 @pytest.mark.parametrize("command", [(), ("run",), ("list",)])
@@ -208,7 +234,7 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
     hot = "  hot: {training.learning_rate: 1e30, method: tread, routes: 0:1@0.5}\n"
     suite.write_text(TOY.replace("name: toy", "name: one-bad").replace("timing:", f"{hot}timing:"))
     out = tmp_path / "run"
-    done = tread_bench("run", suite, "--out", out, "--seeds", 1)
+    done = tread_bench("run", suite, "--out", out, "--set", "seeds=1")
     assert done.returncode == 1
     frame = pd.read_csv(out / "results.csv")
     bad = frame[frame["status"] == "failed"]
@@ -219,7 +245,7 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
     alike = undisturbed.query("seed == 0").reset_index(drop=True)
     pd.testing.assert_frame_equal(good, alike, check_dtype=False)  # a column with gaps holds other numbers
     assert "failed" in (out / "index.html").read_text()
-    again = tread_bench("run", suite, "--out", out, "--seeds", 1)
+    again = tread_bench("run", suite, "--out", out, "--set", "seeds=1")
     assert again.returncode == 1
     assert "--retry-failed" in again.stdout
 
@@ -273,7 +299,7 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--depth", "57"), "name a trainer with --as"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--train"), "leave --train and --guidance out"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--depth", "5"), "no block left in 5"),
-        (("profile", "U-ViT-S/2-T2I", "--num-classes", "10"), "a model takes labels or text"),
+        (("profile", "U-ViT-S/2-T2I", "--set", "num_classes=10"), "a model takes labels or text"),
         (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
         (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile has only one backbone"),
@@ -419,14 +445,14 @@ def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, mo
 @pytest.mark.slow
 def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_again(toy, tmp_path):
     out = tmp_path / "run"
-    assert tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "timing.pairs=0").returncode == 0
+    assert tread_bench("run", toy, "--out", out, "--set", "seeds=1", "--set", "timing.pairs=0").returncode == 0
     trained = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")}
     assert pd.read_csv(out / "results.csv")["speedup"].isna().all()
-    assert tread_bench("run", toy, "--out", out, "--seeds", 1).returncode == 0
+    assert tread_bench("run", toy, "--out", out, "--set", "seeds=1").returncode == 0
     assert pd.read_csv(out / "results.csv")["speedup"].notna().all()
     assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")} == trained
     os.utime(out / "index.html", (0, 0))
-    tread_bench("run", toy, "--out", out, "--seeds", 1)
+    tread_bench("run", toy, "--out", out, "--set", "seeds=1")
     assert (out / "index.html").stat().st_mtime > 0
 
 

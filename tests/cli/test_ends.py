@@ -210,7 +210,7 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize(("ignored", "status"), [pytest.param(False, 130, marks=pytest.mark.endurance), (True, 0)])
 def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
-    asked = command("run", "smoke", "--out", tmp_path / "run", "--seeds", 1, "--set", "timing.pairs=0")
+    asked = command("run", "smoke", "--out", tmp_path / "run", "--set", "seeds=1", "--set", "timing.pairs=0")
     prefix = ["nohup"] if ignored else []
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen([*prefix, *asked], preexec_fn=hear_signals, **pipes)

@@ -142,7 +142,7 @@ def test_plan_and_run_say_it_on_stderr_before_anything_is_trained(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text(SUITE)
     settings = ("metrics.at=[30]", "metrics.num_samples=100", "sampling.steps=2")
-    short = ("--seeds", 1, *(part for setting in settings for part in ("--set", setting)))
+    short = ("--set", "seeds=1", *(part for setting in settings for part in ("--set", setting)))
     planned = tread_bench("plan", path, *short, "--json")
     lines = planned.stderr.splitlines()
     assert planned.returncode == 0 and lines[0] == OBSTACLES and json.loads(planned.stdout)["obstacles"] == lines[1:]

@@ -195,7 +195,7 @@ def test_networks_that_have_not_learnt_are_to_train_longer_and_no_seeds_are_advi
     assert (document["sentence"], document["choice"], document["seeds_to_decide"]) == (said, "not trained yet", None)
     page = html.unescape(render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path))
     assert re.findall(r'<p class="quality">(.*?)</p>', page) == [said]
-    assert "Nothing is certain of networks that have not learnt." in page and "--seeds" not in page
+    assert "Nothing is certain of networks that have not learnt." in page and "--set seeds" not in page
     print_comparison(records, len(records))
     told = capsys.readouterr().out
     assert said in " ".join(told.split()) and "Add seeds" not in told

@@ -296,11 +296,11 @@ def test_a_study_that_stops_is_not_advised_to_go_on(tmp_path, capsys):
     ]
     plan = {"cells": [one.cell for one in records]}
     print_comparison(records, len(records))
-    assert "Add seeds to this run: --seeds" in capsys.readouterr().out
+    assert "Add seeds to this run: --set seeds=" in capsys.readouterr().out
     assert "adds seeds to this run" in render(records, plan, tmp_path)
 
     print_comparison(records, len(records), stated=STATED)
-    assert "--seeds" not in capsys.readouterr().out
+    assert "--set seeds" not in capsys.readouterr().out
     stated = render(records, plan | {"registered": STATED.model_dump()}, tmp_path)
     assert "adds seeds to this run" not in stated
 

@@ -124,7 +124,7 @@ SUITE_READERS = (
 ARGUMENTS = (
     *(("plan", "toy.yaml", "--set", "{}"), ("run", "toy.yaml", "--smoke", "--out", "done", "--set", "{}")),
     *(("profile", "DiT-S/2", "--set", "{}"), ("profile", "DiT-S/2", "--route", "{}"), ("profile", "{}")),
-    *(("profile", "DiT-S/2", "--guidance", "{}"), ("profile", "DiT-S/2", "--image-size", "{}")),
+    *(("profile", "DiT-S/2", "--guidance", "{}"), ("profile", "DiT-S/2", "--set", "image_size={}")),
     *(("sample", "done", "--cell", "dense", "--num", "2", "--guidance", "{}"), ("sample", "done", "--cell", "{}")),
     *(("sample", "done", "--cell", "dense", "--num", "2", "--classes", "{}"), ("run", "toy.yaml", "--shard", "{}")),
     *(

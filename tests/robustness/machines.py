@@ -365,14 +365,11 @@ MACHINES = (
     *(
         Machine("a number of 5,000 digits", (*command, "9" * 5000), REFUSED)
         for command in (
-            *((*RUN, "--seeds"), (*RUN, "--workers"), (*RUN, "--shard"), (*SAMPLE[:-1],), (*SAMPLE, "--classes")),
-            *(
-                ("profile", "DiT-S/2", "--image-size"),
-                ("plan", "toy.yaml", "--set", "training.batch=" + "9" * 5000, "--seeds"),
-            ),
+            *((*RUN, "--workers"), (*RUN, "--shard"), (*SAMPLE[:-1],), (*SAMPLE, "--classes")),
+            ("profile", "DiT-S/2", "--batch"),
         )
     ),
-    Machine("an image of a billion pixels", ("profile", "DiT-S/2", "--image-size", "1000000000"), EITHER),
+    Machine("an image of a billion pixels", ("profile", "DiT-S/2", "--set", "image_size=1000000000"), EITHER),
     # others' code
     *(
         Machine(f"a plug-in {told}", command, EITHER, SITE, prepare=plugin(body))

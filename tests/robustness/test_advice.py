@@ -55,7 +55,7 @@ def test_every_option_that_removes_or_replaces_stands_under_that_heading(name):
         ("run", "--retry", None),
         ("clean", "--ye", None),
         ("ci check", "--accep", None),
-        ("run", "--seed", "--seeds"),
+        ("run", "--shar", "--shard"),
     ],
 )
 def test_a_misspelt_option_is_never_taken_for_one_that_removes(command, typed, meant):

@@ -26,7 +26,9 @@ class Life:
 
     def __init__(self, suite: Path, out: Path, processes: int = 2, **limits: int) -> None:
         chosen = [f"--set=limits.{name}={value}" for name, value in limits.items()]
-        arguments = command("run", suite, "--rows", "routed", "--out", out, "--processes", processes, *chosen)
+        arguments = command(
+            "run", suite, "--rows", "routed", "--out", out, f"--set=limits.processes_per_cell={processes}", *chosen
+        )
         self.out = out
         self.process = subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL)
 
@@ -83,7 +85,7 @@ def suite(tmp_path_factory):
 def undisturbed(suite, tmp_path_factory):
     """The record of two processes that nothing happens to."""
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    done = tread_bench("run", suite, "--rows", "routed", "--out", out, "--processes", 2)
+    done = tread_bench("run", suite, "--rows", "routed", "--out", out, "--set", "limits.processes_per_cell=2")
     assert done.returncode == 0, done.stderr
     return record_of(out)
 
@@ -110,8 +112,12 @@ def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(su
 
 @pytest.mark.endurance
 def test_a_rank_that_fails_is_the_cells_failure_in_its_own_words(suite, tmp_path):
-    changes = ("--set=training.learning_rate=1e30", "--set=training.gradient_clip=null")
-    done = tread_bench("run", suite, *changes, "--rows", "dense", "--out", tmp_path / "run", "--processes", 2)
+    changes = (
+        "--set=training.learning_rate=1e30",
+        "--set=training.gradient_clip=null",
+        "--set=limits.processes_per_cell=2",
+    )
+    done = tread_bench("run", suite, *changes, "--rows", "dense", "--out", tmp_path / "run")
     assert done.returncode == 1
     assert record_of(tmp_path / "run")["reason"].startswith(("DivergedError: ", "FloatingPointError: "))
 

@@ -57,7 +57,7 @@ def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path:
 @pytest.mark.slow
 def test_a_smoke_run_without_files_ends_with_a_page_that_says_what_is_random(tmp_path: Path) -> None:
     small = "backbone={name: DiT, depth: 12, hidden: 8, heads: 1, patch: 8}"
-    settings = ["--set", small, "--set", "timing.pairs=0", "--rows", "tread-2:8", "--seeds", 1]
+    settings = ["--set", small, "--set", "timing.pairs=0", "--rows", "tread-2:8", "--set", "seeds=1"]
     done = tread_bench("run", "cifar10/route_placement", "--smoke", *settings, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"no such file: {tmp_path.resolve()}/cifar10/train.parquet" in done.stderr

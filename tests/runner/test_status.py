@@ -380,7 +380,7 @@ def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
 
 def begin(toy: Path, out: Path) -> subprocess.Popen[str]:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command("run", toy, "--out", out, "--workers", 1, "--seeds", 1), **quiet)
+    return subprocess.Popen(command("run", toy, "--out", out, "--workers", 1, "--set", "seeds=1"), **quiet)
 
 
 def looked(out: Path) -> dict:

@@ -18,7 +18,7 @@ from tests.command_line import tread_bench
 )
 def test_every_row_of_a_suite_ends_with_its_figures(suite, untimed, tmp_path):
     """All methods and all families, from the plan to the page, as small as `--smoke` makes them."""
-    ended = tread_bench("run", suite, "--smoke", "--seeds", "1", "--out", tmp_path / "run", *untimed)
+    ended = tread_bench("run", suite, "--smoke", "--set", "seeds=1", "--out", tmp_path / "run", *untimed)
     assert ended.returncode == 0, ended.stderr
     with (tmp_path / "run" / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -24,6 +24,16 @@ from tread_bench.cli.options import FORGETS
 from tread_bench.core.errors import Passed, printable, shortened_middle
 from tread_bench.core.signals import ctrl_c
 
+# Options of earlier versions, and what is typed in their place.
+GONE = {
+    ("profile", "--image-size"): "--set image_size=N",
+    ("profile", "--channels"): "--set channels=C",
+    ("profile", "--num-classes"): "--set num_classes=K",
+    ("plan", "--seeds"): "--set seeds=N",
+    ("run", "--seeds"): "--set seeds=N",
+    ("run", "--processes"): "--set limits.processes_per_cell=P",
+}
+
 
 class Commands(TyperGroup):
     """The commands; for an unknown option they never suggest one that removes or replaces something.
@@ -38,8 +48,7 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, EOFError, OSError) as error:
             raise Passed(error) from error
         except Exception as error:
-            if possible := getattr(error, "possibilities", None):
-                error.possibilities = sorted(set(possible) - _forgetting(error.ctx.command))  # type: ignore[attr-defined]
+            _advise(error)
             _make_readable(error)
             raise
 
@@ -49,6 +58,17 @@ class Commands(TyperGroup):
         except Exception as error:
             _make_readable(error)
             raise
+
+
+def _advise(error: Any) -> None:
+    """What to type in place of an option that there is not."""
+    if not hasattr(error, "possibilities"):
+        return
+    command, option = error.ctx.command, getattr(error, "option_name", "")
+    if instead := GONE.get((command.name, option)):
+        error.message, error.possibilities = f"{option} is gone: write {instead}", None
+    elif error.possibilities:
+        error.possibilities = sorted(set(error.possibilities) - _forgetting(command))
 
 
 def _make_readable(error: Exception) -> None:

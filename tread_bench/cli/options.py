@@ -44,10 +44,9 @@ SuiteArgument = Annotated[
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="a run folder, finished or not")]
 
 SetOption = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=9 or seeds=5"),
 ]
-
-SeedsOption = Annotated[int | None, number("--seeds", "number of seeds instead of the suite's")]
 
 CellSeedOption = Annotated[int | None, number("--cell-seed", "seed of the cell, if its row has several", least=0)]
 
@@ -97,7 +96,3 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("interrupted; run the same command again to resume", err=True)
         raise typer.Exit(INTERRUPTED) from None
-
-
-def with_seeds(overrides: list[str], seeds: int | None) -> list[str]:
-    return [*overrides, f"seeds={seeds}"] if seeds is not None else list(overrides)

@@ -111,7 +111,7 @@ def count_config(
         raise UserError(f"{name} has no blocks in {' and '.join(kind.blocks)}: give the configuration layers")
     side, patch = image_size or kind.side or network.config.sample_size, kind.packed or network.config.patch_size
     if side % patch:
-        raise UserError(f"--image-size {side}: {name} takes latents whose side is a multiple of {patch}")
+        raise UserError(f"--set image_size={side}: {name} takes latents whose side is a multiple of {patch}")
     text = kind.text_tokens if text_tokens is None else text_tokens
     if text and not kind.text:
         raise UserError(f"{name} takes no text: leave --text-tokens out")

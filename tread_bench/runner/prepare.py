@@ -89,7 +89,7 @@ def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str)
     if absent:
         raise StoreError(
             f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
-            f"(such as {sorted(absent)[0]}): give every shard the same suite, --set and --seeds, or another --out"
+            f"(such as {sorted(absent)[0]}): give every shard the same suite and --set, or another --out"
         )
     if (begun := before.numerics.device) != device:
         raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")

@@ -45,7 +45,6 @@ class ProfileRequest:
     backbone: str | None
     routes: tuple[str, ...]
     selector: str
-    shape: dict[str, int]
     overrides: tuple[str, ...]
     guidance: str | None = None
     is_timed: bool = False
@@ -73,7 +72,7 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures | None
         return {"routes": format_routes(routes), "written": _written(request, routes, request.depth, 1)}, None
     if request.config is not None:
         text_tokens = request.text_tokens if request.dialect is None else None
-        cost, about = count_file(request.config, request.routes, request.shape.get("image_size"), text_tokens)
+        cost, about = count_file(request.config, request.routes, _side(request.overrides), text_tokens)
         found = _counts(cost) | about
         if request.dialect is not None:
             blocks = len(cost.tokens_per_block)
@@ -140,11 +139,8 @@ def _check_subject(request: ProfileRequest) -> None:
     others = {
         "--train": request.is_timed,
         "--guidance": request.guidance,
-        "--set": request.overrides,
+        "--set": request.config is None and request.overrides,
         "--selector": request.selector != DEFAULT_SELECTOR,
-        "--channels": "channels" in request.shape,
-        "--num-classes": "num_classes" in request.shape,
-        "--image-size": request.config is None and "image_size" in request.shape,
         "--text-tokens": request.config is None and request.text_tokens,
     }
     if wrong := [option for option, value in others.items() if value]:
@@ -182,8 +178,7 @@ def _routes_of(request: ProfileRequest, num_blocks: int) -> tuple[ResolvedRoute,
 def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]]:
     assert request.backbone is not None
     try:
-        sizes = dict(_size(text) for text in request.overrides)
-        family, spec = make_spec(request.backbone, **{**request.shape, **sizes})
+        family, spec = make_spec(request.backbone, **dict(_size(text) for text in request.overrides))
         routes = [route for text in request.routes for route in read_routes(text)]
         return family, spec, family.resolve(spec, routes, request.selector)
     except ValidationError as error:
@@ -226,6 +221,18 @@ def _guided(
         "guided_macs": both.total,
         "guided_attention_macs": both.attention,
     }
+
+
+def _side(overrides: Sequence[str]) -> int | None:
+    """Side of a config's latents, the one size that can be set. Raises UserError."""
+    try:
+        sizes = dict(_size(text) for text in overrides)
+    except (ValueError, yaml.YAMLError) as error:
+        raise UserError(str(error)) from None
+    side = sizes.pop("image_size", None)
+    if sizes or not (side is None or (isinstance(side, int) and side > 0)):
+        raise UserError("--set with --config: image_size=N, the side of the latents, and no other key")
+    return side
 
 
 def _size(text: str) -> tuple[str, Any]:

@@ -62,8 +62,8 @@ def _refuse_launchers() -> None:
     if "LOCAL_RANK" in os.environ and started != "1":
         raise UserError(
             f"a launcher (torchrun, accelerate launch) started `tread-bench run` {started} times, and each would start "
-            "the whole run: start it once, without the launcher; it trains a cell on each GPU, and with --processes a "
-            "cell on several"
+            "the whole run: start it once, without the launcher; it trains a cell on each GPU, and with "
+            "limits.processes_per_cell a cell on several"
         )
 
 

@@ -7,20 +7,12 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import (
-    DataRootOption,
-    JsonOption,
-    SeedsOption,
-    SetOption,
-    SuiteArgument,
-    with_seeds,
-)
+from tread_bench.cli.options import DataRootOption, JsonOption, SetOption, SuiteArgument
 
 
 def plan(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006
-    seeds: SeedsOption = None,
     detect: Annotated[
         float | None,
         typer.Option("--detect", metavar="FID", help="how many seeds find a difference this large, at 80 % power?"),
@@ -54,4 +46,4 @@ def plan(
     from tread_bench.services.detect_request import DetectRequest
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, with_seeds(overrides, seeds), as_json, request, step_time, data_root)
+    show_plan(suite, overrides, as_json, request, step_time, data_root)

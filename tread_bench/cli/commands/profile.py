@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, SetOption, number
+from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, number
 from tread_bench.core.describe.dialects import DIALECTS
 
 
@@ -19,18 +19,14 @@ def profile(
         list[str], typer.Option("--route", help="START:END@RATE, or as a trainer writes it; repeat for several")
     ] = [],  # noqa: B006
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
-    image_size: Annotated[
-        int | None,
-        number("--image-size", "side of the backbone's input; default: as published, or 32"),
-    ] = None,
-    channels: Annotated[
-        int | None,
-        number("--channels", "channels of the backbone's input; default: as published, or 4"),
-    ] = None,
-    num_classes: Annotated[
-        int | None, number("--num-classes", "classes, 0 for no labels; default: as published, or 1000", least=0)
-    ] = None,
-    overrides: SetOption = [],  # noqa: B006
+    overrides: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="a size, such as depth=12, image_size=32, channels=4 or num_classes=0; with --config: image_size",
+        ),
+    ] = [],  # noqa: B006
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
@@ -61,12 +57,10 @@ def profile(
     from tread_bench.cli.show.profile import show_profile
     from tread_bench.services.profile import ProfileRequest
 
-    shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
     request = ProfileRequest(
         backbone=backbone,
         routes=tuple(route),
         selector=selector,
-        shape={key: value for key, value in shape.items() if value is not None},
         overrides=tuple(overrides),
         guidance=guidance,
         is_timed=train,

@@ -11,12 +11,10 @@ from tread_bench.cli.options import (
     FORGETS,
     DataRootOption,
     JsonOption,
-    SeedsOption,
     SetOption,
     SuiteArgument,
     number,
     resumable,
-    with_seeds,
 )
 from tread_bench.services.choices import Device, Executor, Tracker
 
@@ -24,7 +22,6 @@ from tread_bench.services.choices import Device, Executor, Tracker
 def run(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006  (typer reads it once)
-    seeds: SeedsOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="run folder; default: runs/<suite>")] = None,
     data_root: DataRootOption = None,
     rows: Annotated[
@@ -45,9 +42,6 @@ def run(
         Executor, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = "local",
     workers: Annotated[int | None, number("--workers", "cells trained at a time")] = None,
-    processes: Annotated[
-        int | None, number("--processes", "processes that train one cell together (limits.processes_per_cell)")
-    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -113,6 +107,5 @@ def run(
         track=track,
     )
     with resumable():
-        chosen = [f"limits.processes_per_cell={processes}"] if processes is not None else []
-        status = run_suite(suite, [*with_seeds(overrides, seeds), *chosen], out, smoke, options, as_json, data_root)
+        status = run_suite(suite, overrides, out, smoke, options, as_json, data_root)
     raise typer.Exit(status)

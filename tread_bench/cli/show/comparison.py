@@ -50,7 +50,7 @@ def print_comparison(
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"] and stated is None:
-            console.print(f"Add seeds to this run: --seeds {decision['seeds_to_decide']}")
+            console.print(f"Add seeds to this run: --set seeds={decision['seeds_to_decide']}")
 
     # What was stated before the run.
     if answered := hypothesis_of(records, planned, is_smoke, stated):
