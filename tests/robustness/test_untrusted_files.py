@@ -25,8 +25,8 @@ from tests.toy_suite import OWNER
 from tests.traps import Trap
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.core.errors import UserError
+from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.parquet.source import read_parquet
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.statistics_file import load_statistics
@@ -109,7 +109,7 @@ def checkpoint_of(path):
 
 def data_of(path):
     shape = {"image_size": 8, "channels": 1, "num_classes": 2}
-    return read_parquet(ParquetData(name="parquet", train=(str(path),), held_out=(str(path),), **shape))
+    return open_data(ParquetData(name="parquet", train=(str(path),), held_out=(str(path),), **shape))
 
 
 def record_of(path):

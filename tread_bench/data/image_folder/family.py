@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from tread_bench.core.config.base import is_unused
-from tread_bench.core.describe.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
-from tread_bench.data.images.family import ImageOptions, counted, is_flipped, whole_folders
+from tread_bench.data.images.family import ImageOptions, counted, image_family
 
 
 class ImageFolderData(ImageOptions):
@@ -46,16 +47,9 @@ def _labelled(options: ImageFolderData) -> ImageFolderData:
     return options.model_copy(update={"captions": None, "num_classes": max(classes.values()) + 1})
 
 
-IMAGE_FOLDER = DataFamily(
-    name="image_folder",
-    options=ImageFolderData,
-    builder="tread_bench.data.image_folder.source:open_folders",
-    files=whole_folders,
-    not_comparable=always_comparable,
-    extractor=None,
-    counts=_counts,
-    check_files="tread_bench.data.image_folder.source:file_problems",
-    check_all="tread_bench.data.image_folder.source:image_problems",
-    is_flipped=is_flipped,
-    labelled=_labelled,
-)
+def _folders(options: ImageFolderData, entries: Sequence[str]) -> list[str]:
+    """Each as a whole: it may have millions of files."""
+    return [folder_name(path) for path in all_matches(entries)]
+
+
+IMAGE_FOLDER = image_family(ImageFolderData, "tread_bench.data.image_folder.source", _folders, _counts, _labelled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import BinaryIO
@@ -22,15 +22,15 @@ from tread_bench.data.class_folders import INDEX, are_numbers
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
 from tread_bench.data.images.decode import Wanted
-from tread_bench.data.images.encoded import OnDemand, open_images
+from tread_bench.data.images.encoded import end_problems, open_images
 from tread_bench.data.images.family import too_few_to_split
-from tread_bench.data.images.headers import end_problems, header_problems
+from tread_bench.data.images.headers import header_problems
 from tread_bench.data.source import DataSource
 
 _NAMED = 3  # folders, classes or images in a message
 
 
-def open_folders(choice: ImageFolderData) -> DataSource:
+def open_splits(choice: ImageFolderData) -> DataSource:
     """Both splits. Raises UserError naming the file or folder and the rule."""
     # Names of files and folders.
     train = listed(choice.train, _reads_labels(choice))
@@ -76,6 +76,13 @@ class FolderImages:
         self.texts = texts
         self.classes = np.array([classes.get(name, 0) for name in listing.class_of], dtype=np.int64)
 
+    is_in_order = False
+
+    @property
+    def ends(self) -> list[int]:
+        """The first and the last image."""
+        return sorted({0, len(self.classes) - 1})
+
     @cached_property
     def sha256(self) -> str:
         """Hash of the names and contents of the files, and of the labels."""
@@ -94,31 +101,6 @@ class FolderImages:
     def name(self, item: int) -> str:
         """Return an image's path."""
         return self._listing.paths[item]
-
-
-class RealFolders(OnDemand):
-    """Images in colour in folders and below, which samples are compared with, cropped to a square.
-
-    Args:
-        folders: paths of the folders.
-        image_size: pixels on a side.
-
-    Raises:
-        UserError: a folder cannot be read or has no images; later, naming the image and the rule.
-    """
-
-    def __init__(self, folders: Sequence[str], image_size: int) -> None:
-        found = listed(folders)
-        if not found.paths:
-            raise UserError(
-                f"{', '.join(folders)}: no image files ({', '.join(SUFFIXES)}); data.images needs at least one"
-            )
-        wanted = Wanted(image_size, 3, enlarge=False, key="data.decoded_size", way_out="take it out")
-        super().__init__(FolderImages(found, {}), wanted)
-
-    def problems(self) -> Iterator[str]:
-        """A message for the first and for the last image if it cannot be used."""
-        return end_problems(self.encoded, self.wanted)
 
 
 def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:

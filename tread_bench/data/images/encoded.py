@@ -1,16 +1,18 @@
 """Images as their files hold them, decoded all at once into memory, or one by one as they are needed.
 
-A set of up to `MOST_BYTES` of decoded images is decoded once. Images of a larger set are decoded for each batch anew,
-in the threads that prepare batches; only labels and names stay in memory.
+A set of up to `MOST_BYTES` of decoded images, or one that is read in its order, is decoded once. Images of a larger set
+are decoded for each batch anew, in the threads that prepare batches; only labels and names stay in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import BinaryIO, Protocol
 
 import numpy as np
+import psutil
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -18,6 +20,7 @@ from torch import Tensor
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.texts import Texts
+from tread_bench.data.check import message_of
 from tread_bench.data.images.decode import Wanted, decode
 from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
 from tread_bench.data.source import DataSource, ImageSet, Pixels
@@ -39,6 +42,14 @@ class Encoded(Protocol):
     @property
     def sha256(self) -> str:
         """Hash of content and labels in their order."""
+
+    @property
+    def ends(self) -> Sequence[int]:
+        """The images that are looked at before a run."""
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether images are far cheaper to read in their order: by one thread, and all of them into memory."""
 
     def open(self, item: int) -> BinaryIO:
         """Read an image file. Raises ValueError with the rule."""
@@ -82,6 +93,10 @@ class OnDemand(Pixels):
             pixels[place] = decoded(self.encoded, item, self.wanted)
         return torch.from_numpy(pixels)
 
+    def problems(self) -> Iterator[str]:
+        """A message for each of the images near the ends that cannot be used."""
+        return end_problems(self.encoded, self.wanted)
+
     @cached_property
     def sha256(self) -> str:
         """Hash of the files, and of what is made of them."""
@@ -100,11 +115,17 @@ def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
         raise UserError(f"{encoded.name(item)}: {error}") from None
 
 
+def end_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
+    """A message for each of the images near the ends that cannot be used."""
+    for item in encoded.ends:
+        yield from message_of(decoded, encoded, item, wanted)
+
+
 def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None) -> DataSource:
     """Both splits; without held-out images, every tenth of the others is held out.
 
     Raises:
-        UserError: naming the image and the rule, or too few images to hold some out.
+        UserError: naming the image and the rule; too few images to hold some out, or too many for the memory.
     """
     # Split.
     wanted = Wanted.of(choice)
@@ -121,7 +142,14 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None) 
 
     # Decode as images are needed, or all of them at once.
     source = DataSource(first, second, choice.num_classes)
-    if pixel_bytes(choice, len(first) + len(second)) <= MOST_BYTES:
+    need, free = pixel_bytes(choice, len(first) + len(second)), psutil.virtual_memory().available
+    if train.is_in_order and need > free:
+        raise UserError(
+            f"data {choice.name}: {len(first) + len(second):,} decoded images need {need / 2**30:,.1f} GiB of memory, "
+            f"and {free / 2**30:,.1f} GiB are free. Save them as a data set of Hugging Face (data hf_dataset) or as "
+            "files (data image_folder), which are read as they are needed"
+        )
+    if train.is_in_order or need <= MOST_BYTES:
         source = DataSource(_in_memory(first), _in_memory(second), choice.num_classes)
 
     # Captions.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.describe.data_sources import DataOptions, Place
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
+from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
@@ -50,10 +50,20 @@ class ImageOptions(DataOptions):
 
 
 class TableOptions(ImageOptions):
-    """Settings of a table with a column of images, as Hugging Face's libraries write it."""
+    """Settings of tables with a column of images, as Hugging Face's libraries write it."""
+
+    table: ClassVar[str]  # "module:attribute" of their `Table`
 
     image_column: str = "image"
     label_column: str = "label"
+
+    def paths(self, entries: Sequence[str]) -> list[str]:
+        """Return the tables that entries name. Raises UserError where a folder cannot be read."""
+        raise NotImplementedError
+
+    def rows(self, path: str) -> int:
+        """Return the number of a table's rows, by headers alone. Raises UserError where it cannot be read."""
+        raise NotImplementedError
 
 
 def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int, int] | None:
@@ -81,12 +91,40 @@ def too_few_to_split(options: Any, train: int) -> Iterator[str]:
         )
 
 
-def whole_folders(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
-    """Folders that a source names, each as a whole: it may have millions of files; and the files of captions."""
-    for key in ("train", "held_out"):
-        for index, entry in enumerate(getattr(options, key)):
-            yield from (((key, index), folder_name(path)) for path in matches(entry))
-    yield from caption_files(options.captions)
+def image_family(
+    options: type[ImageOptions],
+    module: str,
+    paths: Callable[[Any, Sequence[str]], list[str]],
+    counts: Callable[[Any], tuple[int, int] | None],
+    labelled: Callable[[Any], Any] = lambda options: options,
+) -> DataFamily:
+    """Describe a source of image files.
+
+    Args:
+        module: its name; it opens and checks them by `open_splits`, `file_problems` and `image_problems`.
+        paths: of (options, entries): the files and folders that are read, a folder as a whole, by `folder_name`.
+        counts, labelled: as in `DataFamily`.
+    """
+
+    def files(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
+        for key in ("train", "held_out"):
+            for index, entry in enumerate(getattr(options, key)):
+                yield from (((key, index), path) for path in paths(options, [entry]))
+        yield from caption_files(options.captions)
+
+    return DataFamily(
+        name=options.model_fields["name"].default,
+        options=options,
+        builder=f"{module}:open_splits",
+        files=files,
+        not_comparable=always_comparable,
+        extractor=None,
+        counts=counts,
+        check_files=f"{module}:file_problems",
+        check_all=f"{module}:image_problems",
+        is_flipped=lambda options: options.horizontal_flip,
+        labelled=labelled,
+    )
 
 
 def pixel_bytes(options: ImageOptions, count: int) -> int:
@@ -94,6 +132,10 @@ def pixel_bytes(options: ImageOptions, count: int) -> int:
     return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
 
 
-def is_flipped(options: Any) -> bool:
-    """Return whether a suite requests flips."""
-    return bool(options.horizontal_flip)
+def table_family(options: type[TableOptions]) -> DataFamily:
+    """Describe a source of tables of images."""
+
+    def counts(options: TableOptions) -> tuple[int, int] | None:
+        return counted(options, lambda entries: sum(options.rows(path) for path in options.paths(entries)))
+
+    return image_family(options, "tread_bench.data.images.table", options.paths, counts)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
-from tread_bench.data.check import message_of
 from tread_bench.data.images.decode import Wanted, is_turned, opened, turned
-from tread_bench.data.images.encoded import Encoded, decoded
+from tread_bench.data.images.encoded import Encoded
 
 log = logging.getLogger(__name__)
 
-_THREADS = 16  # which wait for files most of the time
+THREADS = 16  # which wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
 _SHOWN = 3
-
-
-def end_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
-    """A message for the first and for the last image if it cannot be used."""
-    for item in sorted({0, len(encoded.classes) - 1}):
-        yield from message_of(decoded, encoded, item, wanted)
 
 
 def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
@@ -32,7 +26,6 @@ def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[st
         where: the files or folders that they are in, as the last message names them.
     """
 
-    count = len(encoded.classes)
     by_exif = []
 
     def check(item: int) -> None:
@@ -40,34 +33,32 @@ def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[st
             if is_turned(opened(file, wanted)):
                 by_exif.append(item)
 
-    yield from problems_in_threads(where, count, encoded.name, check)
+    count = len(encoded.classes)
+    yield from problems_in_threads(where, count, encoded.name, check, 1 if encoded.is_in_order else THREADS)
     if by_exif:
         log.warning(turned(where, len(by_exif), count))
 
 
 def problems_in_threads(
-    where: str, count: int, name: Callable[[int], str], check: Callable[[int], None]
+    where: str, count: int, name: Callable[[int], str], check: Callable[[int], None], threads: int = THREADS
 ) -> Iterator[str]:
     """A message for each of the first three of `count` images for which `check` raises ValueError, and their number."""
-    parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
-    with ThreadPoolExecutor(_THREADS) as threads:
-        found = threads.map(lambda items: [*_problems(items, name, check)], parts)
-        yield from shortened((message for messages in found for message in messages), where, count)
 
+    def problems(items: range) -> list[str]:
+        found = []
+        for item in items:
+            try:
+                check(item)
+            except ValueError as error:
+                found.append(f"{name(item)}: {error}")
+        return found
 
-def _problems(items: Iterable[int], name: Callable[[int], str], check: Callable[[int], None]) -> Iterator[str]:
-    for item in items:
-        try:
-            check(item)
-        except ValueError as error:
-            yield f"{name(item)}: {error}"
-
-
-def shortened(messages: Iterable[str], where: str, count: int) -> Iterator[str]:
-    """The first three of the messages on images in `where` and, if there are more, how many of `count` have one."""
     wrong = 0
-    for wrong, message in enumerate(messages, 1):
-        if wrong <= _SHOWN:
-            yield message
+    parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
+    with ThreadPoolExecutor(threads) as pool:
+        for message in chain.from_iterable(pool.map(problems, parts)):
+            wrong += 1
+            if wrong <= _SHOWN:
+                yield message
     if wrong > _SHOWN:
         yield f"{where}: {wrong:,} of {count:,} images cannot be used; the first {_SHOWN} are named"

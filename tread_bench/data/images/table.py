@@ -1,17 +1,162 @@
-"""Columns of Hugging Face's image schema: a struct of `bytes` and `path`, and an integer label."""
+"""Images in tables of Hugging Face's image schema: a struct of `bytes` and `path`, and an integer label.
+
+A kind of table says how a column and a cell are read (`Table`); the rest is the same for all of them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.data.captions.tables import caption_column, check_captions
-from tread_bench.data.images.family import TableOptions
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.data.captions.tables import caption_column, check_captions, read_column
+from tread_bench.data.captions.texts import Reading
+from tread_bench.data.check import absent_classes
+from tread_bench.data.images.decode import Wanted
+from tread_bench.data.images.encoded import end_problems, open_images
+from tread_bench.data.images.family import TableOptions, too_few_to_split
+from tread_bench.data.images.headers import header_problems
+from tread_bench.data.source import DataSource
+
+Cell = dict[str, Any] | None  # `bytes` and `path` of an image
+
+
+class Table:
+    """A file or data set with a column of images.
+
+    Args:
+        schema: of its columns.
+        count: rows.
+
+    Raises:
+        UserError: a column that is read is missing or has another type; from its methods, where it is damaged.
+    """
+
+    is_in_order = False  # whether images are far cheaper to read in their order
+
+    def __init__(self, choice: Any, path: str, schema: pa.Schema, count: int) -> None:
+        check_schema(choice, path, schema)
+        self.choice = choice
+        self.path = path
+        self.schema = schema
+        self.count = count
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """Rows near both ends that are cheap to read."""
+        return (0, self.count - 1) if self.count else ()
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return all values of a column."""
+        raise NotImplementedError
+
+    def image(self, row: int) -> Cell:
+        """Return the cell of an image."""
+        raise NotImplementedError
+
+
+class TableImages:
+    """The rows of tables, one after the other.
+
+    Raises:
+        UserError: naming table, row (from 0) and rule.
+    """
+
+    def __init__(self, choice: TableOptions, entries: Sequence[str]) -> None:
+        self.choice = choice
+        kind = named(choice.table)
+        self.tables: list[Table] = [kind(choice, path) for path in choice.paths(entries)]
+        self._last = np.cumsum([table.count for table in self.tables]).tolist()  # rows up to the end of each table
+        self.is_in_order = self.tables[0].is_in_order
+        if not self._last[-1]:
+            raise UserError(f"{', '.join(choice.paths(entries))}: no rows; a split needs at least one image")
+
+        # Labels and captions; images stay on disk.
+        self.classes = np.concatenate([_labels(choice, table) for table in self.tables])
+        self.texts = None
+        if choice.captions is not None:
+            reading = Reading()
+            for table in self.tables:
+                column = table.column(caption_column(choice)[1])
+                read_column(choice, table.path, table.schema, column, reading)
+            self.texts = reading.texts()
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the tables' files, and of the columns that are read."""
+        read = [self.choice.image_column, self.choice.label_column, self.choice.num_classes]
+        found = [content_sha256(table.path) for table in self.tables]
+        return hashlib.sha256(repr((read, found)).encode()).hexdigest()
+
+    def open(self, item: int) -> BinaryIO:
+        """Read an image file. Raises ValueError."""
+        table, row = self._place(item)
+        cell = table.image(row)
+        if not cell or not cell["bytes"]:
+            column = self.choice.image_column
+            raise ValueError(f"{column} has no image bytes; images must be stored inside the file")
+        return io.BytesIO(cell["bytes"])
+
+    def name(self, item: int) -> str:
+        """Table and row of an image."""
+        table, row = self._place(item)
+        return f"{table.path}, row {row}"
+
+    @property
+    def ends(self) -> list[int]:
+        """Images near both ends of each table."""
+        firsts = [last - table.count for table, last in zip(self.tables, self._last, strict=True)]
+        return [first + row for table, first in zip(self.tables, firsts, strict=True) for row in table.ends]
+
+    def _place(self, item: int) -> tuple[Table, int]:
+        """The table of an image, and its row there."""
+        number = bisect_right(self._last, item)
+        table = self.tables[number]
+        return table, item - self._last[number] + table.count
+
+
+def open_splits(choice: Any) -> DataSource:
+    """Both splits. Raises UserError naming table, row (from 0) and rule."""
+    held_out = TableImages(choice, choice.held_out) if choice.held_out else None
+    return open_images(choice, TableImages(choice, choice.train), held_out)
+
+
+def file_problems(choice: Any, generates: bool) -> Iterator[str]:
+    """A message for each table that cannot be used: its columns, all labels, captions, and images at its ends."""
+    for key in ("train", "held_out"):
+        paths = choice.paths(getattr(choice, key))
+        labels = []
+        for path in paths:
+            try:
+                images = TableImages(choice, (path,))
+            except UserError as error:
+                yield str(error)
+                continue
+            labels.append(images.classes)
+            yield from end_problems(images, Wanted.of(choice))
+        if key == "train" and len(labels) == len(paths):
+            all_labels = np.concatenate(labels)
+            yield from too_few_to_split(choice, len(all_labels))
+            if generates:
+                yield from absent_classes(all_labels, choice.num_classes)
+
+
+def image_problems(choice: Any, generates: bool) -> Iterator[str]:
+    """A message for each image that cannot be used, by its header; see `header_problems`."""
+    for path in choice.paths((*choice.train, *choice.held_out)):
+        with suppress(UserError):  # which `file_problems` reports
+            yield from header_problems(TableImages(choice, (path,)), path, Wanted.of(choice))
 
 
 def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
@@ -51,19 +196,15 @@ def _holds_images(kind: pa.DataType) -> bool:
     return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
 
 
-def image_file(choice: TableOptions, cell: dict[str, Any] | None) -> BinaryIO:
-    """Read an image file in a cell of the image column. Raises ValueError."""
-    if not cell or not cell["bytes"]:
-        raise ValueError(f"{choice.image_column} has no image bytes; images must be stored inside the file")
-    return io.BytesIO(cell["bytes"])
-
-
-def labels_of(choice: TableOptions, path: str, column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return all labels of a file, (N,). Raises UserError naming the first row with a label out of range."""
+def _labels(choice: TableOptions, table: Table) -> NDArray[np.int64]:
+    """All labels of a table, (N,); all 0 without classes. Raises UserError naming the first row with a wrong one."""
+    if not choice.num_classes:
+        return np.zeros(table.count, dtype=np.int64)
+    column = table.column(choice.label_column)
     labels: NDArray[np.int64] = column.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
     wrong = np.flatnonzero((labels < 0) | (labels >= choice.num_classes))
     if len(wrong):
         row = int(wrong[0])
-        label = column[row].as_py()
-        raise UserError(f"{path}, row {row}: label {label} where data.num_classes allows 0 to {choice.num_classes - 1}")
+        rule = f"data.num_classes allows 0 to {choice.num_classes - 1}"
+        raise UserError(f"{table.path}, row {row}: label {column[row].as_py()} where {rule}")
     return labels

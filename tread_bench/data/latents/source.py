@@ -22,13 +22,17 @@ from tread_bench.core.numbers import draws
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.captions.texts import drawn_captions
 from tread_bench.data.check import absent_classes, message_of
-from tread_bench.data.image_folder.source import RealFolders
+from tread_bench.data.image_folder.listing import listed
+from tread_bench.data.image_folder.source import FolderImages
+from tread_bench.data.images.decode import Wanted
+from tread_bench.data.images.encoded import OnDemand
+from tread_bench.data.images.table import TableImages
 from tread_bench.data.latents.beside import ImagesBeside
 from tread_bench.data.latents.family import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.manifest import LOGVAR_RANGE, manifests_of, read_manifest
 from tread_bench.data.latents.recognised import layout_problems
 from tread_bench.data.latents.store import Store
-from tread_bench.data.parquet.source import ParquetImages
+from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import DataSource, flip, from_uint8
 
@@ -55,14 +59,25 @@ def open_latents(choice: LatentsData) -> DataSource:
     return DataSource(train_kind(choice, choice.train), kind(choice, choice.held_out), choice.num_classes, real_images)
 
 
-def _real_images(choice: LatentsData) -> ParquetImages | RealFolders:
+def _real_images(choice: LatentsData) -> OnDemand:
     """Images that decoded samples are compared with. Raises UserError."""
+    wanted = Wanted(choice.decoded_size, 3, enlarge=False, key="data.decoded_size", way_out="take it out")
     are_folders = {holds_image_files(entry) for entry in choice.images}
+    if len(are_folders) > 1:
+        raise UserError("data.images names Parquet files and folders of image files; name files of one kind")
     if are_folders == {True}:
-        return RealFolders(choice.images, choice.decoded_size)
-    if are_folders == {False}:
-        return ParquetImages(choice.images, choice.decoded_size, choice.image_column)
-    raise UserError("data.images names Parquet files and folders of image files; name files of one kind")
+        found = listed(choice.images)
+        if not found.paths:
+            raise UserError(f"{', '.join(choice.images)}: no image files; data.images needs at least one")
+        return OnDemand(FolderImages(found, {}), wanted)
+    tables = ParquetData(
+        train=choice.images,
+        held_out=choice.images,
+        image_size=choice.decoded_size,
+        num_classes=0,
+        image_column=choice.image_column,
+    )
+    return OnDemand(TableImages(tables, choice.images), wanted)
 
 
 def _real_image_problems(choice: LatentsData) -> Iterator[str]:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from tread_bench.core.describe.data_sources import DataFamily, Place, always_comparable
-from tread_bench.core.stored.data_paths import expanded
-from tread_bench.data.captions.family import caption_files
-from tread_bench.data.images.family import TableOptions, is_flipped
+from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import expanded, named_where_unreadable
+from tread_bench.core.stored.foreign import check_file
+from tread_bench.data.images.family import TableOptions, table_family
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 SUFFIXES = (".parquet", ".pq")
+_BUFFER_BYTES = 2**20  # read at a time: a row group may be large
 
 
 class ParquetData(TableOptions):
     """Images in local Parquet files of Hugging Face's image schema (a struct of `bytes` and `path`, and a label)."""
+
+    table: ClassVar[str] = "tread_bench.data.parquet.source:ParquetTable"
 
     name: Literal["parquet"] = "parquet"
     train: tuple[str, ...] = Field(
@@ -24,38 +30,26 @@ class ParquetData(TableOptions):
     )
     held_out: tuple[str, ...] = Field(min_length=1, description="the same with the held-out images")
 
+    def paths(self, entries: Sequence[str]) -> list[str]:
+        """Return the files, and those in folders and below. Raises UserError where a folder cannot be read."""
+        return expanded(entries, SUFFIXES)
 
-def _files(options: ParquetData, generates: bool) -> Iterator[tuple[Place, str]]:
-    for key in ("train", "held_out"):
-        for index, entry in enumerate(getattr(options, key)):
-            yield from (((key, index), file) for file in expanded([entry], SUFFIXES))
-    yield from caption_files(options.captions)
+    def rows(self, path: str) -> int:
+        """Return the number of rows that a file's footer declares. Raises UserError."""
+        return int(open_parquet(path).metadata.num_rows)
 
 
-def _counts(options: ParquetData) -> tuple[int, int] | None:
-    """Rows of both splits, by the files' footers; None where a file cannot be read."""
+def open_parquet(path: str) -> ParquetFile:
+    """Open a file, of which the footer is read. Raises UserError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with named_where_unreadable(path):
+        check_file(path)
     try:
-        train, held_out = (
-            sum(pq.read_metadata(path).num_rows for path in expanded(paths, SUFFIXES))
-            for paths in (options.train, options.held_out)
-        )
-    except (OSError, pa.ArrowException):
-        return None
-    return train, held_out
+        return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES)
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path}: not a readable Parquet file: {error}") from None
 
 
-PARQUET = DataFamily(
-    name="parquet",
-    options=ParquetData,
-    builder="tread_bench.data.parquet.source:read_parquet",
-    files=_files,
-    not_comparable=always_comparable,
-    extractor=None,
-    counts=_counts,
-    check_files="tread_bench.data.parquet.source:file_problems",
-    check_all="tread_bench.data.parquet.source:image_problems",
-    is_flipped=is_flipped,
-)
+PARQUET = table_family(ParquetData)
