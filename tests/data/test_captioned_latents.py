@@ -5,7 +5,6 @@ them, with the draws of the images that they were made of.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -147,8 +146,6 @@ def write_coco_features(whole: Path, root: Path) -> dict[str, Any]:
             for k, one in enumerate(features):
                 np.save(root / name / f"{i}_{k}.npy", one)
     np.save(root / "empty_context.npy", empty)
-    (root / "run_vis").mkdir()
-    (root / "run_vis" / "0.npy").write_bytes(pickle.dumps(("prompt", empty)))
     return {"layout": "u-vit-coco", "train": [str(root / "train")], "held_out": [str(root / "val")]}
 
 
@@ -187,8 +184,14 @@ def test_another_empty_caption_is_another_fingerprint(whole: Path, tmp_path: Pat
 
 
 WRONG_COCO = {
-    "moments are missing": (lambda root: (root / "train/3.npy").unlink(), "train/3.npy: no such file, and there are"),
-    "a caption is missing": (lambda root: (root / "train/3_2.npy").unlink(), "train/3_2.npy: no such file; captions"),
+    "moments are missing": (
+        lambda root: (root / "train/3.npy").unlink(),
+        "files are features of captions of an image that is not there",
+    ),
+    "a caption is missing": (
+        lambda root: (root / "train/3_2.npy").unlink(),
+        "1 files are features of captions of an image",
+    ),
     "other width": (lambda root: np.save(root / "train/0_0.npy", np.zeros((24, 63), "f4")), "0_0.npy: array of shape"),
     "pickled": (
         lambda root: np.save(root / "train/0_0.npy", np.array([{}]), allow_pickle=True),
@@ -196,7 +199,10 @@ WRONG_COCO = {
     ),
     "not finite": (lambda root: np.save(root / "train/0_0.npy", np.full((24, 64), np.nan, "f4")), "contain NaN"),
     "no empty caption": (lambda root: (root / "empty_context.npy").unlink(), "empty_context.npy cannot be read"),
-    "another folder": (lambda root: [path.unlink() for path in (root / "train").iterdir()], "no file such as 0.npy"),
+    "another folder": (
+        lambda root: [path.unlink() for path in (root / "train").iterdir()],
+        "no .npy file of layout u-vit-coco",
+    ),
 }
 
 
@@ -209,7 +215,7 @@ def test_mistakes_in_features_of_coco_are_located(name: str, whole: Path, tmp_pa
 
 
 WRONG_TENSORS = {
-    "no captions": (lambda t: t.pop("text"), "no tensor 'text', which holds captions; set data.captions: null"),
+    "no captions": (lambda t: t.pop("text"), "no tensor 'text'; it has "),
     "another number": (
         lambda t: t.update(text_counts=t["text_counts"][:-1]),
         "text_counts of shape (47,)",
@@ -219,7 +225,10 @@ WRONG_TENSORS = {
         "text_counts: every sample needs a caption",
     ),
     "fewer bytes": (lambda t: t.update(captions=t["captions"][:-1]), "captions of shape"),
-    "other type": (lambda t: t.update(text=t["text"].astype("f8")), "text is F64; store F16 or F32"),
+    "other type": (
+        lambda t: t.update(text=t["text"].astype("f8")),
+        "text are F64; store float16 (F16) or float32 (F32)",
+    ),
 }
 
 

@@ -120,7 +120,7 @@ CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str
     "no mirrored latents": (
         lambda t: {"moments": t["moments"]},
         {},
-        "no tensor 'moments_flip'.*set data.flips: none",
+        "no tensor 'moments_flip'.*set data.quantity and data.flips",
     ),
 }
 

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
-from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
@@ -274,7 +273,9 @@ def _has_pictures(options: LatentsData) -> bool:
 
 def _counts(options: LatentsData) -> tuple[int, int] | None:
     """By headers, names and labels; opening a set needs no torch."""
-    return counted(options, lambda entries: len(named(options.about.reader)(options, units(options, entries)).labels))
+    from tread_bench.data.latents.store import Store  # which needs these options
+
+    return counted(options, lambda entries: len(Store(options, units(options, entries)).labels))
 
 
 LATENTS = DataFamily(

@@ -47,7 +47,7 @@ class Layout:
         looks: whether a file, by its name below the folder and by what is beside it, may be one of its samples.
         fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
         usual: facts that hold unless a suite or a manifest says otherwise.
-        reader: "module:attribute" of a callable (options, paths) -> `Store`.
+        reader: "module:attribute" of a callable (options, path) -> `Unit`.
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
         has_captions: features of captions can be stored with the samples.
@@ -86,7 +86,7 @@ _OWN = Layout(
     name="safetensors",  # this project
     looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
     usual={"scale": SD_VAE_SCALE},
-    reader=f"{_STORES}.safetensors_store:SafetensorsStore",
+    reader=f"{_STORES}.safetensors_store:SafetensorsFile",
     suffixes=(".safetensors",),
     has_captions=True,
 )
@@ -107,7 +107,7 @@ LAYOUTS: dict[str, Layout] = {
             looks=lambda name, has: name.endswith(".tar"),
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
-            reader=f"{_STORES}.tar_store:TarStore",
+            reader=f"{_STORES}.tar_store:TarShard",
             suffixes=(".tar",),
         ),
         _REPA,
@@ -146,7 +146,7 @@ LAYOUTS: dict[str, Layout] = {
             looks=lambda name, has: name.endswith("data.mdb"),
             fixed=_MEAN_LOGVAR,
             usual={"scale": SD_VAE_SCALE},
-            reader=f"{_STORES}.lmdb_store:LmdbStore",
+            reader=f"{_STORES}.lmdb_store:Database",
             suffixes=("data.mdb",),
         ),
         Layout(
@@ -154,7 +154,7 @@ LAYOUTS: dict[str, Layout] = {
             looks=lambda name, has: _OF_COCO.fullmatch(name) is not None,
             fixed={**_MEAN_LOGVAR, "flips": "none"},
             usual={"scale": 0.23010, "num_classes": 0, "captions": StoredCaptions()},
-            reader=f"{_STORES}.coco_files:CocoFiles",
+            reader=f"{_STORES}.file_stores:CocoFiles",
             has_captions=True,
             empty_text_beside="empty_context.npy",
         ),

@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.core.stored.data_files import content_sha256
@@ -53,10 +52,33 @@ def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArra
 
 def open_latents(choice: LatentsData) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
-    real_images = _real_images(choice) if choice.images else None
+    real_images = LaterImages(choice) if choice.images else None
     kind = LatentSet if choice.captions is None else CaptionedLatents
     train_kind = kind if choice.train_images is None else PicturedLatents  # whose layouts store no captions
     return DataSource(train_kind(choice, choice.train), kind(choice, choice.held_out), choice.num_classes, real_images)
+
+
+class LaterImages:
+    """Real images, which are opened when they are needed: not every cell generates samples. Raises UserError."""
+
+    def __init__(self, choice: LatentsData) -> None:
+        self._choice = choice
+
+    @cached_property
+    def opened(self) -> OnDemand:
+        return _real_images(self._choice)
+
+    def __len__(self) -> int:
+        return len(self.opened)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of content and order."""
+        return self.opened.sha256
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """All images in their order, (B, 3, S, S) uint8, `size` at a time."""
+        return self.opened.batches(size)
 
 
 def _real_images(choice: LatentsData) -> OnDemand:
@@ -97,7 +119,7 @@ class LatentSet:
     def __init__(self, choice: LatentsData, entries: tuple[str, ...]) -> None:
         self.choice = choice
         self.shape = (choice.channels, choice.image_size, choice.image_size)
-        self.store: Store = named(choice.about.reader)(choice, units(choice, entries))
+        self.store = Store(choice, units(choice, entries))
         self.scaling = Scaling(choice.scale, choice.shift, self.shape)
 
     def __len__(self) -> int:
@@ -179,7 +201,7 @@ class CaptionedLatents(LatentSet):
     @property
     def empty_text(self) -> Tensor:
         """(M, E) float32, of the empty caption."""
-        return torch.from_numpy(self.store.captioned.empty_text)
+        return torch.from_numpy(self.store.empty_text)
 
     def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
         """(B, M, E) float32, a caption of each of samples `first` ... of the seed's training.
@@ -188,7 +210,7 @@ class CaptionedLatents(LatentSet):
             UserError: one contains NaN or infinite values.
         """
         chosen = self._chosen(index, seed, first)
-        text = torch.from_numpy(self.store.captioned.text(index, chosen))
+        text = torch.from_numpy(self.store.text(index, chosen))
         is_finite = torch.isfinite(text).flatten(1).all(1).numpy()
         if not is_finite.all():
             where = self.store.where(int(index[is_finite.argmin()]))
@@ -197,10 +219,10 @@ class CaptionedLatents(LatentSet):
 
     def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
         """Return the captions that `text` draws; "" where only features are stored."""
-        return self.store.captioned.captions(index, self._chosen(index, seed, first))
+        return self.store.captions(index, self._chosen(index, seed, first))
 
     def _chosen(self, index: NDArray[np.int64], seed: int, first: int) -> NDArray[np.int64]:
-        return drawn_captions(self.store.captioned.counts[index], seed, first)
+        return drawn_captions(self.store.counts[index], seed, first)
 
 
 def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
@@ -267,7 +289,7 @@ def _check_samples(found: LatentSet, rows: NDArray[np.int64]) -> None:
 
 def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
     """Raise UserError where features of these samples' first or last caption, or of the empty one, are not there."""
-    stored = found.store.captioned
+    stored = found.store
     texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, stored.counts[rows] - 1)]
     if not all(np.isfinite(text).all() for text in (*texts, stored.empty_text)):
         raise UserError(f"{found.store.where(int(rows[0]))}: features of captions contain NaN or infinite values")

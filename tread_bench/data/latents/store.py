@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
-from tread_bench.data.latents.captions import CaptionStore
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.family import LatentsData, empty_text_file
 from tread_bench.data.latents.layouts import alike
 
 MEAN_AND_SPREAD = 2  # moments have twice the channels of a sample
 
 
-class Store:
-    """The stored samples of one split, in files or in folders of files.
+class Unit:
+    """Stored samples in one file or folder, as a layout has them; rows are counted in it.
 
     Args:
-        paths: of the files or folders.
-        labels: of the samples in each of them, (N,); not read where there are no classes.
+        labels: of the samples, (N,); not read where there are no classes.
 
     Raises:
         UserError: a label is not one of the classes; from its methods, naming file and rule.
@@ -30,52 +31,115 @@ class Store:
 
     names: Sequence[str] = ()  # of the samples' files; empty where they have none of their own
 
-    @cached_property
-    def captioned(self) -> CaptionStore:
-        """The captions of the samples, where the options say that they are stored. Raises UserError."""
-        raise NotImplementedError
-
-    def __init__(self, choice: LatentsData, paths: Sequence[str], labels: Sequence[NDArray[np.int64]]) -> None:
+    def __init__(self, choice: LatentsData, path: str, labels: NDArray[np.int64]) -> None:
         self.choice = choice
-        self.paths = paths
-        counts = [len(found) for found in labels]
-        self.ends = np.cumsum(counts)  # number of samples up to the end of each file or folder
-        self.firsts = self.ends - counts
-        self.labels: NDArray[np.int64] = np.zeros(sum(counts), dtype=np.int64)
-        if choice.num_classes:
-            self.labels = np.concatenate(labels)
-            for path, found in zip(paths, labels, strict=True):
-                _check_labels(choice, found, path)
+        self.path = path
+        self.labels = labels
+        is_wrong = (labels < 0) | (labels >= choice.num_classes)
+        if choice.num_classes and is_wrong.any():
+            first = int(is_wrong.argmax())
+            rule = f"data.num_classes allows 0 to {choice.num_classes - 1}"
+            raise UserError(f"{path}, label {first}: {labels[first]} where {rule}")
 
-    def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """(B, C', H, W) float32 as stored, C' = C for samples and 2C for moments; of the mirrored image where chosen.
-
-        Raises:
-            UserError: naming file and rule.
-        """
+    def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> Iterable[NDArray[np.generic]]:
+        """(B, C', H, W) as stored, C' = C for samples and 2C for moments; of the mirrored image where chosen."""
         raise NotImplementedError
 
     def where(self, row: int) -> str:
         """File and place of a sample, for messages."""
         raise NotImplementedError
 
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(N,) captions of each sample, where the options say that they are stored."""
+        raise NotImplementedError
+
+    def text(self, row: int, caption: int) -> NDArray[np.generic]:
+        """(M, E) features of one of a sample's captions."""
+        raise NotImplementedError
+
+    def caption(self, row: int, caption: int) -> str:
+        """Return that caption; "" where only features are stored."""
+        return ""
+
+    @property
+    def empty_text(self) -> NDArray[np.float32]:
+        """(M, E) features of the empty caption."""
+        raise NotImplementedError
+
+
+class Store:
+    """The stored samples of one split, in one unit after the other. Raises UserError naming file and rule.
+
+    Args:
+        paths: of the files or folders.
+    """
+
+    def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
+        reader = named(choice.about.reader)
+        self.choice = choice
+        self.units: list[Unit] = [reader(choice, path) for path in paths]
+        sizes = [len(unit.labels) for unit in self.units]
+        self.ends = np.cumsum(sizes)  # number of samples up to the end of each unit
+        self.firsts = self.ends - sizes
+        self.labels: NDArray[np.int64] = np.concatenate([unit.labels for unit in self.units])
+        self.names = [name for unit in self.units for name in unit.names]
+
+    def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """(B, C', H, W) float32 as stored; each unit is read once, in the order of its samples."""
+        found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
+        units = np.searchsorted(self.ends, rows, side="right")
+        for number in np.unique(units).tolist():
+            positions = np.flatnonzero(units == number)
+            positions = positions[rows[positions].argsort(kind="stable")]
+            values = self.units[number].read(rows[positions] - self.firsts[number], is_mirrored[positions])
+            for position, value in zip(positions, values, strict=True):
+                found[position] = value
+        return found
+
+    def where(self, row: int) -> str:
+        """File and place of a sample, for messages."""
+        unit, place = self._place(row)
+        return unit.where(place)
+
     def sha256(self) -> str:
-        """Hash of content and labels in their order."""
-        from tread_bench.data.source import files_sha256  # with torch
+        """Hash of the files' contents, in their order."""
+        paths = [unit.path for unit in self.units]
+        paths += filter(None, [empty_text_file(self.choice)])
+        return hashlib.sha256(" ".join(map(content_sha256, paths)).encode()).hexdigest()
 
-        return files_sha256(self.paths)
+    def _place(self, row: int) -> tuple[Unit, int]:
+        """The unit that a sample is in, and its place there."""
+        number = int(np.searchsorted(self.ends, row, side="right"))
+        return self.units[number], row - int(self.firsts[number])
 
-    def place_of(self, row: int) -> tuple[int, int]:
-        """Return the number of the file or folder that a sample is in, and its place there."""
-        file = int(np.searchsorted(self.ends, row, side="right"))
-        return file, row - int(self.firsts[file])
+    # ---- captions, where the options say that they are stored
 
-    def by_file(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield for each file that has some of these samples: its number, their positions in `rows`, their places."""
-        files = np.searchsorted(self.ends, rows, side="right")
-        for file in np.unique(files).tolist():
-            positions = np.flatnonzero(files == file)
-            yield file, positions, rows[positions] - self.firsts[file]
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """(N,) captions of each sample, at least one."""
+        return np.concatenate([unit.counts for unit in self.units])
+
+    @cached_property
+    def empty_text(self) -> NDArray[np.float32]:
+        """(M, E), of the empty caption, which all units have alike."""
+        first = self.units[0].empty_text
+        for unit in self.units:
+            if not np.array_equal(first, unit.empty_text):
+                raise UserError(f"{unit.path}: another empty caption than in {self.units[0].path}; encode both alike")
+        return first
+
+    def text(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(B, M, E) features of the chosen caption of each sample; those that are never used are never read."""
+        return np.stack([unit.text(*place) for unit, *place in self._captions(rows, chosen)], dtype=np.float32)
+
+    def captions(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> list[str]:
+        """Return the chosen captions; "" where only features are stored."""
+        return [unit.caption(*place) for unit, *place in self._captions(rows, chosen)]
+
+    def _captions(self, rows: NDArray[np.int64], chosen: NDArray[np.int64]) -> Iterator[tuple[Unit, int, int]]:
+        for row, caption in zip(rows.tolist(), chosen.tolist(), strict=True):
+            yield (*self._place(row), caption)
 
 
 def stored_array(choice: LatentsData, content: bytes, where: str, batch: tuple[int, ...] = ()) -> NDArray[np.generic]:
@@ -128,13 +192,3 @@ def _other_layouts(choice: LatentsData) -> str:
 
 def _written(shape: Iterable[int | str]) -> str:
     return f"({', '.join(map(str, shape))})"
-
-
-def _check_labels(choice: LatentsData, labels: NDArray[np.int64], where: str) -> None:
-    """Raise UserError where a label is not one of the classes; `where` names the file."""
-    wrong = np.flatnonzero((labels < 0) | (labels >= choice.num_classes))
-    if len(wrong):
-        first = int(wrong[0])
-        raise UserError(
-            f"{where}, label {first}: {labels[first]} where data.num_classes allows 0 to {choice.num_classes - 1}"
-        )
