@@ -1,120 +1,82 @@
-"""Stored step times against stored ones, by a rule with known error rates.
+"""The rules for speed: dense over routed step times, and step times in units of a probe of fixed work beside them.
 
-Within a run, the speed-up of a routed row over the dense steps beside it is compared with that of the accepted run: the
-ratio of the two is 1 without a change, and below 1 where routing gains less. A row fails where the upper bound of the
-ratio's 99 % interval lies below `LIMIT` (Holm over the rows), passes where the whole interval lies above it, and is
-inconclusive otherwise. `tests/regression/test_error_rates.py` measures both errors. Step times themselves are compared
-in units of the probe of fixed work beside them, with a wide limit.
+Both are ratios of times that were measured side by side. New over old is 1 where nothing changed, below 1 where this
+run is slower. It is a geometric mean, with Welch's interval at `CONFIDENCE`. A row fails where the ratio lies below the
+rule's limit (Holm over the rows), passes where the whole interval lies above it, and is inconclusive otherwise.
+`tests/regression/test_error_rates.py` measures both errors.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
+from numpy.typing import ArrayLike
+from scipy.stats import ttest_ind
 
 from tread_bench.core.numbers.statistics import holm
 from tread_bench.core.stored.records import GpuConditions
 from tread_bench.regression.baseline import CellFigures, Speed
 from tread_bench.regression.findings import Finding, Verdict
 
-LIMIT = 0.97  # a loss of speed-up of up to 3 % is not distinguishable from none
-ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
+LIMIT = 0.97  # of the speed-up: a loss of up to 3 % is not distinguishable from none
+ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier
 CONFIDENCE = 0.99
 PAIRS = 20
-LARGEST_SPREAD = 0.02  # of pairs (standard deviation of log ratios) where a loss of 3 % is to be detected
-_TAIL = (1 - CONFIDENCE) / 2
-_RESAMPLES = 9_999  # at least; Holm over many cells needs p-values of a finer resolution
-_RESAMPLES_PER_CELL = 400  # so that the smallest adjusted p-value, cells / (resamples + 1), is half of _TAIL
 
 CLOCK_SHARE = 0.05  # that a GPU's clock may change by while it is timed; boost moves in steps below 1 %
 # What protects the device. A software power cap is not among these: under full load many GPUs are at their cap all the
 # time, and its cost shows in the clock.
 SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
 
-Pair = tuple[Speed, Speed]  # accepted, measured
-
-
-class SpeedJudgement(NamedTuple):
-    """99 % bootstrap interval of the ratio new / old of median speed-ups, and what follows."""
-
-    verdict: Verdict
-    low: float
-    high: float
-
 
 def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> Iterator[Finding]:
     """Findings of every row that was timed both times; where its times cannot support a verdict, why."""
-    # Step times in units of the probe.
-    routed: dict[str, Pair] = {}
-    for row, (old, new) in rows.items():
-        if not old.speed or not new.speed:
-            continue
-        pair = (old.speed, new.speed)
+    timed = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
+    in_probes = {}
+    speedups = {}
+    for row, pair in timed.items():
+        old, new = rows[row]
         unfit = _unfit(old, new, pair)
-        verdict, reason = unfit or _in_probes(pair)
-        before, now = (f"{_median_ms(side):.2f} ms" for side in pair)
-        yield Finding(row, "speed", "step time", verdict, before, now, reason)
+        if unfit is None and all(side.probe_ms for side in pair):
+            in_probes[row] = [-np.log(np.divide(side.step_times_ms, side.probe_ms or 1)) for side in pair]
+        else:
+            verdict, reason = unfit or (Verdict.SKIPPED, "no probe was timed beside both")
+            yield Finding(row, "speed", "step time", verdict, *map(_median, pair), reason)
         config = new.exact.get("config")
-        if not unfit and isinstance(config, dict) and config.get("routes"):
-            routed[row] = pair
+        if unfit is None and isinstance(config, dict) and config.get("routes"):
+            speedups[row] = [np.log(np.divide(side.reference_step_times_ms, side.step_times_ms)) for side in pair]
 
-    # Dense over routed steps within a run, against the same ratio of the other run.
-    logs = {row: (_log_speedups(old), _log_speedups(new)) for row, (old, new) in routed.items()}
-    noise = {row: _noise(pair, LIMIT) for row, pair in routed.items()}
-    judged = judge({row: sides for row, sides in logs.items() if not noise[row]})
-    for row, sides in logs.items():
-        verdict, reason = Verdict.INCONCLUSIVE, noise[row]
-        if one := judged.get(row):
-            verdict, reason = one.verdict, f"ratio of the two {one.low:.3f} to {one.high:.3f}"
-        before, now = (f"{math.exp(float(np.median(side))):.3f}" for side in sides)
+    for row, (verdict, low, high) in judge(in_probes, ABSOLUTE_LIMIT).items():
+        reason = f"in units of the probe {low:.3f} to {high:.3f}; at least {ABSOLUTE_LIMIT:g} passes"
+        yield Finding(row, "speed", "step time", verdict, *map(_median, timed[row]), reason)
+    for row, (verdict, low, high) in judge(speedups, LIMIT).items():
+        before, now = (f"{np.exp(np.mean(side)):.3f}" for side in speedups[row])
+        reason = f"ratio of the two {low:.3f} to {high:.3f}"
         yield Finding(row, "speed", "dense / routed", verdict, before, now, reason)
 
 
-def judge(samples: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> dict[str, SpeedJudgement]:
-    """Judge the log speed-ups of an accepted run and of a new one, row by row."""
-    # The shift of each row's median, in resamples.
-    resamples = max(_RESAMPLES, _RESAMPLES_PER_CELL * len(samples))
-    boots = {}
-    for row, (old, new) in samples.items():
-        boots[row] = _bootstrap_medians(new, resamples, 1) - _bootstrap_medians(old, resamples, 0)
-
-    # The verdict on each.
-    raw = [float((1 + np.count_nonzero(boot >= math.log(LIMIT))) / (1 + len(boot))) for boot in boots.values()]
+def judge(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float) -> dict[str, tuple[Verdict, float, float]]:
+    """Judge the logarithms of an accepted run and of a new one, row by row; the verdict, and the ratio's interval."""
+    raw = []
+    intervals = []
+    for old, new in samples.values():
+        beside_limit = np.asarray(new) - math.log(limit)
+        raw.append(float(ttest_ind(beside_limit, old, equal_var=False, alternative="less").pvalue))
+        intervals.append(np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE)))
     judged = {}
-    for (row, boot), p_value in zip(boots.items(), holm(raw), strict=True):
-        low, high = np.exp(np.quantile(boot, [_TAIL, 1 - _TAIL]))
+    for row, p_value, (low, high) in zip(samples, holm(raw), intervals, strict=True):
         verdict = Verdict.INCONCLUSIVE
-        if p_value <= _TAIL:
+        if p_value <= (1 - CONFIDENCE) / 2:
             verdict = Verdict.FAIL
-        elif low > LIMIT:
+        elif low > limit:
             verdict = Verdict.PASS
-        judged[row] = SpeedJudgement(verdict, float(low), float(high))
+        judged[row] = (verdict, float(low), float(high))
     return judged
 
 
-def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int) -> NDArray[np.float64]:
-    """Medians of resamples with replacement (Efron 1979); the same values give the same ones, in any order."""
-    sample = np.sort(np.asarray(values, dtype=np.float64))
-    lower, upper = _middle_ranks(len(sample), resamples, seed)
-    return (sample[lower] + sample[upper]) / 2
-
-
-@lru_cache(maxsize=8)
-def _middle_ranks(count: int, resamples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of `count` values in ascending order are the middle ones of each resample: drawn once for all samples."""
-    drawn = np.random.default_rng(seed).integers(count, size=(resamples, count))
-    lower, upper = (count - 1) // 2, count // 2
-    drawn.partition((lower, upper), axis=1)
-    return drawn[:, lower].copy(), drawn[:, upper].copy()
-
-
-def _unfit(old: CellFigures, new: CellFigures, pair: Pair) -> tuple[Verdict, str] | None:
+def _unfit(old: CellFigures, new: CellFigures, pair: tuple[Speed, Speed]) -> tuple[Verdict, str] | None:
     """Why step times cannot support a verdict: another machine, too few pairs, or a GPU that changed."""
     # Any CPU may check what does not depend on the CPU; a GPU that was replaced is reported.
     machine = old.conditions.get("device_name")
@@ -151,37 +113,5 @@ def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str
     return changes
 
 
-def _in_probes(pair: Pair) -> tuple[Verdict, str]:
-    accepted, measured = pair
-    if not accepted.probe_ms or not measured.probe_ms:
-        return Verdict.SKIPPED, "no probe was timed beside both"
-    if noise := _noise(pair, ABSOLUTE_LIMIT):
-        return Verdict.INCONCLUSIVE, noise
-    ratio = (_median_ms(accepted) / accepted.probe_ms) / (_median_ms(measured) / measured.probe_ms)
-    verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL
-    return verdict, f"in units of the probe {ratio:.3f}; at least {ABSOLUTE_LIMIT:g} passes"
-
-
-def _median_ms(speed: Speed) -> float:
-    return float(np.median(speed.step_times_ms))
-
-
-def _log_speedups(speed: Speed) -> list[float]:
-    pairs = zip(speed.reference_step_times_ms, speed.step_times_ms, strict=True)
-    return [math.log(dense / own) for dense, own in pairs]
-
-
-def _noise(pair: Pair, limit: float) -> str:
-    """How much the pairs of one of the two vary, where that is too much to detect a loss down to `limit`.
-
-    It is where the lower bound of the spread's interval, s·√((n − 1) / χ²) at `CONFIDENCE` (normal noise), exceeds the
-    largest spread: 2 % for a loss of 3 %, and in proportion. Else half of all runs at exactly that spread are unfit.
-    """
-    largest = LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)
-    for when, side in zip(("when accepted", "now"), pair, strict=True):
-        logs = _log_speedups(side)
-        freedom = len(logs) - 1
-        spread = float(np.std(logs, ddof=1))
-        if spread * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom))) > largest:
-            return f"{when}, its pairs vary by {spread:.1%}: more than {largest:.1%}"
-    return ""
+def _median(speed: Speed) -> str:
+    return f"{np.median(speed.step_times_ms):.2f} ms"

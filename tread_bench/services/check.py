@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
@@ -12,12 +12,11 @@ from tread_bench.core.stored.outputs import try_file
 from tread_bench.core.stored.records import of_study
 from tread_bench.regression.baseline import Baseline, figures_of, read_baseline, write_baseline
 from tread_bench.regression.compare import compare
-from tread_bench.regression.findings import Finding, Verdict, exit_status, junit
+from tread_bench.regression.findings import Finding, exit_status, junit
 from tread_bench.runner.folder import RunFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """Findings about a suite, and the exit status that follows: 0 for a run that became the baseline."""
 
     suite: str
@@ -63,20 +62,11 @@ def check_run(root: Path, path: Path, accept: bool, xml: Path | None = None, ove
             f"{suite}, or `--accept` the run into another file"
         )
 
-    # What is accepted now, which must not be inconclusive against itself.
-    if accept:
-        new = Baseline(suite=suite, cells=cells)
-        unfit = [one for one in compare(new, cells, {}) if one.verdict is Verdict.INCONCLUSIVE]
-        if unfit:
-            reasons = [f"{one.cell}, {one.figure}: {one.reason}" for one in unfit]
-            raise UserError(
-                "\n".join([f"{root} cannot be accepted, since no run could be compared with it:", *reasons])
-            )
-
-    # What differs.
+    # What differs, and what is accepted now; margins stay.
     findings = compare(old, cells, failed) if old else []
     if xml:
         write_atomically(xml, junit(findings, f"tread-bench ci check: {suite}"), overwrite)
     if accept:
+        new = Baseline(suite=suite, cells=cells)
         write_baseline(path, new.model_copy(update={"margins": old.margins}) if old else new)
     return Checked(suite, findings, 0 if accept else exit_status(findings))

@@ -6,14 +6,11 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
-
-if TYPE_CHECKING:
-    from tread_bench.services.check import Checked
 
 
 def check(
@@ -27,34 +24,29 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
-    from tread_bench.services.check import check_run
-
-    checked = check_run(run_dir, baseline, accept, junit, overwrite)
-    print_findings(checked, as_json)
-    if accept:
-        typer.echo(f"accepted: {baseline}", err=True)
-    raise typer.Exit(checked.status)
-
-
-def print_findings(checked: Checked, as_json: bool) -> None:
-    """Print the findings that did not pass, and a line about all."""
     from rich.table import Table
     from rich.text import Text
 
     from tread_bench.cli.show.console import stdout_console
-    from tread_bench.regression.findings import Verdict
+    from tread_bench.services.check import check_run
 
+    suite, findings, status = check_run(run_dir, baseline, accept, junit, overwrite)
+    if accept:
+        typer.echo(f"accepted: {baseline}", err=True)
     if as_json:
-        found = [asdict(finding) for finding in checked.findings]
-        typer.echo(json.dumps({"suite": checked.suite, "exit_status": checked.status, "findings": found}, indent=1))
-        return
+        found = [asdict(finding) for finding in findings]
+        typer.echo(json.dumps({"suite": suite, "exit_status": status, "findings": found}, indent=1))
+        raise typer.Exit(status)
+
+    # What did not pass, and a line about all.
     table = Table("cell", "figure", "verdict", "accepted", "measured", "reason")
-    for f in checked.findings:
-        if f.verdict is not Verdict.PASS:
+    for f in findings:
+        if f.verdict != "pass":
             texts = (f.cell, f"{f.kind}: {f.figure}", f.verdict, f.accepted, f.measured, f.reason)
-            table.add_row(*map(Text, texts), style="bold red" if f.verdict is Verdict.FAIL else "yellow")
+            table.add_row(*map(Text, texts), style="bold red" if f.verdict == "fail" else "yellow")
     if table.row_count:
         stdout_console().print(table)
-    if checked.findings:
-        counts = Counter(finding.verdict for finding in checked.findings)
+    if findings:
+        counts = Counter(finding.verdict for finding in findings)
         typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
+    raise typer.Exit(status)
