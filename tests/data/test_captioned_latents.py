@@ -190,7 +190,7 @@ WRONG_COCO = {
     ),
     "a caption is missing": (
         lambda root: (root / "train/3_2.npy").unlink(),
-        "1 files are features of captions",
+        "files are features of captions",
     ),
     "other width": (lambda root: np.save(root / "train/0_0.npy", np.zeros((24, 63), "f4")), "0_0.npy: array of shape"),
     "pickled": (

@@ -16,8 +16,8 @@ from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
 from tread_bench.core.stored import data_files
 from tread_bench.data.check import absent_classes, data_problems, messages_of
+from tread_bench.data.images import table
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.parquet import source
 from tread_bench.data.parquet.family import ParquetData
 
 SUITE = """\
@@ -82,14 +82,14 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
 
 def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str, monkeypatch: pytest.MonkeyPatch):
     read = []
-    monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := []) or found)
+    monkeypatch.setattr(table, "file_problems", lambda options, generates: read.append(found := []) or found)
     choice = [(images(good, held_out=good), True)]
     assert data_problems(choice) == data_problems(choice) == [] and len(read) == 2  # just written: may change again
     monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
     for times in (3, 4):
         os.utime(good)
         assert data_problems(choice) == data_problems(choice) == [] and len(read) == times
-    monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
+    monkeypatch.setattr(table, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
     os.utime(good)
     assert data_problems(choice) == data_problems(choice) == ["bad"] and len(read) == 6
 

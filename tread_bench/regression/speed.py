@@ -9,11 +9,11 @@ rule's limit (Holm over the rows), passes where the whole interval lies above it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import ttest_ind
+from scipy.stats import chi2, ttest_ind
 
 from tread_bench.core.numbers.statistics import holm
 from tread_bench.core.stored.records import GpuConditions
@@ -24,6 +24,7 @@ LIMIT = 0.97  # of the speed-up: a loss of up to 3 % is not distinguishable from
 ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier
 CONFIDENCE = 0.99
 PAIRS = 20
+LARGEST_SPREAD = 0.02  # of pairs (standard deviation of log ratios) where a loss of 3 % is to be detected
 
 CLOCK_SHARE = 0.05  # that a GPU's clock may change by while it is timed; boost moves in steps below 1 %
 # What protects the device. A software power cap is not among these: under full load many GPUs are at their cap all the
@@ -48,31 +49,36 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> Iterat
         if unfit is None and isinstance(config, dict) and config.get("routes"):
             speedups[row] = [np.log(np.divide(side.reference_step_times_ms, side.step_times_ms)) for side in pair]
 
-    for row, (verdict, low, high) in judge(in_probes, ABSOLUTE_LIMIT).items():
-        reason = f"in units of the probe {low:.3f} to {high:.3f}; at least {ABSOLUTE_LIMIT:g} passes"
-        yield Finding(row, "speed", "step time", verdict, *map(_median, timed[row]), reason)
-    for row, (verdict, low, high) in judge(speedups, LIMIT).items():
+    for row, (verdict, ratio) in judge(in_probes, ABSOLUTE_LIMIT).items():
+        yield Finding(row, "speed", "step time", verdict, *map(_median, timed[row]), f"in units of the probe: {ratio}")
+    for row, (verdict, ratio) in judge(speedups, LIMIT).items():
         before, now = (f"{np.exp(np.mean(side)):.3f}" for side in speedups[row])
-        reason = f"ratio of the two {low:.3f} to {high:.3f}"
-        yield Finding(row, "speed", "dense / routed", verdict, before, now, reason)
+        yield Finding(row, "speed", "dense / routed", verdict, before, now, ratio)
 
 
-def judge(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float) -> dict[str, tuple[Verdict, float, float]]:
-    """Judge the logarithms of an accepted run and of a new one, row by row; the verdict, and the ratio's interval."""
+def judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str, tuple[Verdict, str]]:
+    """Judge the logarithms of an accepted run and of a new one, row by row: the verdict, and their ratio in words.
+
+    It is inconclusive where the lower bound of the spread, s·√((n − 1) / χ²) at `CONFIDENCE` (normal noise), is too
+    large for the limit: 2 % for a loss of 3 %, and in proportion.
+    """
+    largest = LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)
     raw = []
-    intervals = []
     for old, new in samples.values():
         beside_limit = np.asarray(new) - math.log(limit)
         raw.append(float(ttest_ind(beside_limit, old, equal_var=False, alternative="less").pvalue))
-        intervals.append(np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE)))
     judged = {}
-    for row, p_value, (low, high) in zip(samples, holm(raw), intervals, strict=True):
+    for (row, (old, new)), p_value in zip(samples.items(), holm(raw), strict=True):
+        low, high = np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE))
+        spread = max(float(np.std(side, ddof=1)) for side in (old, new))
+        freedom = min(np.size(old), np.size(new)) - 1
+        is_noisy = spread * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom))) > largest
         verdict = Verdict.INCONCLUSIVE
-        if p_value <= (1 - CONFIDENCE) / 2:
+        if p_value <= (1 - CONFIDENCE) / 2 and not is_noisy:
             verdict = Verdict.FAIL
-        elif low > limit:
+        elif low > limit and not is_noisy:
             verdict = Verdict.PASS
-        judged[row] = (verdict, float(low), float(high))
+        judged[row] = (verdict, f"{low:.3f} to {high:.3f} of the accepted, where times vary by {spread:.1%}")
     return judged
 
 

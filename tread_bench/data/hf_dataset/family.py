@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.core.stored.foreign import check_file, read_file
 from tread_bench.data.images.family import TableOptions, table_family
 
@@ -33,8 +33,8 @@ class HfDatasetData(TableOptions):
     )
 
     def paths(self, entries: Sequence[str]) -> list[str]:
-        """Return the files, and folders as those that are read as a whole."""
-        return [folder_name(path) if os.path.isdir(path) else path for path in all_matches(entries)]
+        """Return the files and folders."""
+        return all_matches(entries)
 
     def rows(self, path: str) -> int:
         """Return the number of a data set's rows. Raises UserError."""

@@ -111,6 +111,8 @@ def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
     try:
         with encoded.open(item) as file:
             return decode(file, wanted)
+    except UserError:
+        raise
     except ValueError as error:
         raise UserError(f"{encoded.name(item)}: {error}") from None
 

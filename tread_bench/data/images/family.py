@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,7 +13,7 @@ from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Plac
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.stored.data_paths import all_matches
+from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
@@ -138,4 +139,12 @@ def table_family(options: type[TableOptions]) -> DataFamily:
     def counts(options: TableOptions) -> tuple[int, int] | None:
         return counted(options, lambda entries: sum(options.rows(path) for path in options.paths(entries)))
 
-    return image_family(options, "tread_bench.data.images.table", options.paths, counts)
+    def paths(options: TableOptions, entries: Sequence[str]) -> list[str]:
+        return list(map(read_whole, options.paths(entries)))
+
+    return image_family(options, "tread_bench.data.images.table", paths, counts)
+
+
+def read_whole(path: str) -> str:
+    """Return a file as it is, and a folder as one that is read as a whole."""
+    return folder_name(path) if os.path.isdir(path) else path

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
+from tread_bench.core.errors import UserError
 from tread_bench.data.images.decode import Wanted, is_turned, opened, turned
 from tread_bench.data.images.encoded import Encoded
 
@@ -49,6 +50,8 @@ def problems_in_threads(
         for item in items:
             try:
                 check(item)
+            except UserError:
+                raise
             except ValueError as error:
                 found.append(f"{name(item)}: {error}")
         return found

@@ -25,7 +25,7 @@ from tread_bench.data.captions.texts import Reading
 from tread_bench.data.check import absent_classes
 from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import end_problems, open_images
-from tread_bench.data.images.family import TableOptions, too_few_to_split
+from tread_bench.data.images.family import TableOptions, read_whole, too_few_to_split
 from tread_bench.data.images.headers import header_problems
 from tread_bench.data.source import DataSource
 
@@ -96,7 +96,7 @@ class TableImages:
     def sha256(self) -> str:
         """Hash of the tables' files, and of the columns that are read."""
         read = [self.choice.image_column, self.choice.label_column, self.choice.num_classes]
-        found = [content_sha256(table.path) for table in self.tables]
+        found = [content_sha256(read_whole(table.path)) for table in self.tables]
         return hashlib.sha256(repr((read, found)).encode()).hexdigest()
 
     def open(self, item: int) -> BinaryIO:

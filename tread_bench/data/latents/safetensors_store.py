@@ -29,7 +29,7 @@ class SafetensorsFile(CaptionTensors, Unit):
         flipped, others = f"{self.key}_flip", " or ".join(alike(choice.about))
         self.keys = [self.key, flipped] if choice.flips == "pair" else [self.key]
         if flipped in file.names and flipped not in self.keys:
-            rule = f"is not read with data.flips {choice.flips}; set data.flips: pair, or data.layout: {others}"
+            rule = f"is not read with data.flips {choice.flips}; set data.layout: {others}, or data.flips: pair"
             raise UserError(f"{path}: {flipped} {rule}")
         way_out = f"; set data.layout: {others}" if choice.fixed else "; set data.quantity and data.flips to its own"
         shapes = [file.shape(key, FLOATS, way_out) for key in self.keys]

@@ -290,7 +290,8 @@ def _check_samples(found: LatentSet, rows: NDArray[np.int64]) -> None:
 def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
     """Raise UserError where features of these samples' first or last caption, or of the empty one, are not there."""
     stored = found.store
-    texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, stored.counts[rows] - 1)]
+    last = stored.counts[rows] - 1
+    texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, last)]
     if not all(np.isfinite(text).all() for text in (*texts, stored.empty_text)):
         raise UserError(f"{found.store.where(int(rows[0]))}: features of captions contain NaN or infinite values")
 

@@ -28,7 +28,7 @@ class ParquetTable(Table):
         self._group_firsts = np.cumsum([0, *groups])
         self._first = 0  # row of the first of the cells
         self._cells: list[Cell] = []
-        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._batches: Iterator[pa.RecordBatch] | None = None
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ class ParquetTable(Table):
     def image(self, row: int) -> Cell:
         """Return the cell of an image."""
         # Rows that are not the next ones begin again at their row group.
-        if row < self._first or row > self._first + len(self._cells):
+        if self._batches is None or not self._first <= row <= self._first + len(self._cells):
             group = int(np.searchsorted(self._group_firsts, row, side="right")) - 1
             self._batches = self._read_from(group)
             self._first, self._cells = int(self._group_firsts[group]), []
