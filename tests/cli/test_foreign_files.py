@@ -229,7 +229,7 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "weights of type F4": (weights_of_type("F4", 4), "tensors of type 'F4' are not read; store float32"),
     "weights of type F6_E2M3": (weights_of_type("F6_E2M3", 6), "tensors of type 'F6_E2M3' are not read"),
     "weights of type F8_E8M0": (weights_of_type("F8_E8M0", 8), "tensors of type 'F8_E8M0' are not read"),
-    "a damaged LMDB": (damaged_lmdb(2), "data.mdb: a damaged LMDB"),
+    "a damaged LMDB": (damaged_lmdb(2), "data.mdb: not a readable LMDB"),
     "an exported schedule": (
         an_exported_schedule_with_another_key,
         "records.0.unknown config.schedule key 'warmth'",

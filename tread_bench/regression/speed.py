@@ -44,13 +44,15 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> Iterat
             in_probes[row] = [-np.log(np.divide(side.step_times_ms, side.probe_ms or 1)) for side in pair]
         else:
             verdict, reason = unfit or (Verdict.SKIPPED, "no probe was timed beside both")
-            yield Finding(row, "speed", "step time", verdict, *map(_median, pair), reason)
+            before, now = map(_median, pair)
+            yield Finding(row, "speed", "step time", verdict, before, now, reason)
         config = new.exact.get("config")
         if unfit is None and isinstance(config, dict) and config.get("routes"):
             speedups[row] = [np.log(np.divide(side.reference_step_times_ms, side.step_times_ms)) for side in pair]
 
     for row, (verdict, ratio) in judge(in_probes, ABSOLUTE_LIMIT).items():
-        yield Finding(row, "speed", "step time", verdict, *map(_median, timed[row]), f"in units of the probe: {ratio}")
+        before, now = map(_median, timed[row])
+        yield Finding(row, "speed", "step time", verdict, before, now, f"in units of the probe: {ratio}")
     for row, (verdict, ratio) in judge(speedups, LIMIT).items():
         before, now = (f"{np.exp(np.mean(side)):.3f}" for side in speedups[row])
         yield Finding(row, "speed", "dense / routed", verdict, before, now, ratio)
@@ -70,7 +72,7 @@ def judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str,
     judged = {}
     for (row, (old, new)), p_value in zip(samples.items(), holm(raw), strict=True):
         low, high = np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE))
-        spread = max(float(np.std(side, ddof=1)) for side in (old, new))
+        spread = max(float(np.asarray(side).std(ddof=1)) for side in (old, new))
         freedom = min(np.size(old), np.size(new)) - 1
         is_noisy = spread * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom))) > largest
         verdict = Verdict.INCONCLUSIVE
