@@ -15,7 +15,6 @@ from typing import IO
 
 from pydantic import BaseModel
 
-from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.destinations import is_run, refuse_in_run
@@ -277,15 +276,14 @@ class RunFolder:
         """
         found: list[Record] = []
         unreadable = {}
-        with collector_at_rest():
-            for cell_id, reference in references.items():
-                try:
-                    record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
-                except UserError as error:
-                    unreadable[cell_id] = str(error)
-                    continue
-                if record is not None:
-                    found.append(record.model_copy(update={"reference": reference}))
+        for cell_id, reference in references.items():
+            try:
+                record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
+            except UserError as error:
+                unreadable[cell_id] = str(error)
+                continue
+            if record is not None:
+                found.append(record.model_copy(update={"reference": reference}))
         return found, unreadable
 
     def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:

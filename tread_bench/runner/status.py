@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import Work
 from tread_bench.core.stored.locks import is_locked
@@ -61,8 +60,7 @@ def status_of(folder: RunFolder) -> Status:
     if is_held and not folder.plan_path.exists():  # by a runner that has just started
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
-    with collector_at_rest():
-        looked = [_look(folder, cell_id, plan.rows[cell_id], now) for cell_id in plan.cells]
+    looked = [_look(folder, cell_id, plan.rows[cell_id], now) for cell_id in plan.cells]
 
     # What is left to do, and how long that may take.
     works = _works(folder, looked)

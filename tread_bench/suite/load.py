@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
@@ -115,8 +114,7 @@ def load_plan(
     problems += wrong
     plan = None
     try:
-        with collector_at_rest():
-            plan = expand(valid, files, is_smoke=is_smoke) if valid else None
+        plan = expand(valid, files, is_smoke=is_smoke) if valid else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:
