@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +23,6 @@ from tread_bench.cli.commands.sample import sample
 from tread_bench.cli.commands.status import status
 from tread_bench.cli.options import FORGETS
 from tread_bench.core.errors import Passed, printable, shortened_middle
-from tread_bench.core.signals import ctrl_c
 
 # Options of earlier versions, and what is typed in their place.
 GONE = {
@@ -42,7 +42,9 @@ class Commands(TyperGroup):
     """
 
     def invoke(self, ctx: Any) -> Any:
-        ctrl_c.works = True
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, OSError) as error:
@@ -51,6 +53,8 @@ class Commands(TyperGroup):
             _advise(error)
             _make_readable(error)
             raise
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         try:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeGuard
-
-from tread_bench.core.signals import ctrl_c
 
 OUT_OF_MEMORY = "out of memory: use smaller batches or networks, or give the process more (`ulimit -v`)"
 _SPACE = "free some space (`tread-bench clean` removes what finished cells no longer need)"
@@ -72,14 +71,8 @@ def os_error_text(error: OSError) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Describe an exception of any code in at most 1,000 characters, also one that fails when it is printed."""
-    try:
-        text = str(error).strip()
-    except BaseException as failure:
-        if ctrl_c.caused(failure):
-            raise
-        text = f"its text cannot be read ({type(failure).__name__})"
-    return shortened_middle(f"{type(error).__name__}: {text or 'no message'}")
+    """Describe an exception of any code in at most 1,000 characters."""
+    return shortened_middle(f"{type(error).__name__}: {str(error).strip() or 'no message'}")
 
 
 def failure_text(error: BaseException) -> str:
@@ -94,12 +87,6 @@ def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory ran out: also torch's own error, and a library that no longer fits."""
-    message = error_text(error)
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message
-    is_loaders = "failed to map segment" in message or "cannot allocate memory" in message.lower()
-    return (
-        isinstance(error, MemoryError)
-        or (isinstance(error, RuntimeError) and is_torchs)
-        or (isinstance(error, ImportError) and is_loaders)
-    )
+    """Return whether memory ran out, of the machine or of a GPU."""
+    of_torch = getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError)
+    return isinstance(error, (MemoryError, of_torch))
