@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import replace
 
 import pytest
 
 from tests.command_line import tread_bench
-from tread_bench.cell import open as open_module
 from tread_bench.cell.open import Job
 from tread_bench.core.stored.files import StoreError
 
@@ -66,12 +64,3 @@ def test_where_others_are_accepted_the_record_has_what_the_machine_is(elsewhere)
 
 def test_how_many_gpus_a_machine_has_is_no_difference(elsewhere):
     elsewhere(device_count=17).here()
-
-
-def test_a_machine_with_other_code_of_a_plug_in_refuses_the_cell(elsewhere, monkeypatch):
-    job = elsewhere()
-    monkeypatch.setattr(open_module, "code_by_row", lambda cells: {cell: {"fill": "fill 1 sha256:a"} for cell in cells})
-    with pytest.raises(StoreError, match="code of fill was None, is 'fill 1 sha256:a'"):
-        job.here()
-    accepted = replace(job, plan=job.plan.model_copy(update={"accept_other_numerics": True}))
-    assert accepted.here().initial_record().conditions.plugins == {"fill": "fill 1 sha256:a"}

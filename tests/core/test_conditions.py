@@ -63,13 +63,8 @@ def test_a_record_that_was_begun_or_timed_under_others_spreads_by_itself():
     assert spread([NOW, changed(VERSIONS, "numpy", "2.1")]) == {"numpy": ["2.0", "2.1"]}
 
 
-def test_other_code_of_a_plug_in_is_told_and_cells_without_it_are_not_under_other_conditions():
-    old, new = (NOW.model_copy(update={"plugins": {"fill": code}}) for code in ("fill 1 sha256:a", "fill 1 sha256:b"))
-    assert differences(old, new) == ["code of fill was 'fill 1 sha256:a', is 'fill 1 sha256:b'"]
-    assert spread([NOW, old]) == {}
-    assert spread([NOW, old, new]) == {"code of fill": ["fill 1 sha256:a", "fill 1 sha256:b"]}
-
-
-def test_where_there_is_no_plug_in_nothing_is_written_of_them():
-    assert "plugins" not in NOW.model_copy(update={"plugins": {}}).model_dump(mode="json")
-    assert NOW.model_copy(update={"plugins": {"fill": "1"}}).model_dump(mode="json")["plugins"] == {"fill": "1"}
+def test_another_version_of_a_plug_in_is_told_where_both_have_it():
+    old, new = (changed(VERSIONS, "plug-in fill", version) for version in ("1", "2"))
+    assert differences(old, new) == ["plug-in fill was '1', is '2'"]
+    assert differences(NOW, old) == differences(old, NOW) == []
+    assert spread([NOW, old, new]) == {"plug-in fill": ["1", "2"]}

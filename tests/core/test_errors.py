@@ -44,7 +44,7 @@ def test_of_many_names_the_first_are_given_and_the_rest_counted(most, text):
     assert few(["a", "b", "c"], most) == text
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")])
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 G")])
 def test_a_task_without_memory_says_so_in_one_line_with_the_way_out(error):
     assert failure_text(error).startswith(OUT_OF_MEMORY)
 

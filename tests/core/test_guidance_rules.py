@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -21,22 +20,6 @@ class Blurred(GuidanceOptions):
         return Branch("strong"), Branch("weak", label=False)
 
 
-class Silent(GuidanceOptions):
-    """Says nothing of its branches."""
-
-    name: Literal["silent"] = "silent"
-
-
-class Unwritten(Blurred):
-    """Has blocks, and no field that a plan could write them into."""
-
-    name: Literal["unwritten"] = "unwritten"
-
-    @property
-    def routed_blocks(self):
-        return ()
-
-
 BLURRED = GuidanceFamily(name="blurred", options=Blurred)
 
 
@@ -44,19 +27,6 @@ def test_a_rule_needs_no_more_than_its_branches():
     rule = Blurred()
     assert GUIDANCE.wrong_with(BLURRED) == ""
     assert (rule.guided_times, rule.routed_blocks, rule.rates, rule.weak_row) == (None, None, (), None)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"options": dict}, "must be a subclass of tread_bench.GuidanceOptions"),
-        ({"name": "other"}, "must have the field name: Literal['other']"),
-        ({"name": "silent", "options": Silent}, "must define branches"),
-        ({"name": "unwritten", "options": Unwritten}, "must have the field blocks, or define with_blocks"),
-    ],
-)
-def test_a_rule_that_cannot_be_used_says_why(changes, message):
-    assert message in GUIDANCE.wrong_with(replace(BLURRED, **changes))
 
 
 SETTINGS = {"sparse": {"snapshot": 3}, "autoguidance": {"row": "small", "snapshot": 3}}

@@ -134,30 +134,6 @@ def announced_as(monkeypatch, **changes):
     return plugins.announced(registry.DATA_SOURCES)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"options": dict}, "its options must be a subclass of tread_bench.DataOptions"),
-        ({"options": OfAnotherName}, "its options must have the field name: Literal['other'] = 'other'"),
-        ({"options": Shapeless}, "its options must have image_size, num_classes, as fields or as properties"),
-        ({"builder": "source"}, "its builder must be the text 'module:attribute', not 'source'"),
-        ({"check_files": print}, "its check_files must be the text 'module:attribute', not <built-in function print>"),
-        ({"counts": (3, 1)}, "its counts must be a Callable, not (3, 1)"),
-        (
-            {"extractor": "inception"},
-            "its extractor must be None or one that ships: digits-classifier, glyphs-classifier",
-        ),
-    ],
-)
-def test_a_source_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
-    assert announced_as(monkeypatch, **changes) == {}
-    assert f"data source plug-in other = x:X of two cannot be used: {message}" in caplog.text
-
-
-def test_a_source_that_can_be_used_is_found_with_where_it_comes_from(monkeypatch):
-    assert announced_as(monkeypatch)["other"].source == "two 1"
-
-
 def test_what_has_no_default_must_be_said():
     with pytest.raises(TypeError, match="missing 5 required keyword-only arguments: 'options', 'builder', 'files'"):
         registry.DataFamily(name="mine")

@@ -16,7 +16,7 @@ from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import extractors as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.extractors import ExtractorOptions, Published, find_extractor
+from tread_bench.core.describe.extractors import ExtractorOptions, find_extractor
 from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.features import choose_extractor
@@ -96,39 +96,10 @@ class Other(ExtractorOptions):
     size: int = 8
 
 
-class WithWeights(Other):
-    weights: str
-
-
 def announced_as(monkeypatch, **changes):
     other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
     announce(monkeypatch, (other, "two"))
     return plugins.announced(registry.EXTRACTORS)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"options": dict}, "its options must be a subclass of tread_bench.ExtractorOptions"),
-        ({"builder": "network"}, "its builder must be the text 'module:attribute', not 'network'"),
-        ({"has_logits": None}, "its has_logits must be a bool, not None"),
-        ({"ships": "yes"}, "its ships must be a bool, not 'yes'"),
-        ({"files": ()}, "its files must be a Callable, not ()"),
-        ({"has_spatial": None}, "its has_spatial must be a bool, not None"),
-        ({"resizes": 1}, "its resizes must be a bool, not 1"),
-        ({"stored_with": "resize"}, "its stored_with must be a Mapping, not 'resize'"),
-        ({"stored_with": {"resise": "torch"}}, "its stored_with must name its options; resise is none of them"),
-        ({"distance": None}, "its distance must be a str, not None"),
-        ({"published": []}, "its published must be a tuple, not []"),
-        ({"published": ("weights.pth",)}, "its published must be a tuple of tread_bench.Published"),
-        ({"published": (Published("a", "there"),)}, "its options must have `weights: str | None = None`"),
-        ({"options": WithWeights}, "it ships, so its options must have defaults; weights has none"),
-    ],
-)
-def test_a_network_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
-    assert announced_as(monkeypatch, **changes) == {}
-    assert "feature network plug-in other = x:X of two cannot be used: " in caplog.text
-    assert message in caplog.text
 
 
 def test_what_has_no_default_must_be_said():

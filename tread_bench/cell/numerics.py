@@ -16,8 +16,9 @@ from threadpoolctl import threadpool_limits
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.kernels import resolve_kernels
+from tread_bench.core.describe.plugins import third_parties
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import BLAS_KERNELS, Numerics, RunNumerics, blas_kernels
+from tread_bench.core.stored.conditions import BLAS_KERNELS, PLUG_IN, Numerics, RunNumerics, blas_kernels
 from tread_bench.core.stored.documents import Choices, RunPlan
 from tread_bench.data.check import data_problems
 
@@ -193,8 +194,9 @@ def keep_freed_memory() -> None:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that figures depend on."""
-    return {"python": platform.python_version(), **installed(_PACKAGES), "torch": str(torch.__version__)}
+    """Python, the packages that figures depend on, and the distributions that announce plug-ins."""
+    plugins = {f"{PLUG_IN}{name}": version for name, version in third_parties().items()}
+    return {"python": platform.python_version(), **installed(_PACKAGES), "torch": str(torch.__version__), **plugins}
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:

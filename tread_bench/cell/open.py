@@ -16,7 +16,6 @@ from tread_bench.cell.weights import load_weights
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.plugin_code import code_by_row, code_of
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import DataFiles
 from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef
@@ -54,9 +53,7 @@ class Job:
         Raises:
             StoreError: they are not those of the run, and the run does not accept others.
         """
-        plugins = code_by_row({self.id: self.cell})[self.id]
-        request = self.request.model_copy(update={"plugins": plugins})
-        here = replace(self, plan=as_here(self.plan), request=request)
+        here = replace(self, plan=as_here(self.plan))
         changed = differences(self.conditions, here.conditions)
         if changed and not self.plan.accept_other_numerics:
             raise StoreError(
@@ -71,9 +68,8 @@ class Job:
 
     @property
     def conditions(self) -> Conditions:
-        conditions = self.plan.conditions_of(self.request)
         several = {"processes": self.ranks.size} if self.ranks.size > 1 else {}
-        return conditions.model_copy(update=several)
+        return self.plan.conditions.model_copy(update=several)
 
     @property
     def id(self) -> str:
@@ -130,9 +126,6 @@ class Job:
             StoreError: the weights that it starts from are not there, or not what was written.
         """
         cell = cell or self.cell
-        start = self.request.sources.get("start")
-        if start is not None and not drawn:
-            self.refuse_other_code(start)
         network = build_network(cell, self.build(choice=cell.backbone) if drawn else self._begun(), self.seed)
         return Trainer(
             cell,
@@ -165,22 +158,8 @@ class Job:
         return self._opened(source, self._source(source).cell.model_copy(update={"method": self.cell.method}))
 
     def _opened(self, source: WeightsRef, cell: Cell) -> tuple[Cell, Network]:
-        self.refuse_other_code(source)
         network = self._source(source)._kept(cell, source.iteration, self.plan.numerics.kernels)
         return cell, network.to(self.device).eval().requires_grad_(False)
-
-    def refuse_other_code(self, source: WeightsRef) -> None:
-        """Raise StoreError where plug-ins of the network that `source` names have changed since its training, unless
-        the run accepts that.
-        """
-        found = self._source(source)
-        changed = found._changed_code()
-        if changed and not self.plan.accept_other_numerics:
-            again = f"tread-bench run with --fresh --rows {found.request.row}"
-            raise StoreError(
-                f"cell {found.id} was trained with other code ({'; '.join(changed)}), so another network would run its "
-                f"weights: install that code again, or train the row again by {again}"
-            )
 
     def _kept(self, cell: Cell, iteration: int, kernels: Mapping[str, str]) -> Network:
         """The evaluated network of `cell`, with the weights that this cell kept of an iteration, without auxiliary
@@ -209,14 +188,6 @@ class Job:
         """Return the files that the cell that `source` names was trained on, by path."""
         found = self._source(source)._left()
         return found.data_files if found else {}
-
-    def _changed_code(self) -> list[str]:
-        """How the plug-ins of its network differ from those that it was trained with."""
-        cell, record = self.cell, self._left()
-        used = code_of([cell.backbone.family(), cell.method.family, cell.objective.family])
-        then = record.conditions.plugins if record else used
-        trained_with = {name: then[name] for name in used if name in then}
-        return differences(Conditions(plugins=trained_with), Conditions(plugins=used))
 
     def _source(self, source: WeightsRef) -> Job:
         return Job.open(Path(source.run) if source.run else self.folder.root, source.cell)

@@ -8,10 +8,11 @@ import signal
 import sys
 from typing import NoReturn
 
+from tread_bench.core.signals import INTERRUPTED
+
 READER_GONE = 1  # exit status: nobody reads stdout any more
 WRONG = 2  # exit status: the input, or the machine, cannot be used
 MISTAKE = 70  # exit status: an error of this program; EX_SOFTWARE of sysexits.h
-INTERRUPTED = 130  # exit status of a command that Ctrl-C ended, as in shells
 
 _PLAIN = {"−": "-", "–": "-", "×": "x", "±": "+-", "≤": "<=", "≥": ">=", "…": "...", "→": "->", "∞": "inf", "Δ": "d"}
 

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+INTERRUPTED = 130  # exit status of a command that Ctrl-C ended, as in shells
+
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:

@@ -16,10 +16,9 @@ import psutil
 
 from tread_bench.core.config.files import files_of
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.describe.plugin_code import code_by_row
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import shortened
-from tread_bench.core.stored.conditions import Conditions, differences
+from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
@@ -27,7 +26,7 @@ from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_
 from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.folder import Kept, RunFolder, write_document
+from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.options import Options
 from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
@@ -150,41 +149,6 @@ def _named(stated: Registered) -> str:
     return f"{stated.sha256[:10]} ({shortened(stated.hypothesis.claim)})"
 
 
-def refuse_other_code(cells: Sequence[PlannedCell], folder: RunFolder, forgotten: Mapping[str, Kept]) -> None:
-    """Raises StoreError where plug-ins have changed since they made what stays of cells."""
-    code = _code_of(cells)
-    rows: dict[str, None] = {}
-    changed: dict[str, None] = {}
-    for cell in cells:
-        now = code[cell.row_key]
-        before = _code_kept(cell.id, folder, forgotten) if now else None
-        if before is not None and (found := differences(Conditions(plugins=before), Conditions(plugins=now))):
-            rows[cell.tunes or cell.row] = None
-            changed.update(dict.fromkeys(found))
-    if rows:
-        raise StoreError(
-            f"{folder.root} was made with other code of plug-ins ({'; '.join(changed)}), so its figures would not "
-            f"compare with new ones: train the rows again with --fresh --rows {','.join(rows)}, give another --out, "
-            "or --accept-other-numerics to keep what is there and have every record say so"
-        )
-
-
-def _code_of(cells: Iterable[PlannedCell]) -> dict[str, dict[str, str]]:
-    """The code of the plug-ins that cells use, by row key."""
-    return code_by_row({cell.row_key: cell.cell for cell in cells})
-
-
-def _code_kept(cell_id: str, folder: RunFolder, forgotten: Mapping[str, Kept]) -> dict[str, str] | None:
-    """The code that made the figures or checkpoints of a cell that stay; None: none stay."""
-    if forgotten.get(cell_id) is Kept.NOTHING:
-        return None
-    left = folder.outcome(cell_id) or folder.record(cell_id)
-    if left is not None and left.status == "done":
-        return left.conditions.plugins
-    goes_on = left is None or cell_id in forgotten
-    return folder.existing_request(cell_id).plugins if goes_on and folder.has_checkpoints(cell_id) else None
-
-
 def write_plan(
     plan: Plan,
     missing: Sequence[PlannedCell],
@@ -207,12 +171,6 @@ def write_plan(
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
 
-    # The code that is used from here on; that of cells which are not missing stays as it was.
-    code = _code_of(missing)
-    plugins = dict(before.plugins) if before else {}
-    for used in code.values():
-        plugins |= used
-
     equal_time = dict(before.equal_time) if before else {}
 
     # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
@@ -229,7 +187,6 @@ def write_plan(
         hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
         numerics=choices.numerics,
         versions=choices.versions,
-        plugins=plugins,
         accept_other_numerics=choices.accept_other_numerics,
         track=choices.track,
         files=dict(files or {}),
@@ -241,7 +198,7 @@ def write_plan(
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)
     for cell in missing:
-        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell, code[cell.row_key]))
+        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell))
 
 
 def references(plan: Plan) -> dict[str, str]:
@@ -249,7 +206,7 @@ def references(plan: Plan) -> dict[str, str]:
     return {cell.id: cell.reference for cell in plan.all_cells}
 
 
-def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequest:
+def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
     timed_with = plan.timed_with(cell)
     return CellRequest(
         cell=cell.id,
@@ -261,7 +218,6 @@ def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequ
         backbone=cell.cell.backbone.label,
         config=cell.cell.model_dump(mode="json"),
         sources=dict(cell.sources),
-        plugins=plugins,
         timed_with=timed_with.cell.model_dump(mode="json") if timed_with else None,
     )
 

@@ -26,7 +26,6 @@ from tread_bench.runner.prepare import (
     data_files,
     device_of,
     references,
-    refuse_other_code,
     refuse_other_hypothesis,
     resolve_choices,
     write_plan,
@@ -162,8 +161,6 @@ def _bring(
     also = then or ()
     folder.refuse_damaged({cell.id: cell.row_key for cell in (*mine, *also)})
     forgotten = _to_forget([*mine, *also], folder, options)
-    if not options.accept_other_numerics:
-        refuse_other_code(mine, folder, forgotten)
     missing = _missing(mine, plan, folder, options, forgotten)
     lost = [*missing, *(cell for cell in also if cell.id in forgotten)]
     if not lost and (then is not None or _is_what_was_requested(folder, plan, options)):

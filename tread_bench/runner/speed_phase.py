@@ -66,20 +66,19 @@ def _timed(
     # What is kept, if it is what would be measured now.
     written = folder.existing_plan()
     timings: dict[str, RowTiming | _Failure] = {}
-    missing: dict[str, TimingRequest] = {}
-    for key, (_, example) in rows.items():
-        conditions = decisive(written.conditions_of(folder.existing_request(example)))
-        requested = TimingRequest(timing=plan.suite.timing, conditions=conditions)
+    missing: list[str] = []
+    requested = TimingRequest(timing=plan.suite.timing, conditions=decisive(written.conditions))
+    for key in rows:
         kept = folder.timing(key)
         if kept is not None and kept.asked == requested:
             timings[key] = kept
         else:
-            missing[key] = requested
+            missing.append(key)
 
     # The others, one at a time.
     if missing:
         display.begin("measuring speed and memory, one row at a time", {key: rows[key][0] for key in missing}, 1)
-    for key, requested in missing.items():
+    for key in missing:
         timings[key] = _time_row(key, rows[key][1], requested, folder, site, display)
     return timings
 

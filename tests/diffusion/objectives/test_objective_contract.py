@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 
 from tests.shown_checks import failing
 from tread_bench.core.describe import objectives as registry
-from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
+from tread_bench.core.describe.objectives import find_objective, objectives
 
 FLOW, DDPM = find_objective("flow"), find_objective("ddpm")
 OPTIONS = [
@@ -53,21 +52,3 @@ def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     broken = replace(sound, builder=f"tests.diffusion.objectives.broken:{name}")
     monkeypatch.setitem(registry.objectives(), sound.name, broken)
     assert failing("objective", OBJECTIVE=broken, OPTIONS=options) == BROKEN[name]
-
-
-class Silent(ObjectiveOptions):
-    """Says nothing of its times."""
-
-    name: Literal["silent"] = "silent"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"options": dict}, "must be a subclass of tread_bench.ObjectiveOptions"),
-        ({"name": "other"}, "must have the field name: Literal['other']"),
-        ({"name": "silent", "options": Silent}, "must define time_range and sampling_time"),
-    ],
-)
-def test_an_objective_that_cannot_be_used_says_why(changes, message):
-    assert message in registry.OBJECTIVES.wrong_with(replace(FLOW, **changes))

@@ -9,7 +9,6 @@ import pytest
 from tests.shown_checks import failing
 from tread_bench.core.config import sampling
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.describe import samplers as registry
 from tread_bench.core.describe.samplers import find_sampler, samplers
 
 EULER, HEUN, DDPM = find_sampler("euler"), find_sampler("heun"), find_sampler("ddpm")
@@ -44,20 +43,6 @@ BROKEN = {
 def test_each_check_finds_what_it_is_there_for(name):
     broken, expected = BROKEN[name]
     assert failing("sampler", SAMPLER=broken) == expected
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"builder": "x.network.X"}, "its builder must be the text 'module:attribute', not 'x.network.X'"),
-        ({"takes_churn": "no"}, "its takes_churn must be a bool, not 'no'"),
-        ({"call_times": lambda now: (now,)}, "its call_times fail for the step from 2 to 1 (TypeError"),
-        ({"call_times": lambda now, after: ()}, "times above 0 in the step from 2 to 1, not []"),
-        ({"call_times": lambda now, after: (now, after)}, "times above 0 in the step from 1 to 0, not [1.0, 0.0]"),
-    ],
-)
-def test_a_sampler_that_cannot_be_used_says_why(changes, message):
-    assert message in registry.SAMPLERS.wrong_with(replace(EULER, **changes))
 
 
 def test_churn_is_refused_with_a_sampler_that_takes_none(monkeypatch):

@@ -9,7 +9,7 @@ import torch
 
 from tests.shown_checks import failing
 from tread_bench.core.describe import selectors as registry
-from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
+from tread_bench.core.describe.selectors import find_selector, selectors
 from tread_bench.model.ops.selecting import select
 
 RANDOM, ROWS = find_selector("random"), find_selector("rows")
@@ -45,15 +45,3 @@ def test_a_ranking_that_leaves_tokens_out_is_refused_where_it_is_used(monkeypatc
         select("random", torch.rand(2, 16), (4, 4), 8)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"ranking": "x.ranking.x"}, "its ranking must be the text 'module:attribute', not 'x.ranking.x'"),
-        ({"needs_grid": "no"}, "its needs_grid must be a bool, not 'no'"),
-        ({"token_orders": {TokenOrder.SET}}, "its token_orders must be a frozenset"),
-        ({"token_orders": frozenset()}, "its token_orders must be one or more of tread_bench.TokenOrder"),
-        ({"keeps_grid": lambda kept: True}, "its keeps_grid fails for 8 tokens of a 4 x 4 grid (TypeError"),
-    ],
-)
-def test_a_selector_that_cannot_be_used_says_why(changes, message):
-    assert message in registry.SELECTORS.wrong_with(replace(RANDOM, **changes))

@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.extractors import extractors
 from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
 _DECODED_CHANNELS = 3
-_SHAPE = ("image_size", "channels", "num_classes")
 
 
 class DataOptions(Model):
@@ -157,23 +155,11 @@ class DataFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _broken_rule(data: DataFamily) -> str:
-    """The rule that the data source breaks; empty if none."""
-    shape = {*data.options.model_fields, *dir(data.options)}
-    if missing := [name for name in _SHAPE if name not in shape]:
-        return f"its options must have {', '.join(missing)}, as fields or as properties"
-    shipped = [name for name, extractor in extractors().items() if extractor.ships]
-    if data.extractor not in (None, *shipped):
-        return f"its extractor must be None or one that ships: {', '.join(shipped)}"
-    return ""
-
-
 DATA_SOURCES = Kind(
     word="data source",
     key="data",
     group="tread_bench.data_sources",
     of=DataFamily,
-    rule=_broken_rule,
     options=DataOptions,
 )
 data_sources = DATA_SOURCES.all

@@ -101,31 +101,11 @@ class ExtractorFamily:
         return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
 
 
-def _broken_rule(extractor: ExtractorFamily) -> str:
-    """The rule that the feature network breaks; empty if none."""
-    fields = extractor.options.model_fields
-    if extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
-        return f"it ships, so its options must have defaults; {', '.join(needed)} has none"
-    for names in (extractor.stored_as, extractor.spatial_stored_as):
-        if names is not None and not (
-            isinstance(names, tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)
-        ):
-            return "its stored_as and spatial_stored_as must be None or the names of two arrays"
-    if unknown := [key for key in extractor.stored_with if key not in fields]:
-        return f"its stored_with must name its options; {', '.join(unknown)} is none of them"
-    if not all(isinstance(one, Published) for one in extractor.published):
-        return "its published must be a tuple of tread_bench.Published"
-    if extractor.published and (fields.get("weights") is None or fields["weights"].is_required()):
-        return "its weights are published, so its options must have `weights: str | None = None`, the file"
-    return ""
-
-
 EXTRACTORS = Kind(
     word="feature network",
     key="extractor",
     group="tread_bench.extractors",
     of=ExtractorFamily,
-    rule=_broken_rule,
     options=ExtractorOptions,
 )
 extractors = EXTRACTORS.all

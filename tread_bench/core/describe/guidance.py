@@ -111,27 +111,10 @@ class GuidanceFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-# Traits that a plan writes out in numbers, each with the method that does it and the field that it sets.
-_WRITTEN_OUT = (("routed_blocks", "with_blocks", "blocks"), ("weak_snapshot", "with_weights", "snapshot"))
-
-
-def _broken_rule(rule: GuidanceFamily) -> str:
-    """The rule that the description breaks; empty if none."""
-    if rule.options.branches is GuidanceOptions.branches:
-        return "its options must define branches"
-    for trait, writer, key in _WRITTEN_OUT:
-        is_said = getattr(rule.options, trait) is not getattr(GuidanceOptions, trait)
-        is_written = getattr(rule.options, writer) is not getattr(GuidanceOptions, writer)
-        if is_said and not is_written and key not in rule.options.model_fields:
-            return f"its options define {trait}, so they must have the field {key}, or define {writer}"
-    return ""
-
-
 GUIDANCE = Kind(
     word="guidance",
     group="tread_bench.guidance",
     of=GuidanceFamily,
-    rule=_broken_rule,
     options=GuidanceOptions,
 )
 guidance_rules = GUIDANCE.all

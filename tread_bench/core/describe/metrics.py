@@ -14,8 +14,7 @@ from typing import Any, Literal, Self
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.describe.plugins import Kind, wrong_types
-from tread_bench.core.problems import shortened
+from tread_bench.core.describe.plugins import Kind
 from tread_bench.core.stored.columns import is_taken
 
 Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
@@ -149,44 +148,25 @@ class MetricFamily:
         return self.needs - _OF_GENERATED if self.real_needs is None else self.real_needs
 
 
-def _broken_rule(metric: MetricFamily) -> str:
-    """The rule that the metric breaks; empty if none."""
-    if not metric.figures:
-        return "it has no figures"
-    if not (metric.needs and all(isinstance(one, Needs) for one in metric.needs)):
-        return f"its needs must be one or more of tread_bench.Needs: {', '.join(Needs)}"
-    of_real = metric.real_needs
-    if of_real is not None and not (isinstance(of_real, frozenset) and all(isinstance(one, Needs) for one in of_real)):
-        return f"its real_needs must be None or a frozenset of tread_bench.Needs: {', '.join(Needs)}"
-    return next(filter(None, map(_wrong_figure, metric.figures)), "")
-
-
-def _wrong_figure(figure: object) -> str:
-    if not isinstance(figure, Figure):
-        return f"its figures must be tread_bench.Figure, not {shortened(figure)}"
-    if not (isinstance(figure.name, str) and re.fullmatch(_PATTERN, figure.name)) or is_taken(figure.name):
-        rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
-        return f"{shortened(figure.name)}: {rule}, such as coverage"
-    if wrong := wrong_types(figure, Figure):
-        return f"figure {figure.name}: {wrong}"
-    if not isinstance(figure.lower_is_better, bool):
-        return f"figure {figure.name}: its lower_is_better must be a bool, not {shortened(figure.lower_is_better)}"
-    if not isinstance(figure.of_itself, int | float | None):
-        return f"figure {figure.name}: its of_itself must be a number or None, not {shortened(figure.of_itself)}"
+def _taken_column(metric: MetricFamily) -> str:
+    """The rule that the name of a figure breaks; empty if none."""
+    for figure in metric.figures:
+        if not re.fullmatch(_PATTERN, figure.name) or is_taken(figure.name):
+            rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
+            return f"{figure.name!r}: {rule}, such as coverage"
     return ""
 
 
 def _claimed(metric: MetricFamily) -> tuple[str, ...]:
     """The metric's name and those of its figures: two metrics cannot share a column."""
-    figures = metric.figures if isinstance(metric.figures, tuple) else ()
-    return (metric.name, *(figure.name for figure in figures if isinstance(figure, Figure)))
+    return (metric.name, *(figure.name for figure in metric.figures))
 
 
 METRICS = Kind(
     word="metric",
     group="tread_bench.metrics",
     of=MetricFamily,
-    rule=_broken_rule,
+    rule=_taken_column,
     options=MetricOptions,
     names=_claimed,
 )

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from tread_bench.core.describe.families import Macs
 from tread_bench.core.describe.plugins import Kind
-from tread_bench.core.errors import error_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +28,6 @@ class MixerSize:
 def heads_divide_width(size: MixerSize) -> str:
     """Return the rule that sizes break whose heads have no whole number of channels; empty if none."""
     return f"hidden {size.width} must be a multiple of heads {size.heads}" if size.width % size.heads else ""
-
-
-_TRIED = MixerSize(width=64, heads=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +63,7 @@ class MixerFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _broken_rule(mixer: MixerFamily) -> str:
-    """The rule that the mixer breaks; empty if none."""
-    try:
-        mixer.rule(_TRIED)
-        counts = (mixer.state(_TRIED), mixer.params(_TRIED), mixer.macs(_TRIED, 5).total)
-    except Exception as error:
-        return f"its sizes cannot be computed for a width of 64 and 2 heads ({error_text(error)})"
-    return "" if all(count >= 0 for count in counts) else "its state, params and macs must not be negative"
-
-
-MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily, rule=_broken_rule)
+MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily)
 mixers = MIXERS.all
 find_mixer = MIXERS.find
 

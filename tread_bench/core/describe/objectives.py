@@ -67,23 +67,10 @@ class ObjectiveFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _broken_rule(objective: ObjectiveFamily) -> str:
-    """The rule that the objective breaks; empty if none."""
-    unsaid = [name for name in ("time_range", "sampling_time") if name not in _defined(objective.options)]
-    return f"its options must define {' and '.join(unsaid)}" if unsaid else ""
-
-
-def _defined(options: type[ObjectiveOptions]) -> set[str]:
-    """Names defined by the options' classes below `ObjectiveOptions`."""
-    own = options.__mro__[: options.__mro__.index(ObjectiveOptions)]
-    return {name for one in own for name in vars(one)}
-
-
 OBJECTIVES = Kind(
     word="objective",
     group="tread_bench.objectives",
     of=ObjectiveFamily,
-    rule=_broken_rule,
     options=ObjectiveOptions,
 )
 objectives = OBJECTIVES.all

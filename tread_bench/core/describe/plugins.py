@@ -10,25 +10,21 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module, metadata
+from importlib import import_module
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
-from types import NoneType, UnionType
-from typing import Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from tread_bench.core.errors import UserError, error_text, printable
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Problem, shortened
-from tread_bench.core.signals import ctrl_c
 
 _OWN = "tread-bench"  # name of this package's distribution
 GROUPS = "tread_bench."  # common prefix of all entry point groups
-_CODE = ("builder", "check_all", "check_files", "extra_cost", "ranking")  # fields that name code as text
-_OWN_RULE = (type, float, UnionType)  # types of fields that are checked by their kind, if at all
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
-_installed = cache(entry_points)  # one look at what is installed serves every kind of plug-in
+_installed: Any = cache(entry_points)  # one look at what is installed serves every kind of plug-in
 
 
 class Description(Protocol):
@@ -84,15 +80,9 @@ class Kind(Generic[D]):
         """Return the rule that a description breaks; empty if none."""
         if not isinstance(description, self.of):
             return f"{type(description).__name__} is not a tread_bench.{self.of.__name__}"
-        try:
-            names = list(self.names(description))
-        except Exception as error:
-            return f"its names cannot be read ({error_text(error)})"
-        if not all(isinstance(name, str) and name and name.isprintable() for name in names):
-            return "its name, and every other name that it is found by, must be printable text"
-        if self.options is not None and (wrong := wrong_options(description, self.options)):
+        if self.options is not None and (wrong := _wrong_options(description, self.options)):
             return wrong
-        return wrong_types(description, self.of) or self.rule(description)
+        return self.rule(description)
 
 
 def named(target: str) -> Any:
@@ -108,65 +98,60 @@ def named(target: str) -> Any:
 def announced(kind: Kind[D]) -> dict[str, D]:
     """Return every announced description that can be used, by name; warn of each other one, naming its distribution.
 
-    If several distributions announce a name, it is this package's own if that is one of them, and otherwise left out.
+    Of several that announce a name, this package's own is the one that has it, or else the first.
 
     Raises:
         UserError: this package's own are missing, since it was installed before they were announced.
     """
-    if kind.group not in _own_groups():
+    if not any(map(_is_own, _installed().select(group=kind.group))):
         rule = f"this installation of {_OWN} is older than its code: it announces nothing as {kind.group}"
         raise UserError(f"{rule}; install it again, in a checkout by pip install -e .")
-
-    # Load what is announced, and note who claims which name.
-    points = sorted(points_of(kind.group), key=lambda point: (point.name, point.value))
-    loaded = [(point, description) for point in points if (description := _loaded(point, kind)) is not None]
-    claims: dict[str, list[tuple[EntryPoint, D]]] = {}
-    for point, description in loaded:
-        for name in {name.casefold() for name in kind.names(description)}:
-            if all(description != other for _, other in claims.get(name, ())):
-                claims.setdefault(name, []).append((point, description))
-
-    # Leave out third-party claims to a name that is claimed twice.
-    left_out = set()
-    for name, claimed in claims.items():
-        foreign = [description for point, description in claimed if not _is_own(point)] if len(claimed) > 1 else []
-        if foreign:
-            left_out |= {id(description) for description in foreign}
-            sources = " and by ".join(description.source for _, description in claimed)
-            _warn(f"{kind.word} {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
-    return {description.name: description for _, description in loaded if id(description) not in left_out}
+    found: dict[str, D] = {}
+    owners: dict[str, D] = {}
+    for point in sorted(points_of(kind.group), key=lambda point: (not _is_own(point), point.name, point.value)):
+        description = _loaded(point, kind)
+        if description is None:
+            continue
+        names = [name.casefold() for name in kind.names(description)]
+        taken = [name for name in names if owners.get(name, description) != description]
+        if taken:
+            rule = f"{kind.word} {taken[0]!r} is announced by {owners[taken[0]].source}, too"
+            _warn(f"{_plugin(point, kind)} cannot be used: {rule}; uninstall one of the two or rename it")
+        else:
+            found[description.name] = description
+            owners |= dict.fromkeys(names, description)
+    return found
 
 
 def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
     """Load what a plug-in announces; warn and return None if it is not a usable description."""
-    plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
-    without_torch = "torch" not in sys.modules
     try:
         with redirect_stdout(sys.stderr):  # stdout is for results
             description = point.load()
-    except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
-        if ctrl_c.caused(error):
-            raise
-        what, way_out = error_text(error), f"fix it or uninstall {_owner(point)}"
-        if "partially initialized" in what:  # it imports code that looks up all plug-ins, itself included
-            way_out = f"keep the description in a module of its own, without what needs torch; {way_out}"
-        _warn(f"{plugin} cannot be imported ({what}); {way_out}")
+        wrong = kind.wrong_with(description)
+    except (Exception, SystemExit) as error:
+        wrong = error_text(error)
+    if wrong:
+        _warn(f"{_plugin(point, kind)} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
         return None
-    if without_torch and "torch" in sys.modules:
-        rule = "every command imports it, so a description must not; name what needs torch as text, in builder"
-        _log.warning("slow: %s imports torch: %s", printable(plugin), rule)
-    if wrong := kind.wrong_with(description):
-        _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
-        return None
-    if not description.source:
-        source = " ".join(_about(point.dist)) if point.dist else point.value
-        object.__setattr__(description, "source", source)  # set once; `compare=False` keeps identity unaffected
-    return description
+    return replace(description, source=" ".join(_about(point.dist)) if point.dist else point.value)
+
+
+def _plugin(point: EntryPoint, kind: Kind[D]) -> str:
+    return f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
+
+
+def third_parties() -> dict[str, str]:
+    """Return the versions of the distributions that announce plug-ins, without this package's own."""
+    groups = [group for group in _installed().groups if group.startswith(GROUPS)]
+    distributions = {point.dist for group in groups for point in points_of(group)}
+    return {name: version for name, version in map(_about, distributions) if name != _OWN}
 
 
 def points_of(group: str) -> EntryPoints:
     """Return the entry points of a group."""
-    return _installed().select(group=group)
+    points: EntryPoints = _installed().select(group=group)
+    return points
 
 
 def by_name(plugin: D | str, find: Callable[[str], D]) -> D:
@@ -174,48 +159,7 @@ def by_name(plugin: D | str, find: Callable[[str], D]) -> D:
     return find(plugin) if isinstance(plugin, str) else plugin
 
 
-@cache
-def _own_groups() -> tuple[str, ...]:
-    """Return this package's entry point groups; warn, once, of others that start with our prefix."""
-    installed = {point for distribution in metadata.distributions() for point in distribution.entry_points}
-    points = {point for point in installed if point.group.replace("-", "_").startswith(GROUPS)}
-    own = sorted({point.group for point in points if point.group.startswith(GROUPS) and _is_own(point)})
-    for point in sorted(points, key=str):
-        if point.group not in own:
-            plugin = f"{point.name} = {point.value} of {_owner(point)}"
-            _warn(f"{plugin}: {unknown('entry point group', point.group, own)}")
-    return tuple(own)
-
-
-def wrong_types(description: Any, annotated: type) -> str:
-    """Return the rule by which a field's type cannot be used, as the class annotates it; empty if all can.
-
-    Fields that may be of one of several types have rules of their own.
-    """
-    for name, hint in _type_hints(annotated).items():
-        value, of = getattr(description, name), get_origin(hint) or hint
-        may_be_none = NoneType in get_args(hint)
-        if name in _CODE:
-            fits = (isinstance(value, str) and all(value.partition(":"))) or (value is None and may_be_none)
-            kind = "the text 'module:attribute'"
-        else:
-            fits = of in _OWN_RULE or isinstance(value, of)
-            kind = _with_article(of)
-        if not fits:
-            return f"its {name} must be {kind}, not {shortened(value)}"
-    return ""
-
-
-_type_hints = cache(get_type_hints)
-
-
-def _with_article(of: type) -> str:
-    of_us = "tread_bench." if of.__module__.startswith("tread_bench.") else ""
-    name = f"{of_us}{of.__name__}"
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
-
-
-def wrong_options(description: Any, base: type) -> str:
+def _wrong_options(description: Any, base: type) -> str:
     """Return the rule by which the options cannot be used; empty if they can."""
     options, name = description.options, description.name
     if not (isinstance(options, type) and issubclass(options, base)):
@@ -245,14 +189,14 @@ def problems_found(description: Any, *arguments: Any) -> list[Problem]:
     return problems
 
 
-def _owner(point: EntryPoint) -> str:
-    return _about(point.dist)[0] if point.dist else point.value
-
-
 @cache
 def _about(distribution: Distribution) -> tuple[str, str]:
     """Name and version of a distribution, for which its whole description is read."""
     return distribution.name, distribution.version
+
+
+def _owner(point: EntryPoint) -> str:
+    return _about(point.dist)[0] if point.dist else point.value
 
 
 def _is_own(point: EntryPoint) -> bool:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tread_bench.core.describe.plugins import Kind
-from tread_bench.core.errors import error_text
-from tread_bench.core.problems import shortened
 
 _STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
 
@@ -50,20 +48,6 @@ class SamplerFamily:
         return (steps - 1) * each + last
 
 
-def _broken_rule(sampler: SamplerFamily) -> str:
-    """The rule that the sampler breaks; empty if none."""
-    for now, after in _STEPS:
-        try:
-            times = list(sampler.call_times(now, after))
-            fits = bool(times) and all(after <= time <= now and time > 0 for time in times)
-        except Exception as error:
-            return f"its call_times fail for the step from {now:g} to {after:g} ({error_text(error)})"
-        if not fits:
-            rule = f"must be one or more times above 0 in the step from {now:g} to {after:g}"
-            return f"its call_times {rule}, not {shortened(times)}"
-    return ""
-
-
-SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, rule=_broken_rule)
+SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily)
 samplers = SAMPLERS.all
 find_sampler = SAMPLERS.find

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind
 
-_SHAPE = ("tokens", "width")
-
 
 class TextEncoderOptions(Model):
     """A text encoder's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`.
@@ -55,20 +53,11 @@ class TextEncoderFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-def _broken_rule(encoder: TextEncoderFamily) -> str:
-    """The rule that the text encoder breaks; empty if none."""
-    shape = {*encoder.options.model_fields, *dir(encoder.options)}
-    if missing := [name for name in _SHAPE if name not in shape]:
-        return f"its options must have {', '.join(missing)}, as fields or as properties"
-    return ""
-
-
 TEXT_ENCODERS = Kind(
     word="text encoder",
     key="encoder",
     group="tread_bench.text_encoders",
     of=TextEncoderFamily,
-    rule=_broken_rule,
     options=TextEncoderOptions,
 )
 text_encoders = TEXT_ENCODERS.all

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -24,6 +23,7 @@ from tread_bench.core.describe.metrics import known_figures
 # Another version of these may give other bits: draws come from numpy, layers from timm, metrics from torch-fidelity,
 # fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and
 # scikit-learn's digits do not change figures.
+PLUG_IN = "plug-in "  # how the names of distributions begin that announce plug-ins, among the versions
 _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
 # A measurement, the number of cells that run at a time, and the numbers of data workers and of processes, which leave
 # draws the same: several processes change the last digits of sums.
@@ -33,9 +33,6 @@ _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers", "
 # last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
 BLAS_KERNELS = "blas_kernels"
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
-
-# Version and hash of third parties' code by package, as `plugin_code` finds them; not written where there is none.
-PluginCode = Annotated[dict[str, str], Field(exclude_if=operator.not_)]
 
 
 class Numerics(BaseModel):
@@ -81,7 +78,6 @@ class Conditions(Numerics):
     """Numerical choices and versions under which figures were measured."""
 
     versions: dict[str, str] = Field(default_factory=dict)
-    plugins: PluginCode = Field(default_factory=dict)
     processes: Annotated[PositiveInt, Field(exclude_if=lambda count: count == 1)] = 1  # that train a cell together
     begun_under: list[Conditions] = Field(default_factory=list)  # in a record: the conditions of its first steps
     timed_under: Conditions | None = None  # in a record: the conditions of its timing, if different
@@ -97,7 +93,8 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "plugins", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
     versions = {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
-    return chosen | versions | {f"code of {name}": code for name, code in conditions.plugins.items()}
+    of_plugins = {name: version for name, version in conditions.versions.items() if name.startswith(PLUG_IN)}
+    return chosen | versions | of_plugins
 
 
 def decisive_to_the_bit(conditions: Conditions) -> dict[str, JsonValue]:
@@ -124,9 +121,10 @@ def by_file_name(value: Any) -> Any:
 
 
 def differences(before: Conditions, now: Conditions) -> list[str]:
-    """Describe every difference that changes figures."""
+    """Describe every difference that changes figures; a plug-in that only one of the two has changes none."""
     old, new = decisive(before), decisive(now)
-    keys = sorted(old.keys() | new.keys())
+    on_one_side = {key for key in old.keys() ^ new.keys() if key.startswith(PLUG_IN)}
+    keys = sorted((old.keys() | new.keys()) - on_one_side)
     return [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
 
 

@@ -29,7 +29,7 @@ from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.problems import dotted, shortened, validation_problems
-from tread_bench.core.stored.conditions import Conditions, PluginCode, RunNumerics
+from tread_bench.core.stored.conditions import Conditions, RunNumerics
 from tread_bench.core.stored.identity import Identity, canonical_json, compact_json
 from tread_bench.core.stored.records import (
     SCHEMA_VERSION,
@@ -121,7 +121,6 @@ class RunPlan(Document):
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
     numerics: RunNumerics
     versions: dict[str, str]
-    plugins: PluginCode = Field(default_factory=dict)  # as it was when a cell that uses it last began
     accept_other_numerics: bool = False
     track: Literal["tensorboard"] | None = None  # as in `Choices`, of the run's latest start
     files: dict[str, DataFile] = Field(default_factory=dict)
@@ -145,10 +144,6 @@ class RunPlan(Document):
     def conditions(self) -> Conditions:
         """The conditions of all cells of the run, on machines like the one where the run began."""
         return Conditions.of(self.numerics, self.versions)
-
-    def conditions_of(self, cell: CellRequest) -> Conditions:
-        """Return the conditions of one cell, which has its own plug-ins."""
-        return self.conditions.model_copy(update={"plugins": cell.plugins})
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
@@ -183,7 +178,6 @@ class CellRequest(Document):
     backbone: str
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
-    plugins: PluginCode = Field(default_factory=dict)  # that it uses
     timed_with: dict[str, JsonValue] | None = (
         None  # the dense cell whose steps its own are timed in turn with, if other
     )

@@ -28,7 +28,7 @@ def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record
         "routes": format_routes(routes),
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
-        "conditions": plan.conditions_of(request),
+        "conditions": plan.conditions,
         "tuning": plan.tuning.get(request.row),  # a tuning cell's row has a name of its own
         "equal_time": plan.equal_time.get(request.cell),
         **{name: getattr(request, name) for name in _REQUESTED},

@@ -9,8 +9,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.plugin_code import code_of
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.plugins import is_own, named
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import named_where_unreadable
@@ -43,7 +42,7 @@ def encoder_problems(options: TextEncoderOptions) -> list[str]:
 
 
 def encoder_sha256(options: TextEncoderOptions) -> str:
-    """Hash of all that features depend on: settings, contents of files, and a third party's code. Opens no encoder.
+    """Hash of all that features depend on: settings, contents of files, a third party's version. Opens no encoder.
 
     Raises:
         UserError: a file cannot be read.
@@ -54,5 +53,6 @@ def encoder_sha256(options: TextEncoderOptions) -> str:
     for key, path in files:
         with named_where_unreadable(path):
             contents.append([key, content_sha256(path)])
-    about = canonical_json({"settings": settings, "files": contents, "code": code_of([options.family])})
+    code = {} if is_own(options.family) else options.family.source
+    about = canonical_json({"settings": settings, "files": contents, "code": code})
     return hashlib.sha256(about.encode()).hexdigest()
