@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from tread_bench.core.errors import UserError, printable, shortened_middle
-from tread_bench.core.names import nearest, unknown
+from tread_bench.core.names import unknown
 
 Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
 _SHOWN = 50
@@ -103,55 +103,32 @@ def shortened(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def validation_problems(error: ValidationError, model: type[BaseModel], above: Loc = ()) -> Iterator[Problem]:
-    """Yield one problem per pydantic error, with keys instead of union tags, and the nearest known name."""
-    for found in error.errors(include_url=False):
-        yield _problem(found, model, above)
+def validation_problems(error: ValidationError, model: type[BaseModel], above: Loc = ()) -> list[Problem]:
+    """Return one problem per pydantic error, with keys instead of union tags, and the nearest known name."""
+    return [_problem(found, model, above) for found in error.errors(include_url=False)]
 
 
 def all_problems(values: Mapping[str, Any], model: type[BaseModel], above: Loc = ()) -> list[Problem]:
-    """Return all mistakes in the values of a model; unknown keys hide no other one.
+    """Return all mistakes in the values of a model.
 
-    pydantic checks rules that join several keys only where each key is in order. So the values are validated again
-    without the unknown ones; a rule about a key that one of these probably meant is left out.
+    pydantic checks rules that join several keys only where each key is in order, so the values are validated again
+    without the unknown ones.
     """
     try:
         model.model_validate(values)
     except ValidationError as error:
-        problems = list(validation_problems(error, model, above))
+        problems = validation_problems(error, model, above)
         unknown_keys = [found["loc"] for found in error.errors() if found["type"] == "extra_forbidden"]
-    else:
-        return []
-    if not unknown_keys:
-        return problems
-    meant = {key for loc in unknown_keys if (key := _meant(loc, model))}
-    known_alone = _without(values, [_plain(loc, model) for loc in unknown_keys])
-    further = (
-        one for one in all_problems(known_alone, model, above) if meant.isdisjoint(re.findall(r"\w+", one.message))
-    )
-    return list(dict.fromkeys([*problems, *further]))
-
-
-def _meant(loc: Loc, model: type[BaseModel]) -> str | None:
-    """The key that an unknown one probably means."""
-    _, holders, _ = _locate(loc, model)
-    return nearest(str(loc[-1]), {key for holder in holders for key in holder.model_fields})
-
-
-def _plain(loc: Loc, model: type[BaseModel]) -> Loc:
-    """pydantic's location as keys, without tags of unions."""
-    return _locate(loc, model)[0]
-
-
-def _without(values: Mapping[str, Any], locs: Iterable[Loc]) -> dict[str, Any]:
-    """The values without what stands at these places."""
-    kept = copy.deepcopy(dict(values))
-    for loc in locs:
-        holder: Any = kept
-        for key in loc[:-1]:
-            holder = holder[key]
-        holder.pop(loc[-1], None)
-    return kept
+        known = copy.deepcopy(dict(values))
+        for raw in unknown_keys:
+            holder: Any = known
+            loc = _locate(raw, model)[0]
+            for key in loc[:-1]:
+                holder = holder[key]
+            holder.pop(loc[-1], None)
+        further = all_problems(known, model, above) if unknown_keys else []
+        return list(dict.fromkeys([*problems, *further]))
+    return []
 
 
 def _problem(found: Mapping[str, Any], model: type[BaseModel], above: Loc) -> Problem:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -28,7 +27,7 @@ from tread_bench.core.config.base import is_unused
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.problems import dotted, shortened, validation_problems
+from tread_bench.core.problems import validation_problems
 from tread_bench.core.stored.conditions import Conditions, RunNumerics
 from tread_bench.core.stored.identity import Identity, canonical_json, compact_json
 from tread_bench.core.stored.records import (
@@ -304,25 +303,7 @@ def _config_problems(config: str, *, allows_unknown: bool) -> Sequence[str]:
         return _texts(error, BaseModel, ("config", "backbone"))
     except ValueError:  # a backbone that is not installed here
         pass
-    return list(_other_kinds(json.loads(config), cell.model_dump(mode="json"), ("config",)))
-
-
-def _other_kinds(written: Any, full: Any, at: tuple[str | int, ...]) -> Iterator[str]:
-    """Values in a short form of a suite instead of an object or list, and texts instead of numbers."""
-    if _kind(written) != _kind(full):
-        yield f"{dotted(at)} {shortened(written)}: must be {_kind(full)}"
-    elif isinstance(full, dict):
-        for key in written.keys() & full.keys():
-            yield from _other_kinds(written[key], full[key], (*at, key))
-    elif isinstance(full, list):
-        for place, (part, whole) in enumerate(zip(written, full, strict=False)):
-            yield from _other_kinds(part, whole, (*at, place))
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "a number"
-    return {bool: "true or false", dict: "an object", list: "a list", str: "a text"}.get(type(value), "null")
+    return []
 
 
 def _is_unknown(found: ErrorDetails) -> bool:
