@@ -14,7 +14,7 @@ def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):
     decoder = tmp_path / "decoder.pt2"
     decoder.write_bytes(b"one decoder")
     data = LatentsData(name="latents", train=["a"], held_out=["b"], decoder=str(decoder))
-    record = SimpleNamespace(data_files=DataFiles([str(decoder)], {}).hashed())
+    record = SimpleNamespace(data_files=DataFiles([str(decoder)], {}).verified())
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files={}), folder=SimpleNamespace(record=lambda cell: record))
     _refuse_other_files(job, data)
     decoder.write_bytes(b"two decoder")
@@ -36,7 +36,7 @@ def test_captions_are_those_of_the_data_that_the_run_began_with(tmp_path):
     path = tmp_path / "train.safetensors"
     path.write_bytes(b"some captions")
     data = CaptionedLatents(name="latents", train=[str(path)], held_out=["b"])
-    files = DataFiles([str(path)], {}).hashed()
+    files = DataFiles([str(path)], {}).verified()
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files=files), folder=SimpleNamespace(record=lambda cell: None))
     _refuse_other_files(job, data)
     path.write_bytes(b"more captions")

@@ -154,8 +154,9 @@ def path_and_content(request, large, pictures) -> tuple[str, Path]:
 def test_a_content_is_hashed_once_for_all_processes_and_again_when_it_was_written_to(path_and_content, monkeypatch):
     path, content = path_and_content
     hashed = []
-    whole = data_files._hashed
-    monkeypatch.setattr(data_files, "_hashed", lambda path: (hashed.append(path), whole(path))[1])
+    name = "_folder_sha256" if path.endswith("/") else "_file_sha256"
+    whole = getattr(data_files, name)
+    monkeypatch.setattr(data_files, name, lambda path: (hashed.append(path), whole(path))[1])
     assert look_at([path])[path].sha256 == ""
     first = content_sha256(path)
     assert content_sha256(path) == look_at([path])[path].sha256 == first
@@ -175,7 +176,7 @@ def test_the_hash_of_a_folder_is_not_that_of_its_place(pictures):
 
 def test_a_content_that_changed_under_the_same_header_is_found_before_anything_depends_on_it(path_and_content):
     path, content = path_and_content
-    before = DataFiles([path], {}).hashed()
+    before = DataFiles([path], {}).verified()
     assert DataFiles([path], before).verified() == before
     flip(content, ENDS_BYTES + 5)
     with pytest.raises(ChangedDataError, match=f"{path} has changed .*same size and header, other content"):
@@ -188,17 +189,16 @@ def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
 
 
 def test_the_same_content_with_another_time_is_no_change(large):
-    before = DataFiles([str(large)], {}).hashed()
+    before = DataFiles([str(large)], {}).verified()
     os.utime(large, (2e9, 1.5e9))
-    assert DataFiles([str(large)], before).hashed() == before
+    assert DataFiles([str(large)], before).verified() == before
 
 
 def test_a_file_that_changes_while_it_is_read_is_found_in_the_end(large):
     files = DataFiles([str(large)], {})
-    files._thread.join()
     flip(large, 2 * ENDS_BYTES)
     with pytest.raises(ChangedDataError, match=f"{large} has changed since this cell began"):
-        files.hashed()
+        files.verified()
 
 
 FOLDER_CHANGES = {

@@ -156,7 +156,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
-            "data_files": files.hashed(),
+            "data_files": files.verified(),
             "data_wait_seconds": history.data_wait_seconds,
             "skipped_steps": skipped,
             "target_features_sha256": taught_by,
@@ -324,7 +324,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
             "evaluations": [evaluation],
             "gap": gap,
             "sampling_macs": evaluator.sampling_macs(),
-            "data_files": files.hashed(),
+            "data_files": files.verified(),
             "target_features_sha256": job.taught_by(sources["network"]),
             "final_weights_sha256": weights_sha256(network.backbone),
         }

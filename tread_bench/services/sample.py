@@ -239,7 +239,7 @@ def _refuse_other_files(job: Job, data: DataChoice) -> None:
     record = job.folder.record(job.id)
     known = {**job.plan.files, **(record.data_files if record else {})}
     if decoding := data.family.decoding(data):
-        DataFiles(decoding.files, known).hashed()
+        DataFiles(decoding.files, known)
     if data.text_shape is not None:
         check_unchanged(known, look_at(path for _, path in data.family.files(data, True)), "its run began")
 

@@ -1,7 +1,7 @@
 """The files that cells read, identified by content: a file that changed since the run began is refused by name.
 
-A look reads the size and the first and last bytes, where formats keep their headers. The content is hashed in the
-background, and the hash is cached by path, size, inode and times.
+A look reads the size and the first and last bytes, where formats keep their headers. Before a cell reads a file, its
+content is hashed; the hash is cached by path, size, inode and times.
 
 A folder that is read as a whole (`data_paths.folder_name`) counts as one file: a look reads the names and sizes of all
 files below it and opens none, and its hash is over names and contents.
@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder, keep, one_at_a_time
 from tread_bench.core.stored.data_paths import entries_below, is_folder_name, named_where_unreadable
 from tread_bench.core.stored.foreign import open_file, read_file
-from tread_bench.core.stored.records import DataFile, Part
+from tread_bench.core.stored.records import DataFile
 
 ENDS_BYTES = 2**16  # read at each end of a file
 SETTLED_S = 2.0  # a file changed this recently may change again with the same time stamp
@@ -33,19 +32,12 @@ class ChangedDataError(UserError):
     """A file that changed since the run, or the cell, began."""
 
 
-class FileState(Part):
+class FileState(NamedTuple):
     """What changes when a file, or one in a folder, is written to: what is known of a content is cached by it."""
 
     path: str
     stamp: str  # of a folder: hash of the names and stamps of its files
     changed_ns: int  # the latest of a folder
-
-
-class _Entry(Part):
-    """An entry of the cache."""
-
-    state: FileState
-    sha256: str
 
 
 def look_at(paths: Iterable[str]) -> dict[str, DataFile]:
@@ -143,7 +135,7 @@ def joined(before: Files, now: Files) -> dict[str, DataFile]:
 
 
 class DataFiles:
-    """The files that a cell reads, checked from the first look on; a thread hashes their contents.
+    """The files that a cell reads, with the hashes of their contents at the first look.
 
     Args:
         paths: paths of the files.
@@ -155,46 +147,22 @@ class DataFiles:
     """
 
     def __init__(self, paths: Iterable[str], expected: Files) -> None:
-        self._paths = list(dict.fromkeys(paths))
-        self._expected: list[tuple[Files, str]] = []  # expected state, and a text that says since when
-        self._found = look_at(self._paths)
+        self._found = _with_contents(paths)
         self.expect(expected, "its run began")
-        self._thread = threading.Thread(target=self._hash, daemon=True)
-        self._thread.start()
 
     def expect(self, before: Files, since: str) -> None:
-        """From now on, require the files to be as in `before`. Raises ChangedDataError."""
-        self._expected.append((before, since))
+        """Raise ChangedDataError unless the files are as in `before`."""
         check_unchanged(before, self._found, since)
 
     def verified(self) -> dict[str, DataFile]:
-        """Return what is known of the files; call it before writing something that depends on them.
-
-        Waits for the content hashes of files whose hash is already known from before.
-
-        Raises:
-            ChangedDataError: a file has changed.
-        """
-        if any(before[path].sha256 for before, _ in self._expected for path in before.keys() & self._found.keys()):
-            self._thread.join()
-        check_unchanged(self._found, look_at(self._paths), "this cell began")
-        for before, since in self._expected:
-            check_unchanged(before, self._found, since)
+        """Return them, before something that depends on them is written. Raises ChangedDataError."""
+        check_unchanged(self._found, _with_contents(self._found), "this cell began")
         return self._found
 
-    def hashed(self) -> dict[str, DataFile]:
-        """Like `verified`, with the hashes of all contents; files written to in the meantime are hashed again."""
-        self._thread.join()
-        found = self.verified()
-        contents = {path: file.model_copy(update={"sha256": content_sha256(path)}) for path, file in found.items()}
-        check_unchanged(found, contents, "this cell began")
-        return contents
 
-    def _hash(self) -> None:
-        for path in self._paths:
-            with suppress(OSError):  # reported by the next look
-                found = self._found[path].model_copy(update={"sha256": content_sha256(path)})
-                self._found = {**self._found, path: found}
+def _with_contents(paths: Iterable[str]) -> dict[str, DataFile]:
+    found = look_at(dict.fromkeys(paths))
+    return {path: file.model_copy(update={"sha256": content_sha256(path)}) for path, file in found.items()}
 
 
 def content_sha256(path: str) -> str:
@@ -203,16 +171,15 @@ def content_sha256(path: str) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    with one_at_a_time(_entry_path(path).stem):
-        return _cached(state_of(path)) or _hashed(path)
-
-
-def _hashed(path: str) -> str:
     before = state_of(path)
-    sha256 = _folder_sha256(path) if is_folder_name(path) else _file_sha256(path)
-    if is_settled(before.changed_ns) and state_of(path) == before:
-        keep(_entry_path(path), _Entry(state=before, sha256=sha256).model_dump_json().encode())
-    return sha256
+    entry = _entry_path(before)
+    with one_at_a_time(entry.stem):
+        if known := _cached(before):
+            return known
+        sha256 = _folder_sha256(path) if is_folder_name(path) else _file_sha256(path)
+        if is_settled(before.changed_ns) and state_of(path) == before:
+            keep(entry, sha256.encode())
+        return sha256
 
 
 def _file_sha256(path: str) -> str:
@@ -231,12 +198,11 @@ def _folder_sha256(path: str) -> str:
 def _cached(state: FileState) -> str:
     """Return the cached hash, or "" if it is not known."""
     try:
-        entry = _Entry.model_validate_json(read_file(_entry_path(state.path)))
+        return read_file(_entry_path(state)).decode("ascii")
     except (OSError, ValueError):
         return ""
-    return entry.sha256 if entry.state == state else ""
 
 
-def _entry_path(path: str) -> Path:
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
-    return cache_folder("files") / f"{name}.json"
+def _entry_path(state: FileState) -> Path:
+    name = hashlib.sha256(os.fsencode(f"{state.path}\0{state.stamp}")).hexdigest()
+    return cache_folder("contents") / name
