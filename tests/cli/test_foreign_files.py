@@ -17,7 +17,7 @@ import yaml
 from PIL import Image
 
 from tests.command_line import tread_bench
-from tests.data.latent_layouts import npy, written
+from tests.data.latent_layouts import written
 from tread_bench.runner.export import export_of, write_export
 from tread_bench.runner.folder import RunFolder
 
@@ -129,16 +129,6 @@ def a_device_as_a_config(folder: Path) -> list[object]:
     return ["profile", "--config", folder / "config.json"]
 
 
-def a_bzip2_member_of_a_false_size(folder: Path) -> list[object]:
-    path = folder / "set.npz"
-    content = npy(np.zeros((2**16, 8, 8, 3), np.uint8))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("arr_0.npy", content)
-    declared = struct.pack("<I", len(npy(np.zeros((1, 8, 8, 3), np.uint8))))
-    path.write_bytes(path.read_bytes().replace(struct.pack("<I", len(content)), declared))
-    return ["evaluate", path, "--reference", images(folder)]
-
-
 def bracketed(path: Path) -> None:
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(BRACKET)) + BRACKET + bytes(4 * 8**3))
 
@@ -219,7 +209,6 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),
     "a pipe as config.json": (a_pipe_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
-    "a bzip2 member": (a_bzip2_member_of_a_false_size, "arr_0.npy is compressed in another way than by deflate"),
     "a header that ends in a bracket": (a_header_that_ends_in_a_bracket, "not a readable NumPy header"),
     "labels whose header does": (labels_whose_header_ends_in_a_bracket, "not a readable NumPy header"),
     "a scale whose header does": (a_scale_whose_header_ends_in_a_bracket, "not a readable NumPy header"),

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 
 Members = dict[str, bytes]
 STORED, DEFLATED = 0, 8
-ENCRYPTED, DESCRIPTOR = 1, 8  # flags
+DESCRIPTOR = 8  # flag
 
 
 @dataclass(frozen=True)
@@ -21,30 +21,22 @@ class Entry:
     content: bytes
     method: int = STORED
     flags: int = 0
-    local_name: str | None = None
     local_method: int | None = None
     size: int | None = None
-    crc: int | None = None
     comment: bytes = b""
-    offset: int | None = None
 
     @cached_property
     def packed(self) -> bytes:
         deflate = zlib.compressobj(1, zlib.DEFLATED, -15)
         return self.content if self.method == STORED else deflate.compress(self.content) + deflate.flush()
 
-    @cached_property
-    def _crc(self) -> int:
-        return zlib.crc32(self.content)
-
     def sizes(self) -> tuple[int, int, int]:
-        crc = self._crc if self.crc is None else self.crc
         size = len(self.content) if self.size is None else self.size
         packed = len(self.packed) if self.size is None or self.method == DEFLATED else self.size
-        return crc, packed, size
+        return zlib.crc32(self.content), packed, size
 
     def local(self) -> bytes:
-        name = (self.name if self.local_name is None else self.local_name).encode()
+        name = self.name.encode()
         method = self.method if self.local_method is None else self.local_method
         written = (0, 0, 0) if self.flags & DESCRIPTOR else self.sizes()
         head = struct.pack("<4s5H3I2H", b"PK\3\4", 20, self.flags, method, 0, 33, *written, len(name), 0)
@@ -53,10 +45,9 @@ class Entry:
 
     def central(self, offset: int) -> bytes:
         name = self.name.encode()
-        at = offset if self.offset is None else self.offset
         return struct.pack(
             "<4s6H3I5H2I", b"PK\1\2", 20, 20, self.flags, self.method, 0, 33, *self.sizes(), len(name), 0,
-            len(self.comment), 0, 0, 0, at,
+            len(self.comment), 0, 0, 0, offset,
         ) + name + self.comment  # fmt: skip
 
 
@@ -110,37 +101,15 @@ def _with_a_bomb(members: Members) -> list[Entry]:
     return [_bomb(first.name), *others]
 
 
-def _again(clean: Members, name: str) -> list[Entry]:
-    return [Entry(name, b"another content")]
-
-
 CRAFTED: dict[str, Callable[[Members, Members], bytes]] = {
     "locator": lambda clean, evil: by_the_locator(entries(clean), entries(evil)),
     "locator to a bomb": lambda clean, evil: by_the_locator(entries(clean), _with_a_bomb(evil)),
-    "evil before clean": lambda clean, evil: (lambda a: a + archive(entries(clean), len(a)))(archive(entries(evil))),
     "clean before evil": lambda clean, evil: archive(entries(clean)) + archive(entries(evil)),
-    "text before": lambda clean, evil: b"#!/bin/sh\n" + archive(entries(clean)),
-    "zeros after": lambda clean, evil: archive(entries(clean)) + bytes(100),
     "a name twice": lambda clean, evil: archive([*entries(clean), *entries(evil)]),
-    "a name twice, evil first": lambda clean, evil: archive([*entries(evil), *entries(clean)]),
-    "a name in capitals": lambda clean, evil: archive([*entries(clean), *_again(clean, next(iter(clean)).upper())]),
     "compressed": lambda clean, evil: archive(entries(clean, method=DEFLATED)),
     "a bomb": lambda clean, evil: archive(_with_a_bomb(clean)),
     "compressed by the local header": lambda clean, evil: _first(clean, local_method=DEFLATED),
-    "another local name": lambda clean, evil: _first(clean, local_name="x" * len(next(iter(clean)))),
     "data descriptors": lambda clean, evil: archive(entries(clean, flags=DESCRIPTOR)),
-    "encrypted": lambda clean, evil: _first(clean, flags=ENCRYPTED),
-    "a folder": lambda clean, evil: archive([*entries(clean), Entry("archive/folder/", b"")]),
-    "a name that leads out": lambda clean, evil: archive([*entries(clean), Entry("archive/../../x", b"x")]),
-    "an absolute name": lambda clean, evil: archive([*entries(clean), Entry("/tmp/x", b"x")]),
-    "two members in one place": lambda clean, evil: archive(
-        [*entries(clean), *(replace(entries(clean)[0], name=f"archive/{k}", offset=0) for k in range(100))]
-    ),
     "larger than the file": lambda clean, evil: _first(clean, size=2**31),
-    "a wrong checksum": lambda clean, evil: _first(clean, crc=1),
-    "a list cut short": lambda clean, evil: archive(entries(clean))[:-30] + archive(entries(clean))[-22:],
-    "more members than listed": lambda clean, evil: (lambda whole: whole[:-22] + end(1, 10**6, 0))(
-        archive(entries(clean))
-    ),
     "no end": lambda clean, evil: archive(entries(clean))[:-22],
 }

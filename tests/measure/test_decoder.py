@@ -335,16 +335,6 @@ def test_inputs_of_examples_are_left_unread(path: Path, tmp_path: Path) -> None:
     assert not trap.marker.exists()
 
 
-def test_weights_in_one_file_are_read(path: Path, module: nn.Module, tmp_path: Path) -> None:
-    """As torch 2.8 writes them."""
-    weights = io.BytesIO()
-    torch.save(dict(module.named_parameters()), weights)
-    others = {name: content for name, content in members_of(path).items() if "/data/weights/" not in name}
-    joined = write_members(tmp_path / "a.pt2", {**others, "d/data/weights/model.pt": weights.getvalue()})
-    latents = torch.randn(BATCH, 4, 4, 4)
-    assert torch.equal(Decoder(data(joined))(latents), Decoder(data(path))(latents))
-
-
 def test_a_program_that_torch_refuses_is_one_line_with_the_reason(
     path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,8 +20,6 @@ from tread_bench.core.errors import UserError, printable
 DOCUMENT_BYTES = 2**32  # of JSON, captions and other text
 IMAGE_BYTES = 2**30  # of an image file
 WEIGHTS_BYTES = 2**36  # of a network
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # whose readers unpack no more at a time than is requested
-_IS_ENCRYPTED = 0x1  # flag of a member
 _LONGEST_REASON = 160  # characters
 
 
@@ -67,29 +65,15 @@ def open_archive(source: str | Path | BinaryIO, most_bytes: int) -> zipfile.ZipF
 
     Raises:
         OSError: as `open_file` does.
-        ValueError: it is no such archive, or is damaged; a member is encrypted, or compressed in another way than by
-            deflate, or has the name of another one; or all are larger. The text is one line.
+        ValueError: it is no such archive, or is damaged, or its members are larger. The text is one line.
     """
-    # The list of members.
     if isinstance(source, str | Path):
         check_file(source)
     try:
         archive = zipfile.ZipFile(source)
     except Exception as error:  # a damaged file may raise anything
         raise ValueError(one_line(error)) from None
-
-    # What it says of each, and of all.
-    members = archive.infolist()
-    names = set()
-    for member in members:
-        if member.flag_bits & _IS_ENCRYPTED:
-            raise ValueError(f"{member.filename} is encrypted; pack it again without a password")
-        if member.compress_type not in _METHODS:
-            raise ValueError(f"{member.filename} is compressed in another way than by deflate; pack it again")
-        if member.filename in names:
-            raise ValueError(f"{member.filename} is in it twice, so it is unclear which counts; pack it again")
-        names.add(member.filename)
-    if (total := sum(member.file_size for member in members)) > most_bytes:
+    if (total := sum(member.file_size for member in archive.infolist())) > most_bytes:
         raise ValueError(f"its members have {total:,} bytes, and may have {most_bytes:,} together")
     return archive
 

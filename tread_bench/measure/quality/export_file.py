@@ -11,16 +11,17 @@ import io
 import json
 import re
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.archives import archive_of, load_tensors, members_of
+from tread_bench.core.stored.foreign import open_archive, read_member
 
 _MEMBERS = re.compile(
-    r"models/[^/]+\.json|data/(weights|constants)/([^/]+_config\.json|[^/]+\.pt|(weight|tensor)_\d+)"
+    r"models/[^/]+\.json|data/(weights|constants)/([^/]+_config\.json|(weight|tensor)_\d+)"
     r"|data/sample_inputs/[^/]+\.pt"
     r"|archive_format|archive_version|byteorder|\.data/(version|serialization_id)"
 )
@@ -38,7 +39,7 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
     try:
         from torch.export.pt2_archive._package import load_pt2  # since torch 2.8; torch.export.load hides why it fails
 
-        program = archive_of(_checked(members_of(content)))
+        program = _copy_of(_checked(_members_of(content)))
         with warnings.catch_warnings():  # torch before 2.12; nobody writes to what is read
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
             return load_pt2(io.BytesIO(program)).exported_programs["model"]
@@ -48,6 +49,20 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
             f"{path}: not a torch.export program, or not safe to load ({reason}); write it with torch.export.save, "
             "with an input of fixed sizes"
         ) from None
+
+
+def _members_of(content: bytes) -> dict[str, bytes]:
+    with open_archive(io.BytesIO(content), len(content)) as archive:
+        return {name: read_member(archive, name, len(content)) for name in archive.namelist()}
+
+
+def _copy_of(members: dict[str, bytes]) -> bytes:
+    """A new archive of what was checked: two readers may find two lists of members in one file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def _checked(members: dict[str, bytes]) -> dict[str, bytes]:
@@ -67,9 +82,6 @@ def _checked(members: dict[str, bytes]) -> dict[str, bytes]:
             _check_tensors(json.loads(content))
         elif inside.startswith("data/sample_inputs/"):
             content = b""  # of a pickle, and a program runs without them
-        elif inside.endswith(".pt"):  # torch 2.8 has all weights in one file
-            content = archive_of(members_of(content))
-            load_tensors(content)
         checked[name] = content
     return checked
 
