@@ -322,10 +322,6 @@ def test_files_are_written_in_one_place():
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
         "tread_bench/core/stored/files.py": {"os.replace", "temporary.write_bytes"},
-        "tread_bench/runner/executors/local.py": {  # folders for temporary files of runners that were killed
-            "open",
-            "shutil.rmtree",
-        },
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
     }

@@ -67,10 +67,10 @@ def test_an_error_of_the_disk_is_told_apart(task):
 
 
 def test_a_server_that_ends_as_it_starts_is_told(task, monkeypatch):
-    def ended():
+    def ended(process):
         raise EOFError("unexpected EOF")
 
-    monkeypatch.setattr(local, "_start_server", ended)
+    monkeypatch.setattr(local._context.Process, "start", ended)
     monkeypatch.setattr(local, "STARTS", 1)
     with pytest.raises(UserError, match=r"ends as it starts, .*; out of memory: use smaller"):
         run_one(task("operator:add", 2, 3))
@@ -105,58 +105,21 @@ def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
     assert " is gone, or " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
 
 
-HOLD_THE_FOLDER = """
-from tread_bench.runner.executors import local
-local._make_temporary_folder()
-print(flush=True)
-input()
-"""
-
-
-def holder_of_a_folder(place) -> subprocess.Popen[bytes]:
-    """A runner that has its folder for temporary files in `place`."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD_THE_FOLDER], env={**os.environ, "TMPDIR": str(place)}, **pipes
-    )
-    process.stdout.readline()
-    return process
-
-
-def test_what_a_killed_runner_leaves_is_removed_by_the_next_and_nothing_else(tmp_path):
-    (tmp_path / "pymp-others").mkdir()
-    killed = holder_of_a_folder(tmp_path)
-    (left,) = tmp_path.glob("pymp-*/tread-bench.lock")
-    (left.parent / "kept").symlink_to(tmp_path)
-    killed.kill()
-    killed.communicate()
-    living = holder_of_a_folder(tmp_path)
-    (mark,) = tmp_path.glob("pymp-*/tread-bench.lock")
-    assert mark != left and not left.parent.exists()
-    holder_of_a_folder(tmp_path).communicate(b"\n")
-    assert {path.name for path in tmp_path.iterdir()} == {mark.parent.name, "pymp-others"}
-    living.communicate(b"\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["pymp-others"]
-
-
 @pytest.mark.slow
-def test_nothing_of_a_killed_run_stays_in_the_folder_of_temporary_files_after_the_next(tmp_path, request):
+def test_what_killed_cells_leave_in_the_folder_of_temporary_files_goes_with_the_run(tmp_path, request):
     short = tempfile.TemporaryDirectory(dir="/tmp")  # a path that a socket may have
     request.addfinalizer(short.cleanup)
     place = Path(short.name)
-    work = "import os, pathlib, tempfile; pathlib.Path(tempfile.mkdtemp(), 'x').touch(); os.kill({}, 9)"
+    work = "import os, pathlib, tempfile; pathlib.Path(tempfile.mkdtemp(), 'x').touch(); os.kill(os.getpid(), 9)"
     code = f"""
-import os
 from pathlib import Path
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.tasks import Task, run_one
-print(run_one(Task("a", "builtins:exec", ({work!r}.format(PID),), Path({str(tmp_path)!r}) / "log"), Local()))
+print(run_one(Task("a", "builtins:exec", ({work!r},), Path({str(tmp_path)!r}) / "log"), Local()).lost)
 """
-    for victim, left in (("os.getpid()", 1), ("2**30", 0)):
-        asked = [sys.executable, "-c", code.replace("PID", victim)]
-        subprocess.run(asked, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, timeout=100)
-        assert len(list(place.iterdir())) == left
-    assert "ProcessLookupError" in (tmp_path / "log").read_text()
+    asked = [sys.executable, "-c", code]
+    done = subprocess.run(asked, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "True\n" and not list(place.iterdir())
 
 
 def test_no_cell_makes_a_semaphore_that_a_kill_would_leave(task):

@@ -6,12 +6,10 @@ with its neighbours. A child ends with its server, and the server with the runne
 
 from __future__ import annotations
 
-import atexit
 import math
-import multiprocessing.util
+import multiprocessing
 import os
 import resource
-import shutil
 import signal
 import sys
 import tempfile
@@ -21,15 +19,12 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import connection, forkserver, resource_tracker
-from pathlib import Path
+from multiprocessing import connection
 from typing import Any
 
 from tread_bench.core.environment import variables
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
-from tread_bench.core.stored.cache import one_at_a_time
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.core.stored.locks import is_locked, try_lock
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
 
@@ -38,9 +33,6 @@ _context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 FILES = 64  # handles: enough for the server, which fails to fork in words that do not name them where there are fewer
-LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
-SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
-_MARK = "tread-bench.lock"
 _UNGUARDED = 97  # exit code of a child that would start its runner's run again
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
@@ -156,14 +148,16 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
-    os.environ[RUNNER] = str(os.getpid())
-    _make_temporary_folder()
+    # The server that children are forked from starts with the first of them. It and all that it starts import nothing
+    # from the working directory, as by `python -P`.
+    environment = {"PYTHONSAFEPATH": "1", RUNNER: str(os.getpid())}
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
-        process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=task.processes == 1)
+        arguments = (task, outbox, gpus, _temporary_folder().name)
+        process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
         try:
-            _start_server()
-            process.start()
+            with variables(**environment):
+                process.start()
             break
         except (OSError, EOFError) as error:
             if left:
@@ -178,45 +172,10 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     return _Running(task, process, inbox, gpus)
 
 
-def _start_server() -> None:
-    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's.
-
-    It and all that it starts import nothing from the working directory, which `python -c` would search first.
-    """
-    with variables(PYTHONSAFEPATH="1"):  # as `python -P`
-        resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 @cache
-def _make_temporary_folder() -> None:
-    """Have multiprocessing make its folder for temporary files, which the tasks use as well, and mark it by a lock.
-
-    Folders of runners that were killed are removed.
-    """
-    # Where the path of a socket is one that it may have.
-    before = tempfile.gettempdir()
-    if len(os.fsencode(before)) > LONGEST_FOLDER:
-        tempfile.tempdir = next((place for place in SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), before)
-    try:
-        folder = Path(multiprocessing.util.get_temp_dir())  # made by the first call, and removed at exit
-    finally:
-        tempfile.tempdir = before
-
-    # The kernel releases the lock of a runner, however it dies; one that is just made is locked before others look.
-    if multiprocessing.parent_process() is not None:
-        return  # the folder is the parent's
-    with one_at_a_time("temporary"):
-        for mark in folder.parent.glob(f"pymp-*/{_MARK}"):
-            if is_locked(mark) is False:
-                shutil.rmtree(mark.parent, ignore_errors=True)
-        lock = open(folder / _MARK, "a")  # noqa: SIM115, held until this process ends
-        atexit.register(lock.close)
-        try_lock(lock)
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """For what tasks leave there, also where they are killed: it is removed as this process ends."""
+    return tempfile.TemporaryDirectory(prefix="tread-bench-")
 
 
 def _cpus() -> int:
@@ -253,8 +212,8 @@ def _end(child: _Running) -> Ended:
 
 
 def end_where_the_script_is_imported() -> None:
-    """End this process if it is a child that only imports its runner's script, which therefore has no guard."""
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # multiprocessing's own mark
+    """End this process if it is a child that imports its runner's script, which therefore has no guard."""
+    if os.environ.get(RUNNER, str(os.getpid())) != str(os.getpid()):
         os._exit(_UNGUARDED)
 
 
@@ -297,7 +256,7 @@ def _stop(children: Collection[_Running]) -> None:
         child.process.join(PATIENCE_S)
 
 
-def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
+def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], temporary: str) -> None:
     from tread_bench.runner.executors.server import PID, failure  # imported by the server before it forks
 
     end_with_parent(PID)
@@ -305,7 +264,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
         return outbox.send(Ended(task.key, failure=failure))
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
-    os.environ["TMPDIR"] = tempfile.tempdir = multiprocessing.util.get_temp_dir()  # the runner's
+    os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if gpus:
         # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
