@@ -169,6 +169,18 @@ def test_a_number_beyond_64_bits_is_told_with_its_option():
     assert told.exit_code == 2 and "--workers" in told.output and "must be at most 1e+18" in told.output
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes a user without a name")
+def test_a_user_without_a_name_and_a_home_plans():
+    nameless = (
+        "import os, runpy, sys; os.setgroups([]); os.setgid(54321); os.setuid(54321); os.environ.pop('HOME', 0); "
+    )
+    code = (
+        f"{nameless}sys.argv = ['tread-bench', 'plan', 'smoke']; runpy.run_module('tread_bench', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/tmp", timeout=200)
+    assert_told(done, 0, "^$")
+
+
 NO_GIT = {"PATH": "/nowhere"}
 
 

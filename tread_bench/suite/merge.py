@@ -15,8 +15,6 @@ from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, dotted, shortened
 
 MAX_CELLS = 100_000
-MAX_ROWS = 10_000
-MAX_VALUES = 1_000_000  # limit for all rows together; a text counts once per 80 characters
 LONGEST_LABEL = 200
 LAYERS = ("base", "matrix", "rows", "overrides")
 # keys whose value is a mapping with a name, or just the name
@@ -213,25 +211,11 @@ def _matrix_problems(matrix: Mapping[str, Any], at: Loc) -> Iterator[Problem]:
 
 
 def _too_many(suite: Suite) -> Iterator[Problem]:
-    for what, count, most in _extents(suite):
-        if count > most:
-            shown = count if count < 10**12 else f"10^{len(str(count)) - 1}"
-            yield Problem(f"the suite has {shown} {what}, more than {most}: split it", ("matrix",), at_key=True)
-            return
-
-
-def _extents(suite: Suite) -> Iterator[tuple[str, int, int]]:
-    """The numbers of cells, rows and values that the suite expands to, with their limits."""
-    axes = [values for values in _axes(suite.matrix).values() if isinstance(values, list)]
-    combinations = _extent(suite.matrix)
-    own = [(_extent((row or {}).get("matrix", {})), _weight(row)) for row in suite.rows.values()]
-    rows = combinations * (sum(times for times, _ in own) if own else 1)
-    shared = _weight([suite.base, suite.overrides]) + sum(max(map(_weight, values), default=0) for values in axes)
-    rules = _weight([suite.matrix.get("include", []), suite.matrix.get("exclude", [])])
+    rows = sum(_extent((row or {}).get("matrix", {})) for row in suite.rows.values()) or 1
     tuning = suite.tune.cells_per_row if suite.tune else 0
-    yield "cells", rows * (len(suite.seeds) + tuning), MAX_CELLS
-    yield "rows", rows, MAX_ROWS
-    yield "values", rows * shared + combinations * (rules + sum(map(math.prod, own))), MAX_VALUES
+    cells = _extent(suite.matrix) * rows * (len(suite.seeds) + tuning)
+    if cells > MAX_CELLS:
+        yield Problem(f"the suite has {cells:,} cells, more than {MAX_CELLS:,}: split it", ("matrix",), at_key=True)
 
 
 def _extent(matrix: object) -> int:
@@ -241,13 +225,6 @@ def _extent(matrix: object) -> int:
     include = matrix.get("include")
     sizes = [len(values) for values in _axes(matrix).values() if isinstance(values, list)]
     return math.prod(sizes) + (len(include) if isinstance(include, list) else 0)
-
-
-def _weight(value: object) -> int:
-    """Number of values in a part of a suite, including itself."""
-    if isinstance(value, Mapping | list):
-        return 1 + sum(map(_weight, value.values() if isinstance(value, Mapping) else value))
-    return 1 + (len(value) // 80 if isinstance(value, str) else 0)
 
 
 def _rule_problems(rules: object, name: str, axes: Mapping[str, object], at: Loc) -> Iterator[Problem]:
