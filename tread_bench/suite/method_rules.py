@@ -10,7 +10,6 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.describe.losses import LossOptions
 from tread_bench.core.describe.methods import Evaluated, MethodOptions, methods
-from tread_bench.core.describe.plugins import problems_found
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.schedule import decay_steps
@@ -21,7 +20,7 @@ from tread_bench.suite.merge import Draft
 def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
     """Yield all that is wrong with a cell whose routes are resolved."""
     # Rules of the method itself.
-    for problem in problems_found(cell.method.family, Setting(cell, family, spec)):
+    for problem in cell.method.family.check(Setting(cell, family, spec)):
         is_of_method = problem.loc[:1] == ("method",)
         yield problem if is_of_method else replace(problem, loc=draft.latest(problem.loc, ("method",)))
     if cell.method.family.chooses_tokens and cell.selector != DEFAULT_SELECTOR:
@@ -32,7 +31,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     # Rules of its schedule and its auxiliary losses.
     yield from _schedule(cell, family, spec, draft)
     for index, loss in enumerate(cell.auxiliary):
-        own = problems_found(loss.family, Setting(cell, family, spec), loss)
+        own = loss.family.check(Setting(cell, family, spec), loss)
         for problem in (*loss_problems(loss, cell.method), *own):
             yield replace(problem, loc=("auxiliary", index, *problem.loc))
         if loss.name in (other.name for other in cell.auxiliary[:index]):

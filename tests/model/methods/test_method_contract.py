@@ -106,26 +106,6 @@ class OtherName(MethodOptions):
     """Without a name of its own."""
 
 
-def fails(setting):
-    raise ZeroDivisionError("by hand")
-
-
-@pytest.mark.parametrize(
-    ("check", "message"),
-    [
-        (fails, "ZeroDivisionError: by hand"),
-        (lambda setting: None, "TypeError: 'NoneType' object is not iterable"),
-        (lambda setting: ["no"], "TypeError: 'no' is not a tread_bench.Problem"),
-    ],
-)
-def test_a_third_party_s_check_that_fails_is_a_problem_of_the_cell_that_names_it(check, message):
-    foreign = replace(TREAD, name="other", source="two 1", check=check)
-    (problem,) = plugins.problems_found(foreign, None)
-    assert problem.message == f"other: the check of its plug-in fails ({message}); fix or uninstall two 1"
-    with pytest.raises((ZeroDivisionError, TypeError)):
-        plugins.problems_found(replace(foreign, source="tread-bench 1"), None)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -18,7 +18,6 @@ from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from tread_bench.core.errors import UserError, error_text, printable
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Problem, shortened
 
 _OWN = "tread-bench"  # name of this package's distribution
 GROUPS = "tread_bench."  # common prefix of all entry point groups
@@ -154,11 +153,6 @@ def points_of(group: str) -> EntryPoints:
     return points
 
 
-def by_name(plugin: D | str, find: Callable[[str], D]) -> D:
-    """Return a description, found by its name where that is given. Raises ValueError."""
-    return find(plugin) if isinstance(plugin, str) else plugin
-
-
 def _wrong_options(description: Any, base: type) -> str:
     """Return the rule by which the options cannot be used; empty if they can."""
     options, name = description.options, description.name
@@ -173,20 +167,6 @@ def _wrong_options(description: Any, base: type) -> str:
 def is_own(description: Description) -> bool:
     """Return whether this package itself announces it."""
     return description.source.startswith(f"{_OWN} ")
-
-
-def problems_found(description: Any, *arguments: Any) -> list[Problem]:
-    """Return what a description's own `check` finds; if a third party's check fails, that is the problem."""
-    try:
-        problems = list(description.check(*arguments))
-        if others := [one for one in problems if not isinstance(one, Problem)]:
-            raise TypeError(f"{shortened(others[0])} is not a tread_bench.Problem")
-    except Exception as error:
-        if is_own(description):
-            raise
-        what = f"{description.name}: the check of its plug-in fails ({error_text(error)})"
-        return [Problem(f"{what}; fix or uninstall {description.source}")]
-    return problems
 
 
 @cache

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
-from tread_bench.core.describe.plugins import by_name, named, problems_found
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.describe.violations import Violation
@@ -52,7 +52,7 @@ class MethodSubject(CellSubject):
         self, method: MethodFamily, options: Mapping[str, Any], routes: RoutesLike, backbone: Mapping[str, Any]
     ) -> None:
         super().__init__(method, options, routes, backbone)
-        if problems := problems_found(method, setting_of(self.cell)):
+        if problems := list(method.check(setting_of(self.cell))):
             raise ValueError("; ".join(problem.message for problem in problems))
         self.network = self.fresh()
         move_weights(self.network, self.generator)
@@ -349,6 +349,6 @@ def check_method(
     Raises:
         ValueError: the method's own rules refuse the cell.
     """
-    method = by_name(method, find_method)
+    method = find_method(method) if isinstance(method, str) else method
     build = partial(MethodSubject, method, options or {}, routes, backbone or SMALL)
     return check_built(METHOD_CHECKS, build, f"builder {method.builder!r}")
