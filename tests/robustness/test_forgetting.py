@@ -14,19 +14,16 @@ from marked_tree import mark, tree
 from tests.command_line import tread_bench
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder, put
-from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cell.loop import DivergedError
 from tread_bench.cli.show.run import _agree
 from tread_bench.core.errors import UserError, failure_text
 from tread_bench.core.stored.documents import Choices
-from tread_bench.core.stored.identity import StrangerError
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
-from tread_bench.runner.shards import Shard
 from tread_bench.services.display import Lines
 from tread_bench.services.run import bring_up_to_date
 from tread_bench.suite.load import find_suite, load_plan
@@ -143,15 +140,6 @@ def test_a_failed_cell_resumes_from_its_checkpoint_unless_it_diverged(folder, th
         assert folder.record(cell.id).attempts == ([reason, "not today"] if resumes else ["not today"])
 
 
-def test_a_failed_cell_does_not_resume_from_a_checkpoint_of_another(folder, there):
-    there(Executor())
-    save_checkpoint(folder.cell(PLAN.cells[0].id) / "checkpoints", 10, Checkpoint({}, {}), PLAN.cells[1].identity)
-    before = tree(folder.root / "cells")
-    with pytest.raises(StrangerError, match=f"belongs to cell {PLAN.cells[1].id}, not to {PLAN.cells[0].id}"):
-        run(folder.root, retry_failed=True)
-    assert tree(folder.root / "cells") == before
-
-
 def test_fresh_names_what_it_drops_and_a_script_must_say_yes(folder):
     before = tree(folder.root / "cells")
     refused = tread_bench("run", SUITE, "--out", folder.root, "--fresh")
@@ -248,31 +236,6 @@ def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
         run(folder.root)
     run(folder.root, fresh=True)
     assert folder.plan().cells == [cell.id for cell in PLAN.cells]
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_a_refused_run_leaves_no_folder_behind(tmp_path, there, monkeypatch, refusal):
-    there(REFUSALS[refusal])
-    if refusal == "no space":
-        no_space(monkeypatch)
-    mark(tmp_path / "mine")
-    (tmp_path / "empty").mkdir()
-    before = tree(tmp_path)
-    for out in ("runs/of/mine", "empty"):
-        with pytest.raises(UserError):
-            run(tmp_path / out)
-    assert tree(tmp_path) == before
-
-
-def test_a_refused_shard_leaves_what_another_one_has_begun(tmp_path, there):
-    there(Executor(refusal="no CUDA"))
-    root = tmp_path / "run"
-
-    with RunFolder(root).lock("1/2"):
-        begun = tree(root)
-        with pytest.raises(UserError, match="no CUDA"):
-            run(root, shard=Shard(2, 2))
-        assert tree(root).keys() >= begun.keys()
 
 
 # Links

@@ -12,7 +12,7 @@ from tests.toy_suite import owner
 from tread_bench.core.stored.files import temporaries
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.heartbeat import LOSSES, Heartbeat, read_progress
+from tread_bench.runner.heartbeat import Heartbeat, read_progress
 
 
 @pytest.fixture
@@ -122,20 +122,3 @@ def test_a_disk_that_fails_is_no_end_and_leaves_nothing(folder):
     folder.cell("a").mkdir()
     beat("training", 2, 9, None)
     assert read_progress(folder, "a").done == 2
-
-
-def test_a_loss_beyond_the_range_of_those_before_it_is_noted(folder, now):
-    beat = heart(folder)
-    losses = [1.0 - 0.01 * k for k in range(LOSSES)]  # from 1.0 down to 0.81
-
-    def noted(loss: float) -> bool:
-        now[0] += 10
-        beat("training", 1, 9, loss)
-        return read_progress(folder, "a").loss_is_out
-
-    assert not any(noted(loss) for loss in losses)
-    assert read_progress(folder, "a").loss_range is None  # too few before the last
-    assert not noted(1.18) and read_progress(folder, "a").loss_range == pytest.approx((0.81, 1.0))
-    assert not noted(0.8)
-    assert noted(2.0)
-    assert noted(2.0) and not noted(0.8)  # reported again until the next one is due

@@ -20,7 +20,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import check_owners, device_of, git_state, resolve_choices, write_plan
+from tread_bench.runner.prepare import device_of, git_state, refuse_branches, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
 from tread_bench.services import run as cli_run
 from tread_bench.suite.files import Look
@@ -174,9 +174,9 @@ def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
 def test_a_cell_that_an_older_version_began_with_shared_steps_is_refused_by_name(tmp_path, older):
     folder, cell = new_folder(tmp_path), SMOKE.cells[0]
     write_plan(SMOKE, SMOKE.cells, "", folder, CHOICES, False)
-    check_owners([cell], folder)
+    refuse_branches([cell], folder)
     path = folder.cell(cell.id) / "cell.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **older}))
     with pytest.raises(StoreError, match=rf"cell {cell.id} began as a part of one training of several lengths.*fresh"):
-        check_owners([cell], folder)
-    check_owners(SMOKE.cells[1:], folder)
+        refuse_branches([cell], folder)
+    refuse_branches(SMOKE.cells[1:], folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -42,11 +41,8 @@ def export_of(folder: RunFolder, version: str) -> Export:
         "plan": plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True),
         "records": [record.model_dump(mode="json", exclude=_NOT_SENT) for record in records],
     }
-    names: dict[str, str] = {}
-    for path in sorted(set(_paths(content))):
-        names[path] = _free_name(PurePath(path), set(names.values()))
     about = {"generator": EXPORTED, "schema_version": EXPORT_VERSION, "version": version, "unreadable": unreadable}
-    return Export.model_validate({**about, **_named(content, names)})
+    return Export.model_validate({**about, **_named(content, {})})
 
 
 def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
@@ -100,32 +96,16 @@ def _no_export(path: Path) -> StoreError:
     return StoreError(f"{path} is not an export of tread-bench; `tread-bench report RUN_DIR --export FILE` writes one")
 
 
-def _paths(value: Any) -> Iterator[str]:
-    """The texts and keys of a JSON value that are absolute paths."""
-    if isinstance(value, str) and PurePath(value).is_absolute():
-        yield value
-    parts: Iterable[Any] = []
-    if isinstance(value, dict):
-        parts = [*value, *value.values()]
-    elif isinstance(value, list):
-        parts = value
-    for part in parts:
-        yield from _paths(part)
-
-
 def _named(value: Any, names: dict[str, str]) -> Any:
-    """The same JSON with names in place of paths."""
+    """The same JSON with a name in place of each absolute path, numbered where another path has that name."""
     if isinstance(value, dict):
-        return {names.get(key, key): _named(part, names) for key, part in value.items()}
+        return {_named(key, names): _named(part, names) for key, part in value.items()}
     if isinstance(value, list):
         return [_named(part, names) for part in value]
-    return names.get(value, value) if isinstance(value, str) else value
-
-
-def _free_name(path: PurePath, taken: set[str]) -> str:
-    """The path's own name, with a number if another path has taken it."""
-    name, count = path.name, 1
-    while name in taken:
-        count += 1
-        name = f"{path.stem} ({count}){path.suffix}"
-    return name
+    if not isinstance(value, str) or not PurePath(value).is_absolute():
+        return value
+    if value not in names:
+        path = PurePath(value)
+        same = sum(PurePath(other).name == path.name for other in names)
+        names[value] = f"{path.stem} ({same + 1}){path.suffix}" if same else path.name
+    return names[value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,15 +28,12 @@ from tread_bench.core.stored.files import (
     write_json,
 )
 from tread_bench.core.stored.identity import Identity, check_cell, compact_json
-from tread_bench.core.stored.locks import is_at, is_locked, try_lock, waited_for
+from tread_bench.core.stored.locks import is_locked, try_lock, waited_for
 from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
-_BEGINNING = re.compile(
-    r"\.lock(-\d+-of-\d+)?|\.turn|\.numerics\.log|\.seen-\w+"
-)  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
     rf"|samples/(\d+|real)\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
@@ -380,51 +377,30 @@ class RunFolder:
         Raises:
             StoreError: another runner holds the folder, or that part of it.
         """
-        made = [place for place in (self.root, *self.root.parents) if not place.exists()]
-        before = set() if made else set(os.listdir(self.root))
-        with self._lock_file(".lock", "in use by another tread-bench", shared=bool(part)) as file:
-            try:
-                if not part:
-                    yield
-                    return
-                name = f".lock-{part.replace('/', '-of-')}"
-                with self._lock_file(name, f"in use by another tread-bench for --shard {part}"):
-                    yield
-            except UserError:
-                self._leave_nothing(file, before, made)
-                raise
+        with self._lock_file(".lock", "in use by another tread-bench", shared=bool(part)):
+            if not part:
+                yield
+                return
+            name = f".lock-{part.replace('/', '-of-')}"
+            with self._lock_file(name, f"in use by another tread-bench for --shard {part}"):
+                yield
 
     def _lock_file(self, name: str, state: str, shared: bool = False) -> IO[str]:
         """The lock's file, opened and locked."""
-        while True:
-            try:
-                self.root.mkdir(parents=True, exist_ok=True)
-                file = open_plain(self.root / name, "a+")
-            except OSError as error:
-                raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
-            try:
-                try_lock(file, shared)
-                if is_at(file, self.root / name):  # else a refused runner has just removed it
-                    return file
-                file.close()
-            except BlockingIOError:
-                file.close()
-                raise StoreError(f"{self.root} is {state}; wait for it or give another --out") from None
-            except OSError as error:
-                file.close()
-                raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
-
-    def _leave_nothing(self, lock: IO[str], before: Collection[str], made: Sequence[Path]) -> None:
-        """Remove what a runner that was refused before its plan made here, unless another runner is active."""
-        with suppress(OSError):
-            if self.plan_path.exists() or not is_at(lock, self.root / ".lock"):
-                return
-            try_lock(lock)  # alone
-            for name in set(os.listdir(self.root)) - set(before):
-                if _BEGINNING.fullmatch(name):
-                    (self.root / name).unlink()
-            for place in made:
-                place.rmdir()
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            file = open_plain(self.root / name, "a+")
+        except OSError as error:
+            raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
+        try:
+            try_lock(file, shared)
+        except BlockingIOError:
+            file.close()
+            raise StoreError(f"{self.root} is {state}; wait for it or give another --out") from None
+        except OSError as error:
+            file.close()
+            raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
+        return file
 
     @contextmanager
     def turn(self) -> Iterator[None]:

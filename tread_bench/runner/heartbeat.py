@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,6 @@ from tread_bench.runner.folder import RunFolder
 EVERY_S = 1.0  # at least, between two notes in the same phase
 SHARE = 0.005  # share of a cell's time that notes may take where the disk is slow
 STARTING = "starting"  # the phase before the first report
-LOSSES = 20  # reported ones, whose range the next one is held against
 _NAME = "progress.json"
 
 Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
@@ -38,7 +36,6 @@ class Progress(BaseModel):
     done: NonNegativeInt
     of: NonNegativeInt  # 0: not known yet
     loss: float | None
-    loss_range: tuple[float, float] | None = None  # of the losses before it; None: there were fewer than `LOSSES`
     rate: PositiveFloat | None  # iterations per second of this attempt, without evaluations
     host: str
     pid: int
@@ -47,14 +44,6 @@ class Progress(BaseModel):
     first: NonNegativeInt  # iterations that were done when it first reported some
     first_at: float  # when that was
     updated: float
-
-    @property
-    def loss_is_out(self) -> bool:
-        """Whether the loss is above the range of those before it, by more than this range."""
-        if self.loss is None or self.loss_range is None:
-            return False
-        low, high = self.loss_range
-        return self.loss > high + (high - low)
 
 
 def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
@@ -81,7 +70,6 @@ class Heartbeat:
         self.began = self.first_at = time.time()
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
         self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between reports of one phase
-        self.losses = deque[float](maxlen=LOSSES + 1)  # different ones, since a loss is reported until the next is due
         self._note(0, None)
 
     def __call__(self, phase: str, done: int, of: int, loss: float | None) -> None:
@@ -92,8 +80,6 @@ class Heartbeat:
         elif not is_new and done > self.done:
             self.iterations += done - self.done
             self.seconds += now - self.heard
-        if loss is not None and (not self.losses or loss != self.losses[-1]):
-            self.losses.append(loss)
         self.phase, self.done, self.heard = phase, done, now
         if is_new or now >= self.due:
             self._note(of, loss)
@@ -102,9 +88,7 @@ class Heartbeat:
         start = time.monotonic()
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
         since = {"began": self.began, "first": self.first, "first_at": self.first_at, "updated": time.time()}
-        before = list(self.losses)[:-1]
-        loss_range = (min(before), max(before)) if len(before) == LOSSES else None
-        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "loss_range": loss_range, "rate": rate}
+        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate}
         progress = Progress.model_validate({**self.owner, **news, **self.place, **since})
         _replace(self.path, progress.model_dump_json())
         now = time.monotonic()

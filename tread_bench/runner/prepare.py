@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -22,7 +21,6 @@ from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
-from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
@@ -222,12 +220,8 @@ def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
     )
 
 
-def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
-    """Raises StrangerError where a checkpoint that a cell would resume from is another cell's, and StoreError where an
-    older version began a cell as a part of one training of several lengths.
-
-    The cell's process checks again. A damaged checkpoint is not a reason to refuse: training skips it.
-    """
+def refuse_branches(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
+    """Raises StoreError where an older version began a cell as a part of one training of several lengths."""
     for cell in untrained:
         request = folder.request(cell.id)
         if request and request.is_branched:
@@ -235,13 +229,6 @@ def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
                 f"{folder.root}: cell {cell.id} began as a part of one training of several lengths, and each length is "
                 "now a training of its own: run it to its end with the version that began it, or begin again (--fresh)"
             )
-        for path in folder.cell(cell.id).glob("checkpoints/step-*.safetensors"):
-            try:
-                if stamp := stamp_of(path):
-                    cell.identity.check(stamp, path, iteration_of(path))
-            except StrangerError:
-                if _is_whole(path):
-                    raise
 
 
 def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
@@ -259,12 +246,6 @@ def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, 
     now = look_at({path for cell in untrained for _, path in files_of(cell.cell)})
     check_unchanged(before, now, "the run began")
     return joined(before, now)
-
-
-def _is_whole(path: Path) -> bool:
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    return path.with_suffix(".sha256").read_text(errors="replace") == found
 
 
 def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:

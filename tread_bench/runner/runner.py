@@ -21,11 +21,11 @@ from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Task
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import (
-    check_owners,
     check_space,
     data_files,
     device_of,
     references,
+    refuse_branches,
     refuse_other_hypothesis,
     resolve_choices,
     write_plan,
@@ -176,7 +176,7 @@ def _bring(
             device = device_of(folder, options)
             site = _site(plan, folder, options, device)
             untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
-            check_owners((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
+            refuse_branches((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
             files = data_files(plan, untrained, folder, options.begins_again)
             choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
             gpus = _gpus(plan, choices.numerics.device == "cuda")

@@ -176,15 +176,12 @@ def _running_table(cells: list[CellStatus], status: Status) -> Table:
 
 
 def _phase(cell: CellStatus) -> str:
-    """Its phase, its number of attempts, for how long it has not reported, and a loss that jumped."""
+    """Its phase, its number of attempts, and for how long it has not reported."""
     parts = [cell.progress.phase if cell.progress else "starting"]
     if cell.attempts > 1:
         parts.append(f"attempt {cell.attempts}")
     if cell.silent_s is not None and cell.silent_s > SILENT_S:
         parts.append(f"silent for {duration(cell.silent_s)}")
-    if cell.progress and cell.progress.loss_is_out and cell.progress.loss_range:
-        low, high = cell.progress.loss_range
-        parts.append(f"loss {cell.progress.loss:.3g}, before {low:.3g} to {high:.3g}")
     return ", ".join(parts)
 
 

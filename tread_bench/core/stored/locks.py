@@ -40,14 +40,6 @@ def try_lock(file: IO[str], shared: bool = False) -> None:
             time.sleep(LOOK_S)
 
 
-def is_at(file: IO[str], path: Path) -> bool:
-    """Return whether an open file is still the one at `path`."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 def is_locked(path: Path) -> bool | None:
     """Return whether a process holds a file's lock; None if the file system cannot tell."""
     mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only files that are open for writing
