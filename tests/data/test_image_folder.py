@@ -18,7 +18,7 @@ from tests.data.image_sets import write_folder
 from tests.data.test_parquet import KIND
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_files import look_at
+from tread_bench.core.stored.data_files import contents_of
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded
@@ -117,7 +117,7 @@ def test_sets_that_are_decoded_on_demand_keep_the_contract(tmp_path: Path, monke
 
 def test_a_run_looks_at_the_folder_as_a_whole(pets: str) -> None:
     ((place, path),) = IMAGE_FOLDER.files(choice(pets), True)
-    assert place == ("train", 0) and look_at([path])[path].files == 33
+    assert place == ("train", 0) and contents_of([path])[path].files == 33
 
 
 def empty_class(folder: Path) -> None:

@@ -303,7 +303,7 @@ def test_training_images_are_shown_once_and_first(tmp_path, plan):
 def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, plan, contents, is_told):
     cells = [
         record(row, routes, 0, 17.0).model_copy(
-            update={"data_files": {"/data/train.st": DataFile(bytes=3, ends_sha256="e", sha256=sha256)}}
+            update={"data_files": {"/data/train.st": DataFile(bytes=3, sha256=sha256)}}
         )
         for (row, routes), sha256 in zip((("dense", ""), ("2:8", "2:8@0.5")), contents, strict=True)
     ]

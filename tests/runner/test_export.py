@@ -81,7 +81,7 @@ def folder(machine) -> RunFolder:
         put(machine / name / "features.safetensors", name)
     (machine / "study.yaml").write_text(SUITE)
     plan, folder = load_plan(machine / "study.yaml", ["seeds=2"]), new_folder(machine / f"{MARK}run")
-    files = {str(path): DataFile(bytes=1, ends_sha256=path.name) for path in sorted(machine.rglob("*.parquet"))}
+    files = {str(path): DataFile(bytes=1, sha256=path.name) for path in sorted(machine.rglob("*.parquet"))}
     write_plan(plan, plan.cells, SUITE, folder, CHOICES, files=files)
 
     # What its cells have left.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import differences
-from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
+from tread_bench.core.stored.data_files import check_unchanged, contents_of, unread_bytes
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import DataFile
@@ -30,6 +30,7 @@ from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
+_LONG_BYTES = 2**33  # to read at a run's start, from which on that is said
 
 
 def device_of(folder: RunFolder, options: Options) -> str:
@@ -231,7 +232,9 @@ def refuse_branches(untrained: Iterable[PlannedCell], folder: RunFolder) -> None
             )
 
 
-def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
+def data_files(
+    untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool, note: Callable[[str], None]
+) -> dict[str, DataFile]:
     """Return the files that the run's cells read, by path, as they were when the run started; unread ones as they are
     now.
 
@@ -240,12 +243,12 @@ def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, 
     """
     written = None if fresh else folder.plan()
     before = written.files if written is not None else {}
-    if not fresh:
-        for record in folder.readable_records(references(plan))[0]:
-            before = joined(before, record.data_files)  # with hashes of contents, which a cell has when it ends
-    now = look_at({path for cell in untrained for _, path in files_of(cell.cell)})
+    paths = {path for cell in untrained for _, path in files_of(cell.cell)}
+    if (unread := unread_bytes(paths)) > _LONG_BYTES:
+        note(f"reading {unread / 2**30:,.0f} GiB of data files once, so that a later change is noticed")
+    now = contents_of(paths)
     check_unchanged(before, now, "the run began")
-    return joined(before, now)
+    return {**before, **now}
 
 
 def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:

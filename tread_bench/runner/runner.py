@@ -177,7 +177,7 @@ def _bring(
             site = _site(plan, folder, options, device)
             untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
             refuse_branches((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
-            files = data_files(plan, untrained, folder, options.begins_again)
+            files = data_files(untrained, folder, options.begins_again, display.note)
             choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
             gpus = _gpus(plan, choices.numerics.device == "cuda")
             site = replace(

@@ -23,7 +23,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import sampling_macs
-from tread_bench.core.stored.data_files import DataFiles, check_unchanged, look_at
+from tread_bench.core.stored.data_files import DataFiles
 from tread_bench.core.stored.destinations import check_folder, claim_folders, refuse_taken
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
 from tread_bench.core.stored.files import write_atomically
@@ -241,7 +241,7 @@ def _refuse_other_files(job: Job, data: DataChoice) -> None:
     if decoding := data.family.decoding(data):
         DataFiles(decoding.files, known)
     if data.text_shape is not None:
-        check_unchanged(known, look_at(path for _, path in data.family.files(data, True)), "its run began")
+        DataFiles((path for _, path in data.family.files(data, True)), known)
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:

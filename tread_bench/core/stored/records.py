@@ -316,8 +316,8 @@ class DataFile(Part):
 
     bytes: int
     files: int | None = None  # number of files in a folder that is read as a whole; None: a file
-    ends_sha256: str  # hash of the first and last bytes, where formats keep their headers; a folder's: names and sizes
-    sha256: str = ""  # hash of the content; "": not known
+    ends_sha256: Gone = None
+    sha256: str = ""  # hash of the content; "": not known, of an older run
 
 
 class Seeded(Protocol):
