@@ -156,11 +156,7 @@ class DataFamily:
 
 
 DATA_SOURCES = Kind(
-    word="data source",
-    key="data",
-    group="tread_bench.data_sources",
-    of=DataFamily,
-    options=DataOptions,
+    word="data source", key="data", group="tread_bench.data_sources", of=DataFamily, options=DataOptions
 )
 data_sources = DATA_SOURCES.all
 find_data_source = DATA_SOURCES.find

@@ -111,11 +111,6 @@ class GuidanceFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-GUIDANCE = Kind(
-    word="guidance",
-    group="tread_bench.guidance",
-    of=GuidanceFamily,
-    options=GuidanceOptions,
-)
+GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, options=GuidanceOptions)
 guidance_rules = GUIDANCE.all
 find_guidance = GUIDANCE.find

@@ -67,11 +67,6 @@ class ObjectiveFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
-OBJECTIVES = Kind(
-    word="objective",
-    group="tread_bench.objectives",
-    of=ObjectiveFamily,
-    options=ObjectiveOptions,
-)
+OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, options=ObjectiveOptions)
 objectives = OBJECTIVES.all
 find_objective = OBJECTIVES.find
