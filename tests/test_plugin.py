@@ -334,8 +334,8 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     page = (run / "index.html").read_text(encoding="utf-8")
     assert "Δ Coverage" in page and "share of real images with a generated one" in page
 
-    told("report", run, "--export", tmp_path / "export.json")
-    assert command_line.tread_bench("report", tmp_path / "export.json", "--out", there).returncode == 0
+    told("report", run, "--export", tmp_path / "export.zip")
+    assert command_line.tread_bench("report", tmp_path / "export.zip", "--out", there).returncode == 0
     assert (there / "results.csv").read_bytes() == (run / "results.csv").read_bytes()
     assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")
 

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from benchmarks.gpu.device import gpus
 from benchmarks.gpu.document import PartResult, SpeedRun, Status
 from benchmarks.processes import CHECKOUT, tread_bench
-from tread_bench import __version__
 from tread_bench.core.errors import UserError, failure_text
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.runner.export import export_of
@@ -106,7 +105,7 @@ def timed(acceptance: Acceptance, suite: Path, processes: int, *more: object) ->
 
     # Its records, also where some rows have failed.
     try:
-        run = export_of(RunFolder(folder), __version__)
+        run, _ = export_of(RunFolder(folder))
     except UserError:
         return "failed", said
     acceptance.runs.append(SpeedRun(processes=processes, run=run))

@@ -184,7 +184,7 @@ def damaged_lmdb(place: int) -> Callable[[Path], list[object]]:
 
 def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
     path = folder / "run.zip"
-    write_export(path, export_of(RunFolder(a_run(folder)), "1"))
+    write_export(path, export_of(RunFolder(a_run(folder)))[0])
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name).decode() for name in archive.namelist()}
     first, *others = members["records.jsonl"].splitlines()

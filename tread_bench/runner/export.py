@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path, PurePath
 from typing import Any
 
-from tread_bench.core.stored.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
-from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, read_json, replacing
+from tread_bench.core.stored.documents import Export, RunPlan
+from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, replacing
 from tread_bench.core.stored.foreign import open_archive, read_member
 from tread_bench.runner.folder import RunFolder
 
@@ -20,29 +20,23 @@ _PLAN, _RECORDS = "plan.json", "records.jsonl"
 _MOST_BYTES = 2**30  # of both, unpacked
 
 
-def export_of(folder: RunFolder, version: str) -> Export:
-    """Return what a report reads of a run, with file names in place of paths.
-
-    Args:
-        version: of this program.
+def export_of(folder: RunFolder) -> tuple[Export, dict[str, str]]:
+    """Return what a report reads of a run, with file names in place of paths, and why the records of other cells
+    cannot be read.
 
     Raises:
         StoreError: there is no plan, or no record that can be read.
     """
-    # The run.
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)
     if not records:
         reasons = "".join(f"\n{reason}" for reason in unreadable.values())
         raise StoreError(f"{folder.root} has no readable record, so there is nothing to export{reasons}")
-
-    # Each text that is a path, and each key, becomes a name of its own.
     content = {
         "plan": plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True),
         "records": [record.model_dump(mode="json", exclude=_NOT_SENT) for record in records],
     }
-    about = {"generator": EXPORTED, "schema_version": EXPORT_VERSION, "version": version, "unreadable": unreadable}
-    return Export.model_validate({**about, **_named(content, {})})
+    return Export.model_validate(_named(content, {})), unreadable
 
 
 def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
@@ -58,42 +52,23 @@ def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
 
 
 def read_export(path: Path) -> Export:
-    """Return an export: a zip file, or the JSON that earlier versions wrote.
+    """Return an export.
 
     Raises:
         UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
     """
-    content = _unpacked(path) if zipfile.is_zipfile(path) else read_json(path, _WAY_OUT)
-    if not isinstance(content, dict) or content.get("generator") != EXPORTED:
-        raise _no_export(path)
-    check_version(content, Export, path, _WAY_OUT)
-    check_version(content.get("plan"), RunPlan, path, _WAY_OUT)
-    return fit_document(path, json.dumps(content), Export, _WAY_OUT)
-
-
-def _unpacked(path: Path) -> dict[str, Any]:
-    """The content of a zip file as that of an export. Raises StoreError."""
     try:
         with open_archive(path, _MOST_BYTES) as archive:
-            if set(archive.namelist()) != {_PLAN, _RECORDS}:
-                raise _no_export(path)
-            plan, records = (read_member(archive, name, _MOST_BYTES) for name in (_PLAN, _RECORDS))
-    except StoreError:
-        raise
+            members = {name: read_member(archive, name, _MOST_BYTES) for name in archive.namelist()}
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read ({error}); {_WAY_OUT}") from None
-    return {
-        "generator": EXPORTED,
-        "schema_version": EXPORT_VERSION,
-        "version": "",
-        "plan": json_of(plan, path, _WAY_OUT),
-        "records": [json_of(line, path, _WAY_OUT) for line in records.splitlines()],
-        "unreadable": {},
-    }
-
-
-def _no_export(path: Path) -> StoreError:
-    return StoreError(f"{path} is not an export of tread-bench; `tread-bench report RUN_DIR --export FILE` writes one")
+    if members.keys() != {_PLAN, _RECORDS}:
+        writes = "`tread-bench report RUN_DIR --export FILE` writes one"
+        raise StoreError(f"{path} is not an export of tread-bench; {writes}")
+    plan = json_of(members[_PLAN], path, _WAY_OUT)
+    check_version(plan, RunPlan, path, _WAY_OUT)
+    records = [json_of(line, path, _WAY_OUT) for line in members[_RECORDS].splitlines()]
+    return fit_document(path, json.dumps({"plan": plan, "records": records}), Export, _WAY_OUT)
 
 
 def _named(value: Any, names: dict[str, str]) -> Any:

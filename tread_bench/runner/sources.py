@@ -25,7 +25,7 @@ def read_run(path: Path) -> Source:
     """Read a run folder or an export. Raises UserError where it is neither, or where its plan cannot be read."""
     if path.is_file():
         export = read_export(path)
-        return Source(path, export.plan, export.records, export.unreadable)
+        return Source(path, export.plan, export.records, {})
     folder = RunFolder(path)
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tread_bench import __version__
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import refuse_taken
 from tread_bench.core.stored.outputs import try_file
@@ -33,7 +32,7 @@ def export_run(runs: Sequence[Path], path: Path, page: Path | None = None, overw
     refuse_taken("--export", path, overwrite)
 
     # What the run has left so far.
-    export = export_of(RunFolder(root), __version__)
+    export, unreadable = export_of(RunFolder(root))
     try_file("--export", path)
     with disk_errors_reported(path.parent):
         write_export(path, export, overwrite)
@@ -43,9 +42,9 @@ def export_run(runs: Sequence[Path], path: Path, page: Path | None = None, overw
         note(
             "what cells said when they failed is in it as they said it: look for paths and hosts before you publish it"
         )
-    for reason in export.unreadable.values():
+    for reason in unreadable.values():
         note(f"left out: {reason}")
-    missing = export.plan.planned - len(export.records) - len(export.unreadable)
+    missing = export.plan.planned - len(export.records) - len(unreadable)
     if missing:
         note(f"{missing} of {export.plan.planned} cells have no record yet and are not in it")
     return str(path)

@@ -42,8 +42,6 @@ from tread_bench.core.stored.records import (
     Tuning,
 )
 
-EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
-EXPORTED: Literal["tread-bench report --export"] = "tread-bench report --export"
 Model = TypeVar("Model", bound=BaseModel)
 _COMPUTED_WITH = ("schedule",)  # parts of a configuration that reports compute with, of which every key must be known
 SHOWN = 5  # problems of one document that a message lists
@@ -238,23 +236,16 @@ class Attempts(Document):
 class Export(Part):
     """A run in the form in which it is shared: what a report reads, without weights, images and logs, and with file
     names instead of paths.
-
-    `unreadable` gives, for each such cell, the reason why its record could not be read. `version` is that of the
-    program that wrote the export.
     """
 
-    generator: Literal["tread-bench report --export"]  # first key of the file, which identifies it
-    schema_version: Literal[1]
-    version: str
     plan: RunPlan
     records: list[Record] = Field(min_length=1)
-    unreadable: dict[str, str]
 
     @model_validator(mode="after")
     def _holds_cells_of_its_plan(self) -> Export:
-        cells = [record.cell for record in self.records] + [*self.unreadable]
+        cells = [record.cell for record in self.records]
         if len(set(cells)) < len(cells) or not set(cells) <= self.plan.references.keys():
-            raise ValueError("records and unreadable must be of cells that plan.cells names, each at most once")
+            raise ValueError("records must be of cells that plan.cells names, each at most once")
         for record in self.records:
             if record.reference != self.plan.references[record.cell]:
                 raise ValueError(f"the record of {record.cell}: reference must be that of plan.references")
