@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.signals import signals_interrupt
-from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
@@ -167,34 +166,52 @@ def _bring(
         folder.restore_suite(run.source)
         return 0, 0
 
-    # Every check that can refuse the run, then remove what is wanted again, then write the plan.
+    # What --fresh removes is named first.
     folder.refuse_links(cell.id for cell in mine)
-    if options.fresh and (begun := _begun(lost, folder)):
-        run.agree(f"--fresh removes what these cells have:\n{begun}")
+    if options.fresh:
+        progress = {cell.id: folder.progress_of(cell.id) for cell in lost}
+        begun = [f"  {folder.cell(c.id)}: {c.row} seed {c.seed}, {progress[c.id]}" for c in lost if progress[c.id]]
+        if begun:
+            run.agree("\n".join(["--fresh removes what these cells have:", *begun]))
     try:
         with folder.turn():
+            # Where cells will run, and which of them have to be trained.
+            limits, threads = plan.suite.limits, plan.suite.compute.threads
             device = device_of(folder, options)
-            site = _site(plan, folder, options, device)
-            untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
-            refuse_branches((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
+            executor = executor_named(options.executor, options.workers, folder.root, limits)
+            uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
+            site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
+            again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
+            trained_again = {cell_id for cell_id, kept in forgotten.items() if kept is not Kept.TRAINING}
+            untrained = [cell for cell in missing if cell.id in trained_again or folder.outcome(cell.id) is None]
+
+            # Every check that can refuse the run.
+            refuse_branches((cell for cell in untrained if cell.id not in again), folder)
             files = data_files(untrained, folder, options.begins_again, display.note)
-            choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
-            gpus = _gpus(plan, choices.numerics.device == "cuda")
-            site = replace(
-                site, executor=site.executor.sized(choices.numerics, site.limits.processes_per_cell), gpus=gpus
-            )
-            check_space(untrained, folder, site.executor.at_once)
+            if not options.runs_here:  # another machine may have a queue
+                display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
+                display.started("numerics")
+            choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
+            if not options.runs_here:
+                display.ended("numerics")
+            executor = executor.sized(choices.numerics, limits.processes_per_cell)
+            is_gpu = choices.numerics.device == "cuda"
+            site = Site(executor, limits, threads, limits.gpus_per_cell if is_gpu else 0)
+            check_space(untrained, folder, executor.at_once)
+
+            # Remove what is wanted again, and write the plan.
             for cell in lost:
                 if cell.id in forgotten:
                     folder.forget(cell.id, cell.row_key, forgotten[cell.id])
             timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
             requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
-            again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
-            write_plan(
-                plan, requested, run.source, folder, choices, options.begins_again, dict(sorted(files.items())), again
-            )
-        if options.device == "auto":
-            display.note(_taken(device, choices, folder))
+            in_order = dict(sorted(files.items()))
+            write_plan(plan, requested, run.source, folder, choices, options.begins_again, in_order, again)
+        if options.device == "auto" and device != "auto":
+            display.note(f"device: {device}, on which {folder.root} was started")
+        elif options.device == "auto":
+            why = "; --device cpu selects the CPU" if is_gpu else ", since no CUDA device was found"
+            display.note(f"device: {choices.numerics.device} ({choices.numerics.device_name}){why}")
 
         # What the suite cannot decide is said before anything is trained, and once: with candidates of rates, if any.
         if (then is not None or not plan.tuning) and (found := obstacles(plan)):
@@ -210,51 +227,14 @@ def _bring(
         for wave in placed(untrained):
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
         trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
-        complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
+        untimed = trained
+        if options.shard and plan.suite.timing.pairs:  # a part of a run has no speed: its cells wait for it
+            failed = {cell.id for cell in trained if (left := folder.outcome(cell.id)) and left.status == "failed"}
+            untimed = [cell for cell in trained if not cell.is_timed or cell.id in failed]
+        complete(plan, untimed, folder, site, display)
     finally:
         display.end()
     return len(trained), len(missing)
-
-
-def _site(plan: Plan, folder: RunFolder, options: Options, device: str) -> Site:
-    executor = executor_named(options.executor, options.workers, folder.root, plan.suite.limits)
-    uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
-    return Site(executor, plan.suite.limits, plan.suite.compute.threads, _gpus(plan, uses_gpus))
-
-
-def _gpus(plan: Plan, uses_gpus: bool) -> int:
-    """How many GPUs each process of a cell sees."""
-    return plan.suite.limits.gpus_per_cell if uses_gpus else 0
-
-
-def _taken(device: str, choices: Choices, folder: RunFolder) -> str:
-    """Which device was taken, and why; `device` is "auto" where the run begins."""
-    if device != "auto":
-        return f"device: {device}, on which {folder.root} was started"
-    taken = f"device: {choices.numerics.device} ({choices.numerics.device_name})"
-    is_gpu = choices.numerics.device == "cuda"
-    return f"{taken}; --device cpu selects the CPU" if is_gpu else f"{taken}, since no CUDA device was found"
-
-
-def _resolved(
-    plan: Plan,
-    untrained: Sequence[PlannedCell],
-    folder: RunFolder,
-    site: Site,
-    options: Options,
-    display: Display,
-) -> Choices:
-    """The run's numerical choices; the display says where they are resolved, since another machine may have a queue.
-
-    Raises StoreError.
-    """
-    if options.runs_here:
-        return resolve_choices(plan, folder, site, options, untrained)
-    display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
-    display.started("numerics")
-    choices = resolve_choices(plan, folder, site, options, untrained)
-    display.ended("numerics")
-    return choices
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -319,16 +299,6 @@ def _kept_of_failed(record: Record, folder: RunFolder) -> Kept:
     return Kept.CHECKPOINTS if resumes else Kept.NOTHING
 
 
-def _loses_outcome(cell: PlannedCell, forgotten: Mapping[str, Kept]) -> bool:
-    return cell.id in forgotten and forgotten[cell.id] is not Kept.TRAINING
-
-
-def _begun(cells: Iterable[PlannedCell], folder: RunFolder) -> str:
-    """A line for each cell that has something to lose."""
-    left = ((cell, folder.progress_of(cell.id)) for cell in cells)
-    return "\n".join(f"  {folder.cell(cell.id)}: {cell.row} seed {cell.seed}, {how}" for cell, how in left if how)
-
-
 def _missing(
     cells: Sequence[PlannedCell],
     plan: Plan,
@@ -352,13 +322,6 @@ def _missing(
         if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
             missing.append(cell)
     return missing
-
-
-def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
-    """All cells; for a runner of a part, those whose speed is not measured."""
-    if options.shard is None or not plan.suite.timing.pairs:
-        return cells
-    return [c for c in cells if not c.is_timed or ((left := folder.outcome(c.id)) and left.status == "failed")]
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:
