@@ -43,5 +43,3 @@ def test_a_ranking_that_leaves_tokens_out_is_refused_where_it_is_used(monkeypatc
     monkeypatch.setitem(registry.selectors(), "random", of_tests("rank_half"))
     with pytest.raises(ValueError, match=r"selector random returned ranks \(2, 8\) for scores \(2, 16\)"):
         select("random", torch.rand(2, 16), (4, 4), 8)
-
-
