@@ -143,8 +143,6 @@ def test_some_fields_of_every_document_with_values_of_other_kinds(folder, capsys
 
 
 RAGGED = (
-    ("similarity.matrix", [[1.0], [1.0, 2.0]]),
-    ("similarity.matrix", []),
     ("cost.forward_macs", 0),
     ("cost.tokens_per_block", []),
     ("timing.step_times_ms", []),
@@ -152,7 +150,7 @@ RAGGED = (
     ("evaluations.0.fid", NAN),
     ("conditions.versions", 3),
     ("config.training", "text"),
-    ("routes", "1:90@0.5"),
+    ("routes", "1:90"),
     ("seed", True),
     ("reason", HALF),
 )

@@ -16,7 +16,6 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
-    model_validator,
 )
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP, is_unused
@@ -66,12 +65,6 @@ class CostFigures(Part):
     frozen_params: NonNegativeInt = Field(0, exclude_if=is_unused)  # part of `params` beside adapters that are trained
     mean_train_step_macs: PositiveInt | None = None  # None: equal to train_step_macs
     evaluated_forward_macs: PositiveInt | None = None  # of one call in sampling; None: equal to dense_forward_macs
-
-    @model_validator(mode="after")
-    def _count_every_block(self) -> CostFigures:
-        if len(self.block_macs) != len(self.tokens_per_block):
-            raise ValueError("block_macs and tokens_per_block must have an entry for every block")
-        return self
 
     @property
     def image_tokens(self) -> int:
@@ -127,12 +120,6 @@ class TimingFigures(Part):
     # The dense network that it was timed in turn with and its forward MACs; empty: its own backbone, without routes.
     reference_backbone: str = Field("", exclude_if=is_unused)
     reference_forward_macs: PositiveInt | None = Field(None, exclude_if=is_unused)
-
-    @model_validator(mode="after")
-    def _are_pairs(self) -> TimingFigures:
-        if len(self.step_times_ms) != len(self.reference_step_times_ms):
-            raise ValueError("step_times_ms and reference_step_times_ms must be pairs")
-        return self
 
 
 class Evaluation(Part):
@@ -254,19 +241,6 @@ class Similarity(Part):
     times: list[float]
     num_samples: PositiveInt
 
-    @model_validator(mode="after")
-    def _are_matrices(self) -> Similarity:
-        layers, times = len(self.matrix), len(self.times)
-        if not layers or any(len(row) != layers for row in self.matrix):
-            raise ValueError("matrix must be square and not empty")
-        if len(self.across_times) != layers or not all(_is_square(one, times) for one in self.across_times):
-            raise ValueError(f"across_times must hold {layers} matrices of {times} x {times}, one for each layer")
-        return self
-
-
-def _is_square(matrix: list[list[float]], size: int) -> bool:
-    return [*map(len, matrix)] == [size] * size
-
 
 class RoutedFigures(Part):
     """The trained network run routed at one rate, compared with itself run dense on the same inputs."""
@@ -287,12 +261,6 @@ class RoutedGap(Part):
     num_samples: PositiveInt  # of the losses
     cosine_samples: PositiveInt
 
-    @model_validator(mode="after")
-    def _compare_the_same(self) -> RoutedGap:
-        if len({(len(one.cosine), *one.validation_loss_per_time) for one in self.rates}) > 1:
-            raise ValueError("rates must hold the same blocks and times")
-        return self
-
 
 class GradientNorms(Part):
     """Norm of the loss gradient over each block's parameters, averaged over further batches after the last step.
@@ -303,12 +271,6 @@ class GradientNorms(Part):
     training: list[NonNegativeFloat]
     dense: list[NonNegativeFloat]
     batches: PositiveInt
-
-    @model_validator(mode="after")
-    def _have_the_same_blocks(self) -> GradientNorms:
-        if not self.training or len(self.training) != len(self.dense):
-            raise ValueError("training and dense must have an entry for every block")
-        return self
 
 
 class DataFile(Part):
@@ -387,26 +349,6 @@ class Record(Part):
     def _routes_are_readable(cls, value: str) -> str:
         parse_routes(value)
         return value
-
-    @model_validator(mode="after")
-    def _has_one_number_of_blocks(self) -> Record:
-        """Check that all per-block figures have the same number of blocks, and that routes fit."""
-        found: dict[str, int] = {}
-        if self.num_blocks is not None:
-            found["num_blocks"] = self.num_blocks
-        if self.cost:
-            found["cost.block_macs"] = len(self.cost.block_macs)
-        if self.similarity:
-            found["similarity.matrix"] = len(self.similarity.matrix)
-        if self.gradient_norms:
-            found["gradient_norms.training"] = len(self.gradient_norms.training)
-        if len(set(found.values())) > 1:
-            counts = ", ".join(f"{name} has {blocks}" for name, blocks in found.items())
-            raise ValueError(f"the number of blocks must be one: {counts}")
-        for route in parse_routes(self.routes):
-            if not 0 <= route.start <= route.end < min(found.values(), default=math.inf):
-                raise ValueError(f"routes {self.routes!r}: must lie within the blocks")
-        return self
 
     @property
     def ideal_speedup(self) -> float | None:
