@@ -11,7 +11,7 @@ from edge_loss.family import EDGES as LOSS
 
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.describe.plugins import named, problems_found
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.model.backbone import draw_weights
 from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject
@@ -31,7 +31,7 @@ class Trial:
         subject = CellSubject(find_method(METHOD["name"]), METHOD, ROUTES, BACKBONE)
         self.options = LOSS.options.model_validate({"name": LOSS.name, **OPTIONS})
         self.subject, self.cell = subject, subject.cell.model_copy(update={"auxiliary": (self.options,)})
-        assert problems_found(LOSS, setting_of(self.cell), self.options) == []
+        assert list(LOSS.check(setting_of(self.cell), self.options)) == []
         self.backbone, self.method = subject.build(self.cell)
         self.loss = self.fresh()
         for module in (self.backbone, self.method, self.loss):
