@@ -103,7 +103,7 @@ def test_a_process_that_ends_before_there_is_a_run_is_quoted_since_its_log_is_no
     monkeypatch.setattr(Executor, "__call__", died)
     with pytest.raises(StoreError, match=r"ended with status 1; it last said: terminate called$"):
         run(None)
-    assert not list(tmp_path.iterdir())
+    assert all(path.name.startswith(".") for path in tmp_path.iterdir())
 
 
 def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_rest(run, tmp_path):

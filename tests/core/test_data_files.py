@@ -25,13 +25,14 @@ from tread_bench.core.stored.data_files import (
 )
 from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.core.stored.documents import Choices
+from tread_bench.runner.folder import write_document
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 
-BYTES = 1000
+BYTES = 2**16
 EVERY_SOURCE = """\
 name: toy
 base:
@@ -260,9 +261,10 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
 
 
 def test_the_same_command_refuses_other_data_before_it_changes_anything(broken_off, tmp_path):
-    plan, folder, cell, _ = broken_off
+    plan, folder, cell, outcome = broken_off
     again = plan.rows["again"][0]
     shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
+    write_document(folder.plan_path, folder.existing_plan().model_copy(update={"files": outcome.data_files}))
     CHANGES["longer"][0](tmp_path / "held_out.st")
     before = {path: path.read_bytes() for path in folder.root.rglob("*.json")}
     with pytest.raises(ChangedDataError, match=r"held_out\.st has changed since the run began"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import pty
@@ -23,7 +22,6 @@ from tests.run_folders import CHOICES
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.show.status import headline
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest
 from tread_bench.core.stored.initial_record import initial_record
@@ -148,25 +146,6 @@ def test_each_document_is_read_once_and_one_more_for_what_a_row_costs(folder, mo
     assert states(folder) == ["done"] * 4
     assert {cell: read[f"cells/{cell}/cell.json"] for cell in cells} == dict(zip(cells, (2, 1, 2, 1), strict=True))
     assert [read[f"cells/{cell}/record.json"] for cell in cells] == [1] * 4
-
-
-def test_reference_cycles_are_not_searched_for_while_documents_are_read(folder, monkeypatch):
-    searched = []
-
-    def watched(path, *about):
-        searched.append(gc.isenabled())
-        return read_document(path, *about)
-
-    end(folder, cells_of(folder)[0])
-    plan = folder.existing_plan()
-    monkeypatch.setattr(folder_module, "read_document", watched)
-    assert len(folder.records(plan.references)) == 1
-    assert len(searched) >= 4 and not any(searched) and gc.isenabled()
-    (folder.cell(plan.cells[0]) / "record.json").unlink()
-    (folder.cell(plan.cells[0]) / "record.json").symlink_to("record.json")
-    with pytest.raises(UserError, match=r"record\.json cannot be read"):
-        folder.records(plan.references)
-    assert gc.isenabled()
 
 
 def test_a_record_of_another_configuration_is_not_taken_for_the_cells(folder):
