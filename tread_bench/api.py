@@ -84,9 +84,18 @@ class Results:
         Units and definitions are those of docs/methods/results-csv.md. Missing values are NA; a cell without an
         evaluation, such as one that failed, has one row.
         """
-        from tread_bench.reports.tables.tables import results_frame
+        from tread_bench.reports.frame import results_frame
 
         return results_frame(self.records, self.plan.smoke)
+
+    def rows(self) -> pd.DataFrame:
+        """Return the frame summarised by row: means over seeds at the row's last iteration, with 95 % intervals.
+
+        A metric has three columns, such as fid, fid_low and fid_high; costs and speeds are those of the row.
+        """
+        from tread_bench.reports.frame import rows_frame
+
+        return rows_frame(self.frame())
 
 
 def load(source: str | Path) -> Results:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import mean
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.numbers.curves import Curve, Reached, over_seeds, slope
@@ -25,10 +25,10 @@ from tread_bench.core.numbers.statistics import (
     paired_difference,
     paired_p_value,
 )
-from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
+from tread_bench.core.stored.records import paired_seed
+from tread_bench.reports.frame import wait_ms
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side
-from tread_bench.reports.rows.rates import DenseSetting, images_per_s
 from tread_bench.reports.rows.row import Row
 
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
@@ -142,31 +142,8 @@ def step_seconds(row: Row, slower: float = 1.0) -> float | None:
     """
     if row.step_ms is None or row.has_dense_part:
         return None
-    waits = [_wait_ms(timing) for timing in row.timings]
+    waits = [wait_ms(timing) for timing in row.timings]
     return (row.step_ms * slower + sum(waits) / len(waits)) / 1e3
-
-
-def _wait_ms(timing: TimingFigures) -> float:
-    """Mean wait for a batch in a step of the training loop."""
-    return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
-
-
-def cost_columns(
-    record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]
-) -> dict[str, Any]:
-    """Return what results.csv says of the cost of a training up to an evaluation."""
-    columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
-    if evaluation is None:
-        return columns
-    rate = images_per_s(record, dense_ms)
-    is_one_step = not (record.routes and requested.scheduled(record)) and not requested.is_evaluated_only(record)
-    if rate and record.timing and is_one_step:
-        step_s = record.timing.batch / rate + _wait_ms(record.timing) / 1e3
-        columns["paired_seconds"] = step_s * evaluation.iteration
-    if record.equal_time:
-        columns |= {f"equal_time_{key}": value for key, value in record.equal_time.model_dump().items()}
-        columns["fid_at_equal_time"] = record.at_equal_time.fid if record.at_equal_time else None
-    return columns
 
 
 class _Compared(NamedTuple):

@@ -30,15 +30,23 @@ from tread_bench.reports.figures.onset import onset_map
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import row_key, theme
+from tread_bench.reports.frame import (
+    columns_of,
+    flat,
+    further_figures,
+    record_order,
+    results_frame,
+    title_of,
+    write_csv,
+)
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import Shown, sample_grids
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
-from tread_bench.reports.rows.comparison import are_beside_dense, comparison, record_order
+from tread_bench.reports.rows.comparison import are_beside_dense, comparison
 from tread_bench.reports.rows.row import Row, by_key
-from tread_bench.reports.tables.columns import columns_of, further_figures, title_of
 from tread_bench.reports.tables.onset import onset_table
-from tread_bench.reports.tables.tables import Table, flat, results_frame, write_csv
+from tread_bench.reports.tables.tables import Table
 from tread_bench.reports.tables.view import comparison_view, published
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, millions, names

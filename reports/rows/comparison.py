@@ -7,7 +7,6 @@ architecture.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
-from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import (
     LEVEL,
     AgainstBest,
@@ -28,11 +26,17 @@ from tread_bench.core.numbers.statistics import (
     paired_p_values,
 )
 from tread_bench.core.stored.records import Evaluation, Record, of_study, paired_seed
+from tread_bench.reports.frame import (
+    DenseSetting,
+    data_of,
+    dense_step_ms,
+    dense_steps_ms,
+    further_figures,
+    record_order,
+)
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import side_by_side, with_labels
-from tread_bench.reports.rows.rates import DenseSetting, dense_step_ms, dense_steps_ms
 from tread_bench.reports.rows.row import Group, Row, by_key
-from tread_bench.reports.tables.columns import further_figures
 
 METRICS = ("fid", "kid", "validation_loss")
 Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]
@@ -92,29 +96,8 @@ def _without_infinite_fids(record: Record) -> Record:
     return record.model_copy(update={"evaluations": usable})
 
 
-def record_order(record: Record) -> tuple[Any, ...]:
-    """Architecture and data first; the reference, rows by the place of their routes, controls; guidance by scale; then
-    row, seed and cell.
-    """
-    routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
-    guidance = (requested.rule(record), requested.guidance_scale(record))
-    place = (_part_of_comparison(record), routes, *guidance, record.row)
-    return record.backbone, _data(record), *place, record.suite, record.seed, record.cell
-
-
-def _part_of_comparison(record: Record) -> int:
-    """0: a reference, 1: what is compared with it, 2: a control beside these."""
-    if requested.is_plainly_dense(record):
-        return 0
-    return 2 if requested.stands_beside_routes(record) else 1
-
-
 def _row_key(record: Record) -> tuple[Any, ...]:
     return record_order(record)[:-2]
-
-
-def _data(record: Record) -> str:
-    return json.dumps(record.config.get("data", {}), sort_keys=True)
 
 
 def _objective(record: Record) -> str:
@@ -161,7 +144,7 @@ class _Cells:
         last = record.last
         return Group(
             backbone=of_budget[0].backbone if of_budget else record.backbone,
-            data=_data(record),
+            data=data_of(record),
             objective=_objective(record),
             start=requested.start(record),
             protocol=last.protocol or "" if last else "",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, groupby
 
+from tread_bench.reports.frame import further_figures
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.columns import further_figures
 from tread_bench.reports.tables.tables import Entry
 from tread_bench.reports.tables.view import comparison_view
 

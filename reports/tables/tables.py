@@ -1,4 +1,4 @@
-"""From records to tables: the tidy frame behind results.csv, and tables to publish as CSV, Markdown and LaTeX."""
+"""Tables to publish as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -6,179 +6,14 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
-from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.core.numbers.tuning import Best
-from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study
-from tread_bench.reports.claims.equal_cost import cost_columns
-from tread_bench.reports.claims.recovery import recovered_at
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.comparison import record_order
-from tread_bench.reports.rows.rates import DenseSetting, dense_steps_ms, images_per_s
+from tread_bench.reports.frame import inert, storable
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.columns import COLUMNS, columns_of
 from tread_bench.reports.text.numbers import DASH, MINUS, interval, number
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-_PRECISION = ("matmul_precision", "autocast")
-_STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
-
-
-def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """Return one row per cell of the study and evaluated iteration, columns as in `columns_of`; the order of `records`
-    does not matter.
-
-    A cell without an evaluation keeps one row, with its status and reason.
-    """
-    import pandas as pd
-
-    # A line for each evaluation.
-    ordered = sorted(of_study(records), key=record_order)
-    dense_ms = dense_steps_ms(ordered)
-    lines = []
-    for record in ordered:
-        in_order: list[Evaluation] = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration)
-        for evaluation in in_order or (None,):
-            lines.append({**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None})
-
-    # Their columns, with whole numbers where they are that.
-    columns = columns_of(ordered)
-    frame = pd.DataFrame(lines, columns=[column.name for column in columns])
-    return frame.astype({column.name: "Int64" for column in columns if column.whole})
-
-
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write UTF-8, shortest exact floats, no formulas, empty where nothing applies; atomically."""
-    texts = frame.select_dtypes(exclude="number").columns
-    inert = frame.assign(**{name: frame[name].map(_inert) for name in texts})
-    write_atomically(path, inert.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
-
-
-def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]) -> dict[str, Any]:
-    conditions = record.conditions.model_dump(mode="json")
-    line = {
-        **_fields(record),
-        **_fields(evaluation),
-        **(evaluation.figures if evaluation else {}),
-        **_cost(record.cost, record.routes),
-        "ideal_speedup": record.ideal_speedup,
-        **_fields(record.timing),
-        **cost_columns(record, evaluation, dense_ms),
-        "images_per_s": images_per_s(record, dense_ms),
-        "data": requested.data(record),
-        "objective": requested.objective(record),
-        "guidance": requested.rule(record) or "none",
-        "checkpoint": requested.checkpoint(record) if requested.is_evaluated_only(record) else None,
-        "guidance_scale": requested.guidance_scale(record),
-        "auxiliary": requested.auxiliary(record),
-        "schedule": requested.scheduled(record),
-        "precision_mode": flat(_precision(conditions)),
-        "kernels": flat(conditions.get("kernels")),
-        "threads": record.conditions.threads,
-        "device": flat(record.conditions.device),
-        **_settings(record),
-    }
-    return {name: _storable(value) for name, value in line.items()}
-
-
-def _settings(record: Record) -> dict[str, Any]:
-    """What was requested of a cell, each setting alone, for a reader that groups and filters by them."""
-    # Training.
-    tuning = record.tuning
-    found = {
-        "batch": requested.training(record, "batch"),
-        "optimizer": requested.optimizer(record),
-        "learning_rate": requested.training(record, "learning_rate"),
-        "decay": requested.decay(record) or None,
-        "lora_rank": requested.lora_rank(record),
-        "start": requested.start(record) or None,
-        "recovered_at": recovered_at(record),
-        "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
-    }
-
-    # Routes and their schedule.
-    routes = parse_routes(record.routes)
-    found["num_routes"] = len(routes)
-    for place, route in enumerate(routes, start=1):
-        name = "route" if place == 1 else f"route_{place}"
-        found |= {f"{name}_start": int(route.start), f"{name}_end": int(route.end), f"{name}_rate": route.rate}
-    if routes:
-        schedule = requested.schedule(record)
-        found |= {"route_warmup": schedule.warmup, "dense_from": schedule.until}
-
-    # Sampling, and what computed all this.
-    return found | {
-        "guidance_rule": requested.guidance(record)["name"],
-        "sampler": requested.sampling(record, "sampler"),
-        "sampling_steps": requested.sampling(record, "steps"),
-        "matmul_precision": record.conditions.matmul_precision,
-        "autocast": record.conditions.autocast,
-        "hardware": record.conditions.device_name,
-    }
-
-
-def _tuned(best: Best | None, candidates: Sequence[object]) -> str | None:
-    """How a setting was chosen, in a column."""
-    return f"{'best' if best.is_bracketed else 'edge'} of {len(candidates)}" if best else None
-
-
-def _storable(value: object) -> object:
-    """The value; of a text what survives a UTF-8 file of lines."""
-    return value.encode("utf-8", "replace").decode().replace("\r", " ") if isinstance(value, str) else value
-
-
-def _inert(value: object) -> object:
-    """The value; a text that a spreadsheet would compute has an apostrophe in front (CWE-1236)."""
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t"))
-    return f"'{value}" if is_formula else value
-
-
-def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    used = {name: conditions[name] for name in _STEP_OPTIONS if conditions.get(name)}
-    return {name: conditions[name] for name in _PRECISION if name in conditions} | used
-
-
-def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None) -> dict[str, Any]:
-    """The figures of a part that a column has the name of."""
-    return {name: getattr(part, name) for name in _names_of(type(part))} if part else {}
-
-
-@cache
-def _names_of(part: type[Part]) -> list[str]:
-    """The columns that are called as a field or property of such parts."""
-    return [column.name for column in COLUMNS if column.name in part.model_fields or hasattr(part, column.name)]
-
-
-def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
-    if cost is None:
-        return {}
-    kept = [str(cost.tokens_per_block[int(route.start)]) for route in parse_routes(routes)]
-    gmacs = cost.forward_macs / 1e9
-    return {**_fields(cost), "tokens_kept": ",".join(kept), "gmacs": gmacs, "gflops": 2 * gmacs}
-
-
-def flat(value: object) -> str:
-    """Return a condition in one cell of a table: mappings as name=value, sorted by name."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name}={flat(value[name])}" for name in sorted(value, key=str))
-    if isinstance(value, list | tuple):
-        return ", ".join(flat(item) for item in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
-
-
-# Tables to publish
-
 
 NOT_REACHED = sys.float_info.max  # sorts what was not reached behind all that was
 
@@ -264,7 +99,7 @@ def _columns_of_csv(header: str, entries: Sequence[Entry]) -> Iterator[tuple[str
 
 def _of_csv(text: str) -> str:
     """Inert in a spreadsheet, unless it is a number."""
-    return text if _NUMBER.fullmatch(text) else str(_inert(_storable(text)))
+    return text if _NUMBER.fullmatch(text) else str(inert(storable(text)))
 
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d+)?([eE][+-]?\d+)?|inf|nan)")

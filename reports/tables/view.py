@@ -12,11 +12,10 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.claims.guidance import is_swept
 from tread_bench.reports.claims.published import published_fid
-from tread_bench.reports.claims.recovery import recovered_at
+from tread_bench.reports.frame import further_figures, recovered_at, title_of
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import METRICS
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.columns import further_figures, title_of
 from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, difference_entry, estimate_entry, ratio_entry
 from tread_bench.reports.text.numbers import DASH, decimals, number, ratio
 

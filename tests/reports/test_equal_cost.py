@@ -22,8 +22,9 @@ from tread_bench.reports.claims.equal_cost import curve, equal_costs, step_secon
 from tread_bench.reports.claims.families import scope, statements, summary
 from tread_bench.reports.claims.verdict import answers
 from tread_bench.reports.figures.speed import speedups
+from tread_bench.reports.frame import results_frame
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.tables import as_csv, results_frame
+from tread_bench.reports.tables.tables import as_csv
 from tread_bench.reports.tables.view import comparison_view, published
 
 ROUTE = "2:8@0.5"

@@ -6,7 +6,7 @@ import pytest
 import synthetic_records
 
 from tread_bench.core.stored.records import Evaluation, Record
-from tread_bench.reports.claims.recovery import recovered_at
+from tread_bench.reports.frame import recovered_at
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
 

@@ -27,10 +27,10 @@ from tread_bench.reports.figures.rates import lines_of
 from tread_bench.reports.figures.rates import rates as draw_rates
 from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.style import row_key
+from tread_bench.reports.frame import results_frame
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, side_by_side
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.tables import results_frame
 from tread_bench.reports.tables.view import comparison_view
 
 OWN = {

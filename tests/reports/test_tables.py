@@ -20,11 +20,11 @@ from synthetic_records import (
     timing,
 )
 
+from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.records import Evaluation
+from tread_bench.reports.frame import COLUMNS, results_frame, rows_frame, write_csv
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.columns import COLUMNS
-from tread_bench.reports.tables.tables import results_frame, write_csv
 from tread_bench.reports.tables.view import comparison_view
 
 CONTRACT = """
@@ -55,6 +55,17 @@ def test_one_row_per_cell_and_evaluated_iteration(records):
     lost = frame[frame.status == "failed"].iloc[0]
     assert (lost.reason, lost.seed) == (HOSTILE, 4)
     assert lost[["iteration", "fid", "speedup"]].isna().all()
+
+
+def test_the_frame_by_row_has_means_over_finished_seeds_at_the_last_iteration(records):
+    rows = rows_frame(results_frame(records)).set_index("row")
+    fids = [one.last.fid for one in records if one.row == "0:10" and one.status == "done"]
+    expected = mean_interval(fids)
+    line = rows.loc["0:10"]
+    assert [line.fid, line.fid_low, line.fid_high] == pytest.approx([expected.mean, expected.low, expected.high])
+    assert (line.seeds, line.iteration, line.forward_macs) == (4, 1200, records[-1].cost.forward_macs)
+    alone = rows_frame(results_frame(study(1)))
+    assert alone.fid.notna().all() and alone.fid_low.isna().all() and alone.sfid.isna().all()
 
 
 def test_figures_of_one_cell():

@@ -14,7 +14,7 @@ from synthetic_records import NOTHING_MEASURED, record, render, write_samples
 from tests.browser_view import DESKTOP, PHONE, fits
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.tables.tables import results_frame, write_csv
+from tread_bench.reports.frame import results_frame, write_csv
 
 RUN = "window.pwned = 1; document.title = 'pwned'"
 PAYLOADS = (

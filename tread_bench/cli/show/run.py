@@ -66,7 +66,7 @@ def _all_there(done: Done) -> str:
 
 def _as_json(done: Done) -> dict[str, Any]:
     """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
-    from tread_bench.reports.tables.tables import results_frame
+    from tread_bench.reports.frame import results_frame
 
     records, plan = done.result.records, done.plan
     frame = results_frame(records, plan.is_smoke).astype(object)
