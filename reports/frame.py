@@ -22,7 +22,7 @@ from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.core.numbers.tuning import Best
 from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study
+from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study, paired_seed
 from tread_bench.reports.rows import requested
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
+_OF_FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
 DenseSetting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 
 
@@ -99,8 +100,7 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     done = frame[(frame.status == "done") & frame.iteration.notna()]
-    metrics = ["validation_loss", *(figure.name for figure in _STANDARD)]
-    metrics += list(frame.columns[frame.columns.get_loc("hardware") + 1 :].drop(_further_routes(frame)))
+    metrics = metrics_of(frame)
     lines = []
     for (suite, row, protocol), cells in done.groupby(["suite", "row", "protocol"], sort=False, dropna=False):
         last = cells[cells.iteration == cells.iteration.max()]
@@ -115,16 +115,18 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _further_routes(frame: pd.DataFrame) -> list[str]:
-    """The columns of second and later routes, which are no metrics."""
-    return [name for name in frame.columns if re.fullmatch(r"route_\d+_(start|end|rate)", name)]
+def metrics_of(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that are figures of metrics, the standard ones first, then those that suites added."""
+    known = {column.name for column in COLUMNS}
+    further = [name for name in frame.columns if name not in known and not _OF_FURTHER_ROUTE.fullmatch(name)]
+    return [*(figure.name for figure in _STANDARD), "validation_loss", *further]
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write UTF-8, shortest exact floats, no formulas, empty where nothing applies; atomically."""
     texts = frame.select_dtypes(exclude="number").columns
-    inert = frame.assign(**{name: frame[name].map(inert) for name in texts})
-    write_atomically(path, inert.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
+    harmless = frame.assign(**{name: frame[name].map(inert) for name in texts})
+    write_atomically(path, harmless.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
 
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]) -> dict[str, Any]:
@@ -138,6 +140,9 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Dense
         **_fields(record.timing),
         **_cost_columns(record, evaluation, dense_ms),
         "images_per_s": images_per_s(record, dense_ms),
+        "dense_step_ms": dense_step_ms(record, dense_ms),
+        "paired_seed": paired_seed(record),
+        "training_iterations": requested.iterations(record),
         "data": requested.data(record),
         "objective": requested.objective(record),
         "guidance": requested.rule(record) or "none",

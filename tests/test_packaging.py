@@ -62,7 +62,7 @@ def test_every_file_of_the_package_is_in_the_wheel(unpacked: Path) -> None:
         "suites/route_placement.yaml",
         "backbones/dit/family.py",
         "reports/page/run.py",
-        "reports/text/decision.txt.j2",
+        "reports/page/templates/macros.html.j2",
     }
     assert {"py.typed", *named} <= here
 

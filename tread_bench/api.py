@@ -70,12 +70,13 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""
+        from tread_bench.reports.differences import Differences
         from tread_bench.reports.page.document import as_html
         from tread_bench.reports.rows.comparison import comparison
         from tread_bench.reports.tables.short import short_tables
 
         sentences = [decision["sentence"] for decision in self.decision]
-        tables = short_tables(comparison(self.records, self.plan.smoke))
+        tables = short_tables(comparison(self.records, self.plan.smoke), Differences(self.frame()))
         return as_html("notebook.html.j2", sentences=sentences, tables=tables)
 
     def frame(self) -> pd.DataFrame:
@@ -96,6 +97,17 @@ class Results:
         from tread_bench.reports.frame import rows_frame
 
         return rows_frame(self.frame())
+
+    def differences(self) -> pd.DataFrame:
+        """Return each row minus its reference, a line for each metric and way of comparing.
+
+        `at` is "equal training MACs", "equal measured time", "equal iterations" or "the reference's end", where it is a
+        ratio of costs; `difference` is a mean over `seeds` with the ends `low` and `high` of its unadjusted 95 %
+        interval; `evaluated` is False where a curve was read between its points.
+        """
+        from tread_bench.reports.differences import differences
+
+        return differences(self.frame())
 
 
 def load(source: str | Path) -> Results:

@@ -1,4 +1,4 @@
-"""The pictures of a run, one per file, and what they share."""
+"""The pictures of a run: their specifications, the function that draws them, and the placement of routes."""
 
 from tread_bench.core.environment import import_matplotlib
 

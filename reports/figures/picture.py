@@ -12,15 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from xml.etree import ElementTree
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.style import MARK, VARIABLES, is_exporting, row_key
-from tread_bench.reports.text.sentences import texts_of
 
 _UNDATED = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}  # equal data give equal bytes
 _PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
@@ -39,9 +36,6 @@ class Picture:
     caption: str
     numbers: Sequence[Mapping[str, str]]  # the lines of a table: column -> what is printed there
     files: Mapping[str, bytes]  # by kind: the SVG, and others that were requested
-    basis: str = ""  # what rows are compared at; the page switches between pictures of one title
-    is_open: bool = False  # the page shows the table at once
-    is_folded: bool = False  # the page shows the picture on demand
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -73,34 +67,11 @@ class Picture:
 
 
 def picture_of(
-    kind: str,
-    figure: Figure,
-    numbers: Sequence[Mapping[str, str]],
-    suffix: str = "",
-    /,
-    *,
-    basis: Basis | None = None,
-    is_open: bool = False,
-    **context: Any,
+    name: str, title: str, caption: str, description: str, figure: Figure, numbers: Sequence[Mapping[str, str]]
 ) -> Picture:
-    """Return a picture of a kind: a figure, the numbers behind it, and its words.
-
-    Args:
-        kind: of picture; the template of that name sets its title, description and caption.
-        suffix: what tells its name from those of other pictures of its kind.
-        basis: what rows are compared at, where there are pictures of several.
-        context: what the template speaks of, beside `basis` and `numbers`.
-    """
-    words = texts_of(f"figures/{kind}.txt.j2", basis=basis, numbers=numbers, **context)
+    """Return a picture, saved in every kind that is requested."""
     return Picture(
-        name=f"{kind}{basis.suffix if basis else ''}{suffix}",
-        title=words["title"],
-        description=words["description"],
-        caption=words["caption"],
-        numbers=numbers,
-        files=save(figure),
-        basis=basis.words if basis else "",
-        is_open=is_open,
+        name=name, title=title, caption=caption, description=description, numbers=numbers, files=save(figure)
     )
 
 

@@ -1,78 +1,172 @@
-"""The pictures of a run. Each function draws rows of one set and returns None if there is nothing to draw."""
+"""The figures of a run: which lines of the frame or of the differences, over what, told apart by what.
+
+`draw.draw` makes each; the placement of routes and the maps of similarity are drawn in `placement` and `inside`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from tread_bench.reports.claims.break_even import is_about_speed
-from tread_bench.reports.claims.equal_cost import equal_costs
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.bases import Basis, bases
-from tread_bench.reports.figures.cost import fid_against_cost
-from tread_bench.reports.figures.depths import depths
-from tread_bench.reports.figures.differences import methods, routing_gain
-from tread_bench.reports.figures.gap import gap
-from tread_bench.reports.figures.gradients import gradients
-from tread_bench.reports.figures.guidance import guidance
+import pandas as pd
+
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+from tread_bench.reports.differences import ITERATIONS, MACS, ROW, TIME, Differences
+from tread_bench.reports.figures.draw import Figure, draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.placement import placement_map, route_placement
-from tread_bench.reports.figures.rates import rates
-from tread_bench.reports.figures.schedule import schedules
-from tread_bench.reports.figures.selectors import selector_differences
-from tread_bench.reports.figures.similarity import across_times, similarities
-from tread_bench.reports.figures.speed import break_even, speedups, step_parts
-from tread_bench.reports.figures.tuning import learning_rates
+from tread_bench.reports.figures.style import theme
+from tread_bench.reports.questions import break_even, depths, gap, guidance, inside, speed, tuning
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
-
-_Draw = Callable[[Sequence[Row], str], Picture | None]
-_DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]
-_FIRST: tuple[_Draw, ...] = (depths, guidance, selector_differences)
-ON_BASES: tuple[_DrawOnBases, ...] = (routing_gain, methods, route_placement, placement_map)
-_NEXT: tuple[_Draw, ...] = (rates, schedules, gap, learning_rates)
-_PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
+from tread_bench.reports.text.numbers import scaled_macs
 
 
-def pictures(rows: Sequence[Row], suffix: str = "", exports: bool = False) -> list[Picture]:
-    """Return every picture that these rows allow; `suffix` keeps the names of several calls apart.
+def pictures(
+    rows: Sequence[Row], frame: pd.DataFrame, compared: Differences, suffix: str = "", exports: bool = False
+) -> list[Picture]:
+    """Return every picture that rows which stand side by side allow; the first answers the question of their run.
 
     Args:
+        frame: of the run, as `frame.results_frame` makes it.
+        suffix: keeps the names of several calls apart.
         exports: whether each picture holds a PNG and a PDF beside the SVG.
     """
-    with style.theme(exports):
-        return list(_pictures(rows, suffix))
-
-
-def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
-    if is_about_speed(rows):
-        yield from _drawn((break_even, speedups, step_parts), rows, suffix)
-        return
-    costs = equal_costs(rows)
-    yield from _drawn(_FIRST, rows, suffix)
-    found = bases(rows, costs)
-    for draw_on_bases in ON_BASES:
-        yield from draw_on_bases(rows, found, suffix)
-    yield from _drawn(_NEXT, rows, suffix)
-    if picture := fid_against_cost(rows, costs, suffix):
-        yield picture
-    yield from _drawn((speedups, step_parts), rows, suffix)
     trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
-    for draw in _PANEL_PER_ROW:
-        for members, part in _parts(draw, trained):
-            if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
-                yield replace(picture, title=f"{picture.title}{part and f', {part}'}")
+    lines = labelled(rows, frame)
+    with theme(exports):
+        if break_even.is_about_speed(rows):
+            found: list[Picture | None] = [draw(break_even.figure(rows)), draw(speed.figure(rows))]
+        else:
+            found = [
+                draw(guidance.figure(rows)),
+                draw(depths.figure(rows, compared)),
+                draw(rates(lines)),
+                *route_placement(rows, compared),
+                placement_map(rows, compared),
+                draw(gain(rows, compared)),
+                draw(gap.figure(rows)),
+                draw(tuning.figure(rows)),
+                draw(fid_over_cost(lines)),
+                draw(speed.figure(rows)),
+                *inside.similarities(trained),
+                draw(inside.gradients(trained)),
+            ]
+    return [replace(picture, name=f"{picture.name}{suffix}") for picture in found if picture]
 
 
-def _drawn(draws: Sequence[_Draw], rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
-    for draw in draws:
-        if picture := draw(rows, suffix):
-            yield picture
+def labelled(rows: Sequence[Row], frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of finished cells of these rows, each with what its row is called: `name` beside others of its
+    `architecture`, else the label `row`.
+    """
+    names = pd.DataFrame(
+        [(*row.key, row.short_label, row.architecture, row.is_dense, row.reference_name) for row in rows],
+        columns=[*ROW, "name", "architecture", "is_dense", "reference_name"],
+    )
+    return frame[frame.status == "done"].merge(names.drop_duplicates(ROW), on=ROW)
 
 
-def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:
-    """All rows in one picture; times of two objectives are different quantities and get a picture each."""
-    objectives = sorted({requested.objective(row.first) for row in rows})
-    if draw is not across_times or len(objectives) < 2:
-        return [([*rows], "")]
-    return [([row for row in rows if requested.objective(row.first) == name], name) for name in objectives]
+def last_of(lines: pd.DataFrame) -> pd.DataFrame:
+    """Return the lines of each row's last iteration."""
+    return lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")]
+
+
+def gain(rows: Sequence[Row], compared: Differences) -> Figure:
+    """What each row gains in FID on its reference: at equal MACs, at equal time, at equal iterations."""
+    several = len({row.architecture for row in rows}) > 1
+    lines = []
+    for row in rows:
+        for at in (MACS, TIME, ITERATIONS):
+            line = compared.line(row, at)
+            is_shown = at != MACS or compared.is_of_its_own(row)
+            if line and is_shown and not requested.is_evaluated_only(row.first):
+                named = f"{row.architecture}  {row.short_label}" if several else row.short_label
+                low, high = line.estimate.bounds or (None, None)
+                how = "evaluated" if line.evaluated else "interpolated"
+                lines.append(
+                    (row.label, named, at, line.estimate.mean, low, high, line.estimate.n, line.reference, how)
+                )
+    columns = ["row", "name", "at", "difference", "low", "high", "seeds", "reference", "how"]
+    return Figure(
+        name="gain",
+        title="Gain in FID",
+        caption="FID of each row minus that of its reference, paired over seeds, with unadjusted 95 % t intervals; "
+        "left is better. Blue: the interval lies below 0; orange: above; grey: it includes 0. The decision asks for "
+        "more.",
+        lines=pd.DataFrame(lines, columns=columns),
+        x="difference",
+        y="name",
+        panel="at",
+        low="low",
+        high="high",
+        still=0.0,
+        extra={"reference": "reference", "how": "how"},
+        titles={"difference": "ΔFID", "at": "compared at"},
+    )  # fmt: skip
+
+
+def fid_over_cost(lines: pd.DataFrame) -> Figure:
+    """FID at every evaluation, over the MACs and the seconds of training up to there."""
+    trained = lines[(lines.iteration > 0) & lines.training_macs.notna() & lines.fid.notna()]
+    divisor, unit = scaled_macs(trained.training_macs.max() if len(trained) else 0.0)
+    by_macs = trained.assign(cost=trained.training_macs / divisor, over=f"training cost in {unit}")
+    several = trained.architecture.nunique() > 1
+    by_time = trained.assign(cost=trained.paired_seconds, over="training time in s, steps timed alone")
+    shown = by_macs.assign(over=trained.architecture) if several else pd.concat([by_macs, by_time])
+    return Figure(
+        name="fid_cost",
+        title="FID over training cost",
+        caption="MACs are counted: those of a training step, times batch, times iterations. Seconds are iterations "
+        "times a step, which is the dense step over the row’s speed-up, and the wait for data; a row with a schedule "
+        f"has none. Vertical lines are 95 % t intervals over seeds.{f' MACs are in {unit}.' if several else ''}",
+        lines=shown[shown.cost.notna()],
+        x="cost",
+        y="fid",
+        panel="over",
+        logarithmic="y",
+        extra={"iteration": "iteration"},
+        titles={"cost": "", "fid": "FID", "over": "architecture" if several else "cost in"},
+    )  # fmt: skip
+
+
+def rates(lines: pd.DataFrame) -> Figure:
+    """FID over the share of tokens that bypasses, a line for each route, method and selector that ran at several."""
+    last = last_of(lines)
+    last = last[last.fid.notna() & (last.guidance_rule == "none")]
+    routed = last[last["rate"].map(lambda text: len(set(text.split(","))) == 1 and bool(text))]
+    shared = [
+        " ".join(
+            part
+            for part in (
+                line.method, _blocks(line.routes), "" if line.selector == DEFAULT_SELECTOR else line.selector,
+                line.auxiliary, line.schedule, line.start if isinstance(line.start, str) else "",
+            )
+            if part
+        )
+        for line in routed.itertuples()
+    ]  # fmt: skip
+    routed = routed.assign(line=shared, share=routed.route_rate.astype("float64"))
+    keys = ["backbone", "reference_name", "line"]
+    routed = routed[routed.groupby(keys).share.transform("nunique") > 1]
+
+    # Each line begins with its dense row.
+    dense = last[last.is_dense].assign(share=0.0).drop(columns="reference_name")
+    beside = routed[[*keys, "suite"]].drop_duplicates()
+    first = beside.merge(dense, left_on=["suite", "reference_name"], right_on=["suite", "row"], suffixes=("", "_dense"))
+    return Figure(
+        name="rates",
+        title="FID against bypass rate",
+        caption="Means over seeds at the last iteration with 95 % t intervals. The rate is the share of the tokens "
+        "that does not pass the blocks of a route; 0 is the dense row.",
+        lines=pd.concat([first, routed]),
+        x="share",
+        y="fid",
+        hue="line",
+        panel="architecture",
+        titles={"share": "share of tokens that bypasses", "fid": "FID"},
+    )  # fmt: skip
+
+
+def _blocks(routes: str) -> str:
+    return ",".join(f"{route.start}:{route.end}" for route in parse_routes(routes))

@@ -3,177 +3,153 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
-from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import estimated
-from tread_bench.reports.figures.forest import Column, dot, forest, still, write
-from tread_bench.reports.figures.panels import drawn_of
+from tread_bench.reports.differences import ITERATIONS, MACS, Differences
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import COLOURS, INK, MUTED, RULE, SURFACE, clean, marks_of
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, marks_of, tone
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.text.numbers import DASH, decimals, number, words
-from tread_bench.reports.text.numbers import words as in_words
+from tread_bench.reports.text.numbers import DASH, decimals, interval, number, words
 
 _MOST = 30  # rows in the picture
 _FEWEST = 4  # placements of one rate that make a map
 _MOST_RATES = 3
-_WIDE, _HIGH = 0.62, 0.4  # inches of a cell
+_WIDTH, _LINE, _LEFT = 6.4, 0.42, 1.9  # inches: it is read on a phone as well
+_WIDE, _HIGH = 0.62, 0.4  # inches of a cell of the map
 
 
-class _Line(NamedTuple):
-    """One row of the picture."""
+def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]:
+    """Draw each route as a bar over the blocks, beside its FID difference to its reference, with the interval below.
 
-    row: Row
-    fid: MeanInterval | None  # at what the rows are compared at
-    shown: MeanInterval | None  # the difference to dense where the run has any, else the FID itself
-    text: str
-
-
-def route_placement(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """Draw each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval.
-
-    A picture at equal training cost, where rows were compared so, and one at equal iterations.
+    Drawn where routes lie at different places, and controls beside them.
     """
-    # The rows of architectures with routes that lie at different places.
-    placed = [row for row in rows if _is_placed(row)]
-    parts = by_architecture(placed)
-    parts = [part for part in parts if any(requested.is_plain_routing(row.first) for row in part)]
-    most = max(map(_num_places, parts), default=0)
-    if not most or (most == 1 and (len(parts) > 1 or any(_num_routed(part) > 1 for part in parts))):
-        return []  # rows with the same routes differ in something else, which has its own picture
-
-    # Their picture on each basis.
+    placed = []
+    for row in rows:
+        is_shown = row.is_dense or requested.stands_beside_routes(row.first) or requested.is_plain_routing(row.first)
+        if row.fid and row.blocks and is_shown and not requested.is_evaluated_only(row.first):
+            placed.append(row)
+    parts = [part for part in by_architecture(placed) if any(requested.is_plain_routing(row.first) for row in part)]
     placed = [row for part in parts for row in part]
-    found: list[Basis | None] = [*bases]
-    return [_picture(placed, basis, suffix) for basis in found or [None]]
+    if max((len({tuple(row.spans) for row in part if row.spans}) for part in parts), default=0) < 2:
+        return []  # rows with the same routes differ in something else
 
-
-def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
+    # The rows, those of lowest FID where there are many.
+    at = MACS if any(compared.is_of_its_own(row) for row in placed) else ITERATIONS
+    ranked = sorted(placed, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else 0.0))[:_MOST]
+    drawn = [row for row in placed if row in ranked]
     places = decimals(row.fid.mean for row in placed if row.fid)
-    lines = [_line(row, basis, places) for row in placed]
-    drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
-    parts = [list(part) for _, part in groupby(drawn, lambda line: line.row.group)]
-    are_judged = basis is not None and not any(row.is_smoke for row in placed)
-    routed = [line.row for line in drawn if line.row.spans]  # dense has no bar
-    return picture_of(
-        "route_placement", _figure(parts, basis), [_numbers(line, basis, places) for line in lines], suffix,
-        basis=basis, drawn=drawn, left_out=left_out, are_judged=are_judged,
-        has_best=basis is not None and any(map(basis.is_best, routed)), are_several=_are_several(lines),
-        has_loss=any(requested.auxiliary(row.first) for row in placed),
-    )  # fmt: skip
+    shown = {row.label: compared.of(row, at) for row in placed}
+    said = {row.label: words(shown[row.label], places, nothing=_nothing(row)) for row in placed}
+    left_out = f" Drawn: {len(drawn)} of {len(placed)} rows; the numbers have all." if len(drawn) < len(placed) else ""
+    numbers = []
+    for row in placed:
+        difference = shown[row.label]
+        numbers.append(
+            {
+                "row": row.label,
+                "FID": number(row.fid.mean if row.fid else None, places),
+                "ΔFID": number(difference.mean if difference else None, places, True),
+                "95 % interval": interval(difference, places, True) if difference else DASH,
+            }
+        )
+    picture = picture_of(
+        "route_placement",
+        "Route placement",
+        "Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
+        f"reference at {at}, paired over seeds, with its unadjusted 95 % t interval. Blue: the interval lies below 0; "
+        f"orange: above; grey: it includes 0. Several bars in a line are routes of one row.{left_out}",
+        f"One bar per route from its first to its last block, and ΔFID at {at}. "
+        + "; ".join(f"{row.label}: {said[row.label]}" for row in drawn),
+        _bars(drawn, shown, said, at),
+        numbers,
+    )
+    return [picture]
 
 
-def _are_several(lines: Sequence[_Line]) -> bool:
-    return any(len(line.row.spans) > 1 for line in lines)
+def _nothing(row: Row) -> str:
+    return "reference" if row.is_reference else "no pair"
 
 
-def _is_placed(row: Row) -> bool:
-    """Whether routes and nothing else are what the row is about, or it is a control beside them."""
-    is_beside = requested.stands_beside_routes(row.first)
-    has_place = row.is_dense or is_beside or requested.is_plain_routing(row.first)
-    return bool(row.fid and row.blocks and has_place and not requested.is_evaluated_only(row.first))
-
-
-def _line(row: Row, basis: Basis | None, places: int) -> _Line:
-    fid = basis.fids.get(id(row)) if basis else row.fid
-    shown = basis.shown(row) if basis else row.fid
-    nothing = "reference" if row.is_reference else "no pair"
-    text = in_words(shown, places, signed=basis is not None, nothing=nothing)
-    return _Line(row, fid, shown, text)
-
-
-def _num_places(rows: Sequence[Row]) -> int:
-    return len({tuple(row.spans) for row in rows if row.spans})
-
-
-def _num_routed(rows: Sequence[Row]) -> int:
-    return sum(bool(row.spans) for row in rows)
-
-
-def _numbers(line: _Line, basis: Basis | None, places: int) -> dict[str, str]:
-    own = {"row": line.row.label, **estimated("FID", line.fid, places)}
-    if basis:
-        own |= estimated("FID difference", line.shown, places, signed=True)
-    return own
-
-
-def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
-    # Bars, intervals and words side by side, for each architecture; their intervals share an axis.
-    lines = [line for part in parts for line in part]
-    columns = [Column(0.55), Column(0.45), Column(2.0, f"{'ΔFID' if basis else 'FID'} [95 % interval]")]
-    figure, panels = forest([[clean(line.row.short_label) for line in part] for part in parts], columns)
-    for _, fids, _ in panels[1:]:
-        fids.sharex(panels[0][1])
-
-    # A line for each row.
-    scale = basis.scale([line.row for line in lines]) if basis else None
-    for part, (bars, fids, texts) in zip(parts, panels, strict=True):
-        for y, line in enumerate(part):
-            tone = basis.tone(line.row, scale) if basis and scale else COLOURS[0]
-            with marks_of(line.row.label, bars, fids, texts):
-                _bar(bars, y, line.row, tone, is_best=basis is not None and basis.is_best(line.row))
-                if line.shown:
-                    dot(fids, y, line.shown.mean, line.shown.bounds, tone)
-                write(texts, y, line.text)
-        blocks = max(line.row.blocks for line in part)
-        bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 12))), xlabel="block")
-        bars.set_title(clean(part[0].row.architecture), pad=8)
-        fids.margins(x=0.08)
-        if basis:
-            still(fids, 0)
-
-    # An FID is never below 0, where the interval of few seeds may reach.
-    if not basis:
-        fids.set_xlim(left=max(0.0, fids.get_xlim()[0]))
-    fids.set_xlabel(f"ΔFID at {basis.words}" if basis else "FID (left is better)")
+def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict[str, str], at: str) -> Figure:
+    """Bars on the left, intervals on the right; the figures stand under the name of their row, so that it is narrow."""
+    figure = Figure(figsize=(_WIDTH, 0.9 + _LINE * len(rows)))
+    high = _LINE * len(rows) / figure.get_figheight()
+    bottom, wide = 0.55 / figure.get_figheight(), (_WIDTH - _LEFT - 0.2) / _WIDTH
+    bars = figure.add_axes((_LEFT / _WIDTH, bottom, 0.5 * wide, high))
+    fids = figure.add_axes((_LEFT / _WIDTH + 0.54 * wide, bottom, 0.46 * wide, high), sharey=bars)
+    several = len({row.architecture for row in rows}) > 1
+    for y, row in enumerate(rows):
+        estimate = shown[row.label]
+        colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
+        with marks_of(row.label, bars, fids):
+            bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
+            for first, last in row.spans:
+                place = (first - 0.5, y - 0.29), last - first + 1, 0.58
+                bars.add_patch(Rectangle(*place, facecolor=colour, edgecolor=SURFACE, linewidth=0.8))
+            if estimate:
+                if estimate.bounds is not None:
+                    fids.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+                fids.plot([estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE)
+            left = bars.get_yaxis_transform()
+            name = f"{row.architecture} {row.short_label}" if several else row.short_label
+            bars.text(-0.03, y - 0.05, clean(name, 30), transform=left, ha="right", va="bottom", color=INK)
+            bars.text(-0.03, y + 0.02, said[row.label], transform=left, ha="right", va="top", color=MUTED, size=7.5)
+    blocks = max(row.blocks for row in rows)
+    bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 8))), xlabel="block", yticks=[])
+    bars.set_ylim(len(rows) - 0.5, -0.5)
+    fids.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
+    fids.tick_params(labelleft=False)
+    fids.set_xlabel(f"ΔFID at {at}")
+    fids.locator_params(axis="x", nbins=4)
+    for axes in (bars, fids):
+        axes.spines["left"].set_visible(False)
     return figure
 
 
-def _bar(axes: Axes, y: int, row: Row, tone: Any, is_best: bool) -> None:
-    axes.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
-    edge, width = (INK, 1.6) if is_best else (SURFACE, 0.8)
-    for first, last in row.spans:
-        place = (first - 0.5, y - 0.29), last - first + 1, 0.58
-        axes.add_patch(Rectangle(*place, facecolor=tone, edgecolor=edge, linewidth=width))
+def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
+    """Draw a cell for each route, first block across and last block up, coloured by its FID difference.
 
-
-def placement_map(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
-    """Draw a cell for each route, first block across and last block up, coloured by its FID difference to dense.
-
-    For one architecture, a panel for each rate that ran at several starts and ends; at equal training cost, where rows
-    were compared so, and at equal iterations.
+    For one architecture, a panel for each rate that ran at several starts and ends.
     """
-    found = _by_rate(rows)
-    if not found:
-        return []
-    placed = [row for members in found.values() for row in members]
-    places = decimals(row.fid.mean for row in placed if row.fid)
-    return [_picture_of_map(found, basis, places, suffix) for basis in bases if any(basis.shown(row) for row in placed)]
-
-
-def _by_rate(rows: Sequence[Row]) -> dict[float, list[Row]]:
-    """Rate -> the rows of one route each, which differ in where it is."""
-    plain = [row for row in rows if len(row.spans) == 1 and row.fid and requested.is_routing_alone(row.first)]
-    plain = [row for row in plain if not requested.is_evaluated_only(row.first)]
-    if len(by_architecture(plain)) != 1:
-        return {}
     found: dict[float, list[Row]] = {}
-    for row in plain:
-        found.setdefault(parse_routes(row.first.routes)[0].rate, []).append(row)
-    maps = {rate: members for rate, members in found.items() if _is_map(members)}
-    largest = sorted(maps, key=lambda rate: (-len(maps[rate]), rate))[:_MOST_RATES]
-    return {rate: maps[rate] for rate in sorted(largest)}
+    for row in rows:
+        is_plain = requested.is_routing_alone(row.first) and not requested.is_evaluated_only(row.first)
+        if len(row.spans) == 1 and row.fid and is_plain:
+            found.setdefault(parse_routes(row.first.routes)[0].rate, []).append(row)
+    found = {rate: members for rate, members in found.items() if _is_map(members)}
+    largest = sorted(found, key=lambda rate: (-len(found[rate]), rate))[:_MOST_RATES]
+    placed = [row for rate in sorted(largest) for row in found[rate]]
+    if not placed or len(by_architecture(placed)) != 1:
+        return None
+    at = MACS if any(compared.is_of_its_own(row) for row in placed) else ITERATIONS
+    shown = {row.label: compared.of(row, at) for row in placed}
+    if not any(shown.values()):
+        return None
+    places = decimals(row.fid.mean for row in placed if row.fid)
+    numbers = []
+    for row in placed:
+        first, last = row.spans[0]
+        rate = f"{parse_routes(row.first.routes)[0].rate:g}"
+        difference = words(shown[row.label], places)
+        numbers.append(
+            {"row": row.label, "first block": f"{first}", "last block": f"{last}", "rate": rate, "ΔFID": difference}
+        )
+    return picture_of(
+        "placement_map",
+        "Start and end of the route",
+        "A cell is a route: its first block from left to right, its last block from bottom to top; the number is ΔFID "
+        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0.",
+        f"ΔFID at {at} by first and last block. " + "; ".join(f"{line['row']}: {line['ΔFID']}" for line in numbers),
+        _map({rate: found[rate] for rate in sorted(largest)}, shown, places),
+        numbers,
+    )
 
 
 def _is_map(rows: Sequence[Row]) -> bool:
@@ -183,46 +159,32 @@ def _is_map(rows: Sequence[Row]) -> bool:
     return len(spans) == len(set(spans)) >= _FEWEST and min(len(starts), len(ends)) > 1
 
 
-def _picture_of_map(found: dict[float, list[Row]], basis: Basis, places: int, suffix: str) -> Picture:
-    rows = [row for members in found.values() for row in members]
-    numbers = [
-        {
-            "row": row.label,
-            "first block": str(row.spans[0][0]),
-            "last block": str(row.spans[0][1]),
-            "rate": f"{parse_routes(row.first.routes)[0].rate:g}",
-            f"FID difference at {basis.words} [95 %]": words(basis.shown(row), places),
-            "not distinguishable from the best": "yes" if basis.is_best(row) else DASH,
-        }
-        for row in rows
-    ]
-    return picture_of(
-        "placement_map", _draw_map(found, basis, places), numbers, suffix, basis=basis,
-        rows=rows, places=places, has_most_rates=len(found) == _MOST_RATES, has_best=any(map(basis.is_best, rows)),
-        is_smoke=any(row.is_smoke for row in rows),
-    )  # fmt: skip
-
-
-def _draw_map(found: dict[float, list[Row]], basis: Basis, places: int) -> Figure:
+def _map(found: dict[float, list[Row]], shown: dict[str, MeanInterval | None], places: int) -> Figure:
     # The size of the figure, from the cells of its maps.
-    scale = basis.scale([row for members in found.values() for row in members])
-    grids = {rate: _grid(members) for rate, members in found.items()}
-    wide = [_WIDE * len(starts) for starts, _ in grids.values()]
+    grids = {}
+    for rate, members in found.items():
+        grids[rate] = [sorted({row.spans[0][k] for row in members}) for k in (0, 1)]
     high = _HIGH * max(len(ends) for _, ends in grids.values())
-    width = max(4.2, 0.6 + sum(wide) + 0.7 * len(wide))
-    height = 0.55 + high + (0.35 if len(found) > 1 else 0.1)
+    width = max(4.2, 0.6 + sum(_WIDE * len(starts) + 0.7 for starts, _ in grids.values()))
+    height = 0.9 + high
     figure = Figure(figsize=(width, height))
 
     # A map for each rate, side by side.
     x = 0.6
     for rate, members in found.items():
         starts, ends = grids[rate]
-        own = _HIGH * len(ends)
-        axes = figure.add_axes((x / width, 0.55 / height, _WIDE * len(starts) / width, own / height))
+        place = (x / width, 0.55 / height, _WIDE * len(starts) / width, _HIGH * len(ends) / height)
+        axes: Axes = figure.add_axes(place)
         for row in members:
             first, last = row.spans[0]
+            estimate = shown[row.label]
+            colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
+            column, line = starts.index(first), ends.index(last)
             with marks_of(row.label, axes):
-                _cell(axes, starts.index(first), ends.index(last), row, basis, places, basis.tone(row, scale))
+                cell = (column - 0.46, line - 0.44), 0.92, 0.88
+                axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))
+                text = number(estimate.mean, min(places, 1), True) if estimate else DASH
+                axes.text(column, line, text, ha="center", va="center", size=8.5, color=INK)
         axes.set(xlim=(-0.5, len(starts) - 0.5), ylim=(-0.5, len(ends) - 0.5), xlabel="first block of the route")
         axes.set_xticks(range(len(starts)), [str(start) for start in starts])
         axes.set_yticks(range(len(ends)), [str(end) for end in ends])
@@ -232,25 +194,3 @@ def _draw_map(found: dict[float, list[Row]], basis: Basis, places: int) -> Figur
         x += _WIDE * len(starts) + 0.7
     figure.axes[0].set_ylabel("last block", color=MUTED)
     return figure
-
-
-def _grid(rows: Sequence[Row]) -> tuple[list[int], list[int]]:
-    """The first blocks and the last blocks that occur."""
-    starts, ends = ({row.spans[0][k] for row in rows} for k in (0, 1))
-    return sorted(starts), sorted(ends)
-
-
-def _cell(axes: Axes, x: int, y: int, row: Row, basis: Basis, places: int, tone: Any) -> None:
-    """A square in the row's colour with its difference beneath; a frame where it may be the best."""
-    estimate = basis.shown(row)
-    edge, width = (INK, 2.0) if basis.is_best(row) else (SURFACE, 0.8)
-    place = (x - 0.46, y - 0.44), 0.92, 0.88
-    axes.add_patch(Rectangle(*place, facecolor=tone, edgecolor=edge, linewidth=width))
-    text = number(estimate.mean, min(places, 1), True) if estimate else DASH
-    axes.text(x, y, text, ha="center", va="center", size=8.5, color=_ink_on(tone))
-
-
-def _ink_on(tone: Any) -> str:
-    """Nearly black or nearly white, whichever is easier to read on the colour, in the light scheme and in the dark."""
-    red, green, blue = to_rgb(tone)
-    return "#101010" if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.19 else "#fefefe"

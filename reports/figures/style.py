@@ -1,8 +1,7 @@
-"""How pictures look: colours, shapes, the settings of Matplotlib, and which marks belong to a row."""
+"""How pictures look: colours in light and dark, the settings of Matplotlib, and which marks belong to a row."""
 
 from __future__ import annotations
 
-import itertools
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -11,20 +10,23 @@ from contextvars import ContextVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 
 INK, MUTED, RULE, SURFACE = "#1b1f24", "#59636e", "#d6dbe1", "#ffffff"
-VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", SURFACE: "var(--surface)"}
-
 BETTER, WORSE = "#0072b2", "#d55e00"
-DIVERGING = LinearSegmentedColormap.from_list("difference", [BETTER, "#a3abb3", WORSE])  # grey: seen on white and black
 
-MARK = "row-"  # what the id of a mark of a row begins with
-
-# Okabe and Ito's colours that stand out on white and on black; 6 colours and 7 shapes repeat together after 42 rows
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-Look = tuple[str, str]  # colour, marker
+# Of lines: told apart by eyes that do not see all colours, and on white; the page has a lighter twin of each on black.
+COLOURS = (
+    BETTER, WORSE, "#007f5c", "#b0508c", "#8a6d00", "#2f8fce", "#7a4fbf", "#8c564b", "#0f9aa8", "#6b7a00", "#c0392b",
+    "#4a5f8a",
+)  # fmt: skip
 MARKERS = ("s", "^", "D", "v", "P", "X", "p")
+DASHES = ("-", "--", ":")
+VARIABLES = {
+    INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", SURFACE: "var(--surface)",
+    **{colour: f"var(--line-{place})" for place, colour in enumerate(COLOURS)},
+}  # fmt: skip
+MARK = "row-"  # what the id of a mark of a row begins with
+Look = tuple[str, str, str]  # colour, marker, dashes
 
 _SETTINGS = {
     "axes.axisbelow": True,
@@ -80,9 +82,26 @@ def theme(exports: bool = False) -> Iterator[None]:
 
 
 def looks(is_dense: Iterable[bool]) -> list[Look]:
-    """Return the look of every row: dense a circle in the colour of the text, the others different in both."""
-    others = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), strict=False)
-    return [(INK, "o") if dense else next(others) for dense in is_dense]
+    """Return the look of every line: dense a circle in the colour of the text; the others differ in colour, and after
+    twelve lines in dashes.
+    """
+    found: list[Look] = []
+    place = 0
+    for dense in is_dense:
+        if dense:
+            found.append((INK, "o", "-"))
+            continue
+        dashes = DASHES[place // len(COLOURS) % len(DASHES)]
+        found.append((COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], dashes))
+        place += 1
+    return found
+
+
+def tone(low: float | None, high: float | None, still: float = 0.0) -> str:
+    """Return blue where an interval lies below `still`, orange where it lies above, else grey."""
+    if low is None or high is None or not (high < still or low > still):
+        return MUTED
+    return BETTER if high < still else WORSE
 
 
 def clean(text: str, longest: int = 40) -> str:

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from tread_bench.core.stored.evaluations import EvaluatedFigure, SetEvaluation, by_reason
-from tread_bench.reports.figures.evaluation import pictures_of
+from tread_bench.reports.figures.draw import Figure, draw
+from tread_bench.reports.figures.picture import Picture
+from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.page.document import SMOOTH, write_page
 from tread_bench.reports.rows.row import by_key
 from tread_bench.reports.text.numbers import decimals, names, number
@@ -53,6 +57,37 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
         "pictures": drawn,
     }
     write_page(out, "evaluation.html.j2", drawn, **context)
+
+
+def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
+    """Return a picture of every fit that a figure was extrapolated from, in the order of the rows."""
+    several = len(evaluation.networks) > 1  # with figures
+    with theme():
+        fits = [_fit(row, f"{row.title}, {row.network}" if several else row.title) for row in evaluation.measured]
+        return [picture for fit in fits if (picture := draw(fit))]
+
+
+def _fit(row: EvaluatedFigure, title: str) -> Figure:
+    """The figure of subsets over 1 / images, and on the left what it extrapolates to for infinitely many."""
+    points: list[tuple[object, ...]] = [
+        (title, title, 1 / point.images, point.value, None, None, f"{point.images:,}") for point in row.points
+    ]
+    if points:
+        points.append((title, title, 0.0, row.value or 0.0, row.low, row.high, "∞, extrapolated"))
+    columns = ["row", "name", "share", "value", "low", "high", "images"]
+    return Figure(
+        name=f"fit-{row.figure}-{row_key(row.network)}",
+        title=f"Fit of {title}",
+        caption="The figure of subsets of the samples is biased by an amount in proportion to 1 / images. The line "
+        "through them is extrapolated to infinitely many images, on the left.",
+        lines=pd.DataFrame(points, columns=columns),
+        x="share",
+        y="value",
+        low="low",
+        high="high",
+        extra={"images": "images"},
+        titles={"share": "1 / images", "value": row.title.rstrip("∞")},
+    )  # fmt: skip
 
 
 def value_text(row: EvaluatedFigure) -> str:

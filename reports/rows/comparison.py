@@ -11,20 +11,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
-from tread_bench.core.numbers.statistics import (
-    LEVEL,
-    AgainstBest,
-    MeanInterval,
-    Seeds,
-    against_best,
-    holm,
-    paired_difference,
-    paired_p_value,
-    paired_p_values,
-)
 from tread_bench.core.stored.records import Evaluation, Record, of_study, paired_seed
 from tread_bench.reports.frame import (
     DenseSetting,
@@ -35,17 +24,16 @@ from tread_bench.reports.frame import (
     record_order,
 )
 from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import side_by_side, with_labels
+from tread_bench.reports.rows.architectures import with_labels
 from tread_bench.reports.rows.row import Group, Row, by_key
 
 METRICS = ("fid", "kid", "validation_loss")
-Standing = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     """Return one entry per row and protocol of the study, group by group, dense first, in whatever order `records` are.
 
-    The rows of a smoke run have no tests and no lowest FID among them.
+    The rows of a smoke run have no lowest FID among them.
     """
     # The seeds of one configuration and protocol make a row, beside their dense references.
     ordered = sorted(map(_without_infinite_fids, of_study(records)), key=record_order)
@@ -61,11 +49,17 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     if is_smoke:
         return _labelled([replace(row, is_smoke=True) for row in rows], cells)
 
-    # Tests against dense, and the lowest FIDs of each group.
-    ranked: list[Row] = []
-    for _, members in groupby(_test(rows), lambda row: row.group):
-        ranked.extend(_rank(list(members)))
-    return _labelled(ranked, cells)
+    # The lowest FID of each group, of rows with as many seeds as any.
+    marked = []
+    for _, members in groupby(rows, lambda row: row.group):
+        of_group = list(members)
+        fids = {id(row): row.fid for row in of_group if row.fid and not row.is_evaluated_by_teacher}
+        most = max((fid.n for fid in fids.values()), default=0)
+        lowest = min((fid.mean for fid in fids.values() if fid.n == most), default=None)
+        for row in of_group:
+            fid = fids.get(id(row))
+            marked.append(replace(row, is_lowest_fid=fid is not None and (fid.n, fid.mean) == (most, lowest)))
+    return _labelled(marked, cells)
 
 
 def _labelled(rows: Sequence[Row], cells: _Cells) -> list[Row]:
@@ -78,7 +72,7 @@ def _labelled(rows: Sequence[Row], cells: _Cells) -> list[Row]:
         suite, name = cells.row_of_reference(row.first)
         label = labels.get((suite, name), name or PLAINLY_DENSE.name)
         is_reference = (row.first.suite, row.name) in references
-        found.append(replace(row, reference_label=label, is_reference=is_reference))
+        found.append(replace(row, reference_name=name, reference_label=label, is_reference=is_reference))
     return found
 
 
@@ -119,15 +113,6 @@ class _Cells:
         """Return the cells of the row that the record's budget names; without a budget none."""
         return self.by_row.get((record.suite, requested.macs_of(record)), [])
 
-    def reference(self, record: Record) -> Record | None:
-        """Return the finished cell that a record is compared with: the paired one of its budget's row, else its
-        reference.
-        """
-        seed = paired_seed(record)
-        paired = (one for one in self.of_budget(record) if paired_seed(one) == seed)
-        found = next(paired, None) if requested.macs_of(record) else self.by_id.get(record.reference)
-        return found if found is not None and found is not record and found.status == "done" else None
-
     def row_of_reference(self, record: Record) -> tuple[str, str]:
         """Suite and name of the row that a record's row is compared with, finished or not; "" where there is none."""
         reference = self.by_id.get(record.reference)
@@ -160,26 +145,22 @@ def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[DenseSe
     nothing = cells.group(records[0].model_copy(update={"evaluations": []}))
     first = next(iter(groups), nothing)
     groups.setdefault(first, []).extend(not_done)
-    return [_row(group, members, cells, dense_ms) for group, members in groups.items()]
+    return [_row(group, members, dense_ms) for group, members in groups.items()]
 
 
-def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mapping[DenseSetting, float]) -> Row:
+def _row(group: Group, records: Sequence[Record], dense_ms: Mapping[DenseSetting, float]) -> Row:
     step_ms = next((dense_step_ms(record, dense_ms) for record in records if record.timing), None)
     members = tuple(sorted(records, key=record_order))
     row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
 
-    # Scores of each seed, and of its dense reference, as far as they are finite.
+    # Scores of each seed, as far as they are finite.
     further = [figure.name for figure in further_figures(row.done)]
     for record in row.done:
-        seed = paired_seed(record)
         own = _evaluation(record, group)
-        paired = cells.reference(record)
-        reference = _evaluation(paired, group) if paired and own else None
         for metric in (*METRICS, *further):
-            for scores, evaluation in ((row.scores, own), (row.references, reference)):
-                value = evaluation.figure(metric) if evaluation else None
-                if value is not None and math.isfinite(value):
-                    scores.setdefault(metric, {})[seed] = value
+            value = own.figure(metric) if own else None
+            if value is not None and math.isfinite(value):
+                row.scores.setdefault(metric, {})[paired_seed(record)] = value
     return row
 
 
@@ -196,77 +177,3 @@ def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
         return row
     alike = [other.group for other in rows if other.done and other.group[:4] == row.group[:4]]
     return replace(row, group=min(alike)) if alike else row
-
-
-def _test(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their tests against dense, Holm-adjusted over the rows side by side, two-sided."""
-    adjusted: dict[int, float] = {}
-    for members in side_by_side(rows):
-        tested: dict[int, float] = {}
-        for row in members:
-            p_value = paired_p_value(row.scores.get("fid", {}), row.references.get("fid", {}))
-            if p_value is not None and not row.is_evaluated_by_teacher:
-                tested[id(row)] = p_value
-        adjusted |= zip(tested, holm(list(tested.values())), strict=True)
-    return [replace(row, fid_p_value=adjusted.get(id(row))) for row in rows]
-
-
-def _rank(rows: Sequence[Row]) -> list[Row]:
-    """The rows, with those marked that may have the lowest FID of the group."""
-    lowest = lowest_fids(rows)
-    marked = []
-    for row in rows:
-        is_lowest = bool(lowest) and row is lowest[0]
-        is_among_lowest = any(row is one for one in lowest)
-        marked.append(replace(row, is_lowest_fid=is_lowest, is_among_lowest_fid=is_among_lowest))
-    return marked
-
-
-def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
-    """Return the FIDs of rows of one group, by their places in `rows`; without rows whose teacher measures their
-    FID.
-    """
-    ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_evaluated_by_teacher}
-    return against_best({place: row.scores["fid"] for place, row in ranked.items()})
-
-
-def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list[Row]:
-    """Return the row of lowest mean FID and those that are not distinguishable from it; of all rows of a group, or of
-    some.
-    """
-    chosen = None
-    if among is not None:
-        wanted = {id(row) for row in among}
-        chosen = {str(place) for place, row in enumerate(rows) if id(row) in wanted}
-    return [rows[int(place)] for place in fids_against_best(rows).best(chosen)]
-
-
-def concluded(difference: MeanInterval | None, p_value: float | None) -> Standing:
-    """Return what can be concluded from a difference in FID and its adjusted test."""
-    if difference is None or difference.bounds is None:
-        return "unknown"
-    if p_value is not None and p_value <= LEVEL:
-        return "worse" if difference.mean > 0 else "better"
-    return "not beyond chance" if difference.excludes(0) else "open"
-
-
-class Tested(NamedTuple):
-    """A paired difference in FID, and what can be concluded from it."""
-
-    difference: MeanInterval | None
-    standing: Standing
-
-    @property
-    def is_significant(self) -> bool:
-        return self.standing in ("better", "worse")
-
-
-def tested(pairs: Iterable[tuple[Seeds, Seeds]]) -> list[Tested]:
-    """Return the difference of each pair of FIDs by seed; their paired t-tests are Holm-adjusted over all pairs."""
-    compared = list(pairs)
-    adjusted = paired_p_values(compared)
-    found = []
-    for (own, other), p_value in zip(compared, adjusted, strict=True):
-        difference = paired_difference(own, other)
-        found.append(Tested(difference, concluded(difference, p_value)))
-    return found

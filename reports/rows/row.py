@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_difference, paired_ratio
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval, paired_ratio
 from tread_bench.core.stored.records import (
     Record,
     TimingFigures,
@@ -45,13 +45,11 @@ class Group(NamedTuple):
 class Row:
     """All seeds of one configuration.
 
-    `scores` holds metric -> seed -> finite value at the group's iteration, `references` those of the reference's cells,
-    both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
-    `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
-    is what it is called beside others of its architecture, and `reference_label` is that of its reference;
-    `is_reference` says whether a row, itself included, names it as such. `architecture` is "" where no other stands
-    beside it. `dense_step_ms` is the median dense step of the whole run. A row of a smoke run has no test and no
-    published figures beside it.
+    `scores` holds metric -> paired seed -> finite value at the group's iteration: the row's last one, but for a row
+    with a budget the last one of its reference. `short_label` is what it is called beside others of its architecture.
+    It is compared with the row `reference_name`, which is called `reference_label`; `is_reference` says whether a row,
+    itself included, is compared with it. `architecture` is "" where no other stands beside it. `dense_step_ms` is the
+    median dense step of the whole run. In a smoke run no row has the lowest FID, nor published figures beside it.
     """
 
     group: Group
@@ -59,15 +57,18 @@ class Row:
     records: tuple[Record, ...]
     architecture: str = ""
     short_label: str = ""
+    reference_name: str = ""
     reference_label: str = PLAINLY_DENSE.name
     is_reference: bool = False
     scores: dict[str, dict[int, float]] = field(default_factory=dict)
-    references: dict[str, dict[int, float]] = field(default_factory=dict)
     dense_step_ms: float | None = None
-    fid_p_value: float | None = None
-    is_lowest_fid: bool = False
-    is_among_lowest_fid: bool = False  # the lowest, or not distinguishable from it
+    is_lowest_fid: bool = False  # of the rows of its group that have as many finished seeds as any
     is_smoke: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What names it in frames: suite, row, protocol."""
+        return self.first.suite, self.name, self.group.protocol
 
     @property
     def first(self) -> Record:
@@ -101,6 +102,20 @@ class Row:
         """Whether the best candidate lies at the edge of those that were tried, so that a better one may lie beyond."""
         best = self.tuning.best if self.tuning else None
         return best is not None and not best.is_bracketed
+
+    @property
+    def method(self) -> str:
+        """Its method with the auxiliary losses, which make another one of it."""
+        return requested.method(self.first)
+
+    @property
+    def learning_rate(self) -> str:
+        """Its learning rate and how it was chosen; "" where the suite gives it."""
+        if self.tuning is None or self.tuning.best is None:
+            return ""
+        count = len(self.tuning.candidates)
+        how = f"at the edge of {count} candidates: untuned" if self.is_untuned else f"best of {count}"
+        return f"learning rate {self.tuning.best.value:g}, {how}"
 
     @property
     def blocks(self) -> int:
@@ -151,10 +166,6 @@ class Row:
     @cached_property
     def _means(self) -> dict[str, MeanInterval]:
         return {name: mean_interval(list(values.values())) for name, values in self.scores.items() if values}
-
-    def difference(self, name: str) -> MeanInterval | None:
-        """Paired difference to the reference over seeds; None for the dense row and without a reference."""
-        return paired_difference(self.scores.get(name, {}), self.references.get(name, {}))
 
     @cached_property
     def speedup(self) -> tuple[float, float, float] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, groupby
 
+from tread_bench.reports.differences import Differences
 from tread_bench.reports.frame import further_figures
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry
@@ -20,7 +21,7 @@ _COMPARED = {  # of the page's table -> how they are headed in 100 characters
 ShortTable = tuple[list[str], list[tuple[str, list[Entry]]]]  # headers; a row's name and what it shows
 
 
-def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
+def short_tables(rows: Sequence[Row], compared: Differences) -> list[ShortTable]:
     """Return a table for each group of rows that may be ranked together; figures of added metrics are columns, too.
 
     FID itself is shown where no row is compared with another, and the MACs of a sample where no row trains.
@@ -28,7 +29,7 @@ def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
     added = {figure.title: figure.title for figure in further_figures(chain.from_iterable(row.records for row in rows))}
     tables = []
     for _, members in groupby(rows, key=lambda row: row.group):
-        view = comparison_view(list(members))
+        view = comparison_view(list(members), compared)
         titles = [title for title, _ in view.headers]
         fid = {} if "Δ FID" in titles else {"FID": "FID"}
         sampling = {} if "GMACs" in titles else {"Sampling GMACs": "Sampling\nGMACs"}

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.frame import inert, storable
-from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import DASH, MINUS, interval, number
 
 NOT_REACHED = sys.float_info.max  # sorts what was not reached behind all that was
@@ -48,13 +47,6 @@ def estimate_entry(
         return Entry(DASH)
     below = "one seed" if estimate.bounds is None else interval(estimate, places, signed, can_be_negative)
     return Entry(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
-
-
-def difference_entry(row: Row, metric: str, places: int) -> Entry:
-    """Return the row's difference to its reference, or that it is one."""
-    estimate = row.difference(metric)
-    is_reference = estimate is None and row.is_reference
-    return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from tread_bench.core.numbers.curves import Reached
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.claims.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.claims.guidance import is_swept
-from tread_bench.reports.claims.published import published_fid
+from tread_bench.reports.differences import END, ITERATIONS, MACS, TIME, Differences
 from tread_bench.reports.frame import further_figures, recovered_at, title_of
+from tread_bench.reports.published import published_fid
+from tread_bench.reports.questions.guidance import is_swept
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.comparison import METRICS
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, difference_entry, estimate_entry, ratio_entry
+from tread_bench.reports.tables.tables import NOT_REACHED, Entry, Table, estimate_entry, ratio_entry
 from tread_bench.reports.text.numbers import DASH, decimals, number, ratio
 
 Part = Literal["FID", "Other metrics", "Cost and speed"]
@@ -42,12 +41,12 @@ class TableView(NamedTuple):
         return tables
 
 
-def comparison_view(rows: Sequence[Row]) -> TableView:
+def comparison_view(rows: Sequence[Row], compared: Differences) -> TableView:
     """Return the rows of one group. Columns that are empty in all rows are left out."""
     headers = []
     parts = []
     columns = []
-    for part, of_part in _columns(rows).items():
+    for part, of_part in _columns(rows, compared).items():
         for title, hint, cell in of_part:
             column = [cell(row) for row in rows]
             if any(shown.key is not None for shown in column):
@@ -63,13 +62,12 @@ def published(name: str, title: str, view: TableView) -> Table:
     return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
 
 
-def _columns(rows: Sequence[Row]) -> dict[Part, Columns]:
-    compared = equal_costs(rows)
+def _columns(rows: Sequence[Row], compared: Differences) -> dict[Part, Columns]:
     return {
         "FID": [
             ("Seeds", "finished seeds, of those that have a record", _seeds),
             *_guidance_columns(rows),
-            *_metric_columns(rows, "fid", title_of("fid")),
+            *_metric_columns(rows, compared, "fid", title_of("fid")),
             (
                 "Published",
                 "FID in the paper of TREAD or DiG for that model, route, guidance, scale and length of training, by "
@@ -78,17 +76,17 @@ def _columns(rows: Sequence[Row]) -> dict[Part, Columns]:
             ),
             *_equal_cost_columns(rows, compared),
         ],
-        "Other metrics": _other_metrics(rows),
-        "Cost and speed": _costs(rows, {id(one.row): one.reference for one in compared}),
+        "Other metrics": _other_metrics(rows, compared),
+        "Cost and speed": _costs(rows),
     }
 
 
-def _other_metrics(rows: Sequence[Row]) -> Columns:
+def _other_metrics(rows: Sequence[Row], compared: Differences) -> Columns:
     further = further_figures(chain.from_iterable(row.records for row in rows))
     return [
-        *_metric_columns(rows, "validation_loss", "Val. loss"),
-        *_metric_columns(rows, "kid", title_of("kid")),
-        *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
+        *_metric_columns(rows, compared, "validation_loss", "Val. loss"),
+        *_metric_columns(rows, compared, "kid", title_of("kid")),
+        *chain.from_iterable(_metric_columns(rows, compared, figure.name, figure.title) for figure in further),
         (
             "Recovered at",
             "first evaluated iteration from which on the validation loss is not above that before the first step: the "
@@ -112,7 +110,8 @@ def _evaluated_from_0(row: Row) -> list[Record]:
     return [one for one in row.done if len(one.evaluations) > 1 and not one.evaluations[0].iteration]
 
 
-def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
+def _costs(rows: Sequence[Row]) -> Columns:
+    references = {row.name: row for row in rows}
     mib = min(1, decimals(row.timing("peak_memory_mib") for row in rows))
     activations = decimals(row.timing("activation_memory_mib") for row in rows)
     speed = min(1, decimals(row.images_per_s for row in rows))
@@ -122,12 +121,12 @@ def _costs(rows: Sequence[Row], references: Mapping[int, Row]) -> Columns:
             "Speed-up",
             "speed-up of a training step against the reference; where both were not timed in pairs, the ratio of their "
             "seconds, without an interval",
-            lambda row: _speedup(row, references.get(id(row))),
+            lambda row: _speedup(row, references.get(row.reference_name)),
         ),
         (
             "Ideal",
-            "speed-up without overhead: forward MACs of the dense network that it was timed in turn with, over its own",
-            lambda row: _plain(None if requested.is_evaluated_only(row.first) else row.ideal_speedup, 2),
+            "speed-up without overhead, against the same network: its forward MACs over the row’s",
+            lambda row: _plain(_ideal(row, references.get(row.reference_name)), 2),
         ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
@@ -162,61 +161,76 @@ def _speedup(row: Row, reference: Row | None) -> Entry:
     return Entry(number(times_as_fast), _NOT_IN_PAIRS, times_as_fast)
 
 
+def _ideal(row: Row, reference: Row | None) -> float | None:
+    """Against what its speed-up is: of another network that was not timed in pairs with its reference, that one."""
+    own, other = row.cost("forward_macs"), reference.cost("forward_macs") if reference else None
+    if requested.is_evaluated_only(row.first) or not own:
+        return None
+    if reference is None or reference.dense_step_ms == row.dense_step_ms or not other:
+        return row.ideal_speedup
+    return other / own
+
+
 def _published(row: Row) -> Entry:
     found = published_fid(row)
     return Entry(number(found.fid), found.caveat, found.fid) if found else Entry(DASH)
 
 
-def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> Columns:
+def _metric_columns(rows: Sequence[Row], compared: Differences, metric: str, title: str) -> Columns:
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
-    references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
+    references = dict.fromkeys(row.reference_label for row in rows if compared.of(row, ITERATIONS, metric))
 
     def mean(row: Row) -> Entry:
         return estimate_entry(row.metric(metric), places, can_be_negative=metric not in METRICS)
 
     def difference(row: Row) -> Entry:
-        return difference_entry(row, metric, places)
+        estimate = compared.of(row, ITERATIONS, metric)
+        is_reference = estimate is None and row.is_reference
+        return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
 
 
-def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) -> Columns:
+def _equal_cost_columns(rows: Sequence[Row], compared: Differences) -> Columns:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
-    if not any(one.is_of_its_own or one.macs_to_target for one in compared):
+    has_target = any(compared.line(row, END, "training_macs") for row in rows)
+    if not has_target and not any(map(compared.is_of_its_own, rows)):
         return []
     places = decimals(row.fid.mean for row in rows if row.fid)
-    found = {id(one.row): one for one in compared}
-    nothing = AtEqualCost(row=rows[0], reference=rows[0])
 
     # What each column shows of a row.
     def at_macs(row: Row) -> Entry:
-        return estimate_entry(found.get(id(row), nothing).at_macs, places, signed=True)
+        return estimate_entry(compared.of(row, MACS), places, signed=True)
 
     def at_time(row: Row) -> Entry:
-        one = found.get(id(row), nothing)
-        if one.at_time and not one.is_timed_in_pairs:
-            return Entry(number(one.at_time.mean, places, signed=True), _NOT_IN_PAIRS, one.at_time.mean)
-        return estimate_entry(one.at_time, places, signed=True)
+        line = compared.line(row, TIME)
+        if line and not line.in_pairs:
+            return Entry(number(line.estimate.mean, places, signed=True), _NOT_IN_PAIRS, line.estimate.mean)
+        return estimate_entry(line.estimate if line else None, places, signed=True)
 
     def to_target(row: Row) -> Entry:
-        return _reached(found.get(id(row), nothing).macs_to_target)
+        line = compared.line(row, END, "training_macs")
+        if line is None:
+            return Entry(DASH)
+        found = line.estimate
+        key = found.mean if math.isfinite(found.mean) else NOT_REACHED
+        if found.bounds is None:
+            return Entry(ratio(found.mean), f"{line.reached} of {found.n} seeds", key)
+        return Entry(ratio(found.mean), f"{ratio(found.bounds[0])} to {ratio(found.bounds[1])}", key)
 
-    # The columns, and how the rows were brought to equal MACs.
-    ways = {one.is_trained for one in compared if one.at_macs}
-    how = "as trained, or on the fit between evaluated points"
-    if len(ways) < 2:
-        how = "on the fit between evaluated points" if False in ways else "to which the rows were trained"
-    clocks = {one.is_evaluated_at_time for one in compared if one.at_time}
-    by_clock = "evaluated there, or on the fit between evaluated points"
-    if len(clocks) < 2:
-        by_clock = "on the fit between evaluated points" if False in clocks else "where the rows were evaluated as well"
+    # The columns, and how the rows were brought to equal cost.
+    def how(at: str) -> str:
+        ways = {line.evaluated for row in rows if (line := compared.line(row, at))}
+        parts = ["as evaluated"] if True in ways else []
+        return " or ".join([*parts, "on the fit between evaluated points"] if False in ways else parts)
+
     return [
-        ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how}", at_macs),
+        ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how(MACS)}", at_macs),
         (
             "Δ FID, equal time",
-            f"the same at equal measured training time, {by_clock}; the interval covers the seeds and the interval of "
+            f"the same at equal measured training time, {how(TIME)}; the interval covers the seeds and the interval of "
             "the speed-up",
             at_time,
         ),
@@ -227,15 +241,6 @@ def _equal_cost_columns(rows: Sequence[Row], compared: Sequence[AtEqualCost]) ->
             to_target,
         ),
     ]
-
-
-def _reached(found: Reached | None) -> Entry:
-    if found is None:
-        return Entry(DASH)
-    key = found.ratio if math.isfinite(found.ratio) else NOT_REACHED
-    if found.low is None or found.high is None:
-        return Entry(ratio(found.ratio), f"{found.reached} of {found.n} seeds", key)
-    return Entry(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)
 
 
 def _guidance_columns(rows: Sequence[Row]) -> Columns:

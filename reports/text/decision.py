@@ -1,4 +1,4 @@
-"""A decision as people and programs read it: one sentence, a strip of its tests, a document, a table."""
+"""A decision as people and programs read it: a sentence, a strip of its tests, what to do next, a document, a table."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.reports.claims import tuning
-from tread_bench.reports.claims.decision import MOST_SEEDS, Choice, Claim, Decision, Outcome
-from tread_bench.reports.claims.evidence import decisions
+from tread_bench.reports.decision import MOST_SEEDS, QUESTIONS, Choice, Claim, Decision, Outcome
+from tread_bench.reports.questions import tuning
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, told_apart
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
-from tread_bench.reports.text.numbers import DASH, decimals
-from tread_bench.reports.text.sentences import say
+from tread_bench.reports.text.numbers import DASH, MINUS, decimals, interval, millions, names, number, plural
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
+_ANSWERS = {
+    Outcome.HOLDS: "yes",
+    Outcome.FAILS: "no",
+    Outcome.INCONCLUSIVE: "not certain",
+    Outcome.UNTESTED: "not tested",
+}
+Decided = tuple[Sequence[Row], Decision]  # the rows of a comparison, and what they decide
 
 
 class Mark(NamedTuple):
@@ -35,7 +40,51 @@ class Mark(NamedTuple):
 
 def sentence(decision: Decision, is_over: bool = True) -> str:
     """Return the decision in one sentence; `is_over`: no cell of the run is missing."""
-    return say("decision", "sentence", decision=decision, is_over=is_over, most=MOST_SEEDS)
+    said = _sentence(decision)
+    return said if is_over else f"So far: {said}"
+
+
+def _sentence(decision: Decision) -> str:
+    route, seeds = decision.route, decision.seeds
+    at_macs, at_time, against_control = decision.tests
+    reference, control = at_macs.other, against_control.other
+    is_slower = at_time.outcome is Outcome.FAILS
+    match decision.choice:
+        case Choice.ROUTE:
+            return f"Route it: {route} is better than {reference} at equal MACs and equal time, and than every control."
+        case Choice.TIME_OPEN:
+            better = f"{route} is better than {reference} and every control at equal MACs"
+            return f"{better}; at equal time this is not certain."
+        case Choice.CONTROL_OPEN:
+            better = f"{route} is better than {reference} at equal MACs"
+            return f"{better}, but not shown to be better than the control {control}."
+        case Choice.CONTROLS_MISSING:
+            return f"{route} is better than {reference} at equal MACs; no control of the same cost was tested."
+        case Choice.MACS_NOT_TIME:
+            return f"Do not route: {route} saves MACs, but at equal time on this machine {reference} is better."
+        case Choice.CONTROL_BETTER:
+            return f"Do not route: at the same MACs the control {control} has a lower FID than every route."
+        case Choice.WORSE:
+            what = "its reference" if decision.has_several_references else reference
+            return f"Do not route: every route is worse than {what} at equal training MACs."
+        case Choice.UNTESTED:
+            return "No decision: no route was compared with dense at equal training MACs."
+        case Choice.NOT_TRAINED if decision.learning:
+            (first, last), fids = decision.learning.iterations, decision.learning.means
+            fell = f"{reference} has FID {fids[0]:.3g} at iteration {first:,} and {fids[1]:.3g} at {last:,}"
+            return f"Not trained yet: {fell}, no fall beyond chance. Train longer."
+    if decision.finds is None or at_macs.difference is None:
+        return "Undecided: one seed has no interval. Run at least five."
+    now = at_macs.difference.n
+    if is_slower and seeds is None:
+        rarely = f"Undecided at equal MACs, and {MOST_SEEDS} seeds would rarely settle it"
+        return f"{rarely}; at equal time {reference} is better."
+    if is_slower:
+        open_still = f"Undecided at equal MACs: {now} seeds do not settle it, {seeds} probably would"
+        return f"{open_still}; at equal time {reference} is better."
+    settle = f"{MOST_SEEDS} would rarely settle it" if seeds is None else f"{seeds} would probably settle it"
+    finds = f"{at_macs.difference.mean:+.3g}".replace("-", MINUS)
+    return f"Undecided: {finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
 
 
 def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
@@ -44,15 +93,40 @@ def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
     undecided = [name for name, decision in made.items() if decision.choice is Choice.UNDECIDED]
     untrained = [name for name, decision in made.items() if decision.choice is Choice.NOT_TRAINED]
     against = [name for name in made if name not in (*favoured, *undecided, *untrained)]
-    return say(
-        "decision",
-        "overview",
-        favoured=favoured,
-        against=against,
-        undecided=undecided,
-        untrained=untrained,
-        is_over=is_over,
-    )
+    of_all = f"of {len(made)} comparisons"
+    said = []
+    if favoured:
+        better = "A route is better than dense at equal MACs, and nothing tested is better than it"
+        said.append(f"{better}, in {len(favoured)} {of_all}: {names(favoured)}.")
+    if against:
+        said.append(f"Do not route in {len(against)} {of_all}: {names(against)}.")
+    for which, what, then in ((undecided, "Undecided", ""), (untrained, "Not trained yet", ": train longer")):
+        if which:
+            where = f"all {len(made)} comparisons" if len(which) == len(made) else f"{len(which)} {of_all}"
+            said.append(f"{what} in {where}{then}.")
+    return f"{'' if is_over else 'So far: '}{' '.join(said)}"
+
+
+def next_step(decision: Decision, rows: Sequence[Row], command: str, may_add_seeds: bool = True) -> str:
+    """Return the one command that would tell most after a decision; "" where there is none.
+
+    Args:
+        rows: of the comparison.
+        command: what started the run.
+        may_add_seeds: False where the study stated after how many seeds it stops.
+    """
+    iterations = max((requested.iterations(row.first) for row in rows if row.is_dense), default=0)
+    match decision.choice:
+        case Choice.NOT_TRAINED:
+            longer = f"{command} --set training.iterations={4 * iterations} --out NEW_FOLDER"
+            return f"Train longer: {longer}" if iterations else ""
+        case Choice.UNDECIDED if decision.seeds and may_add_seeds:
+            return f"Add seeds to this run: {command} --seeds {decision.seeds}"
+        case Choice.UNDECIDED if decision.finds is None and may_add_seeds:
+            return f"Add seeds to this run: {command} --seeds 5"
+        case choice if choice.is_for_routing:
+            return f"See whether it holds for a larger network: {command} --set backbone.depth=N --out NEW_FOLDER"
+    return ""
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:
@@ -72,13 +146,18 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     marks = []
     for test in decision.tests:
         found = test.difference
+        evidence = ""
+        if found:
+            chance = ", not beyond chance among so many comparisons" if test.is_within_chance else ""
+            shown = f"{number(found.mean, places, True)} FID ({interval(found, places, True)})"
+            evidence = f"{shown}, {plural(found.n, 'seed')}{chance}"
         marks.append(
             Mark(
                 sign=_SIGNS[test.outcome],
                 outcome=str(test.outcome),
-                question=say("strip", "question", question=test.question, route=decision.route, other=test.other),
-                answer=say("strip", "answer", outcome=str(test.outcome)),
-                evidence=say("strip", "evidence", test=test, places=places),
+                question=_question(test, decision.route),
+                answer=_ANSWERS[test.outcome],
+                evidence=evidence,
                 zero=place(0.0),
                 mean=place(found.mean if found else None),
                 low=place(found.low if found else None),
@@ -88,55 +167,91 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     return marks
 
 
+def _question(test: Claim, route: str) -> str:
+    if test.question != QUESTIONS[2]:
+        return f"Is {route} better than {test.other or 'dense'} at {test.question}?"
+    return f"Is {route} better than {f'the control {test.other}' if test.other else 'a control of equal MACs'}?"
+
+
 def legend(decision: Decision, route: Row) -> str:
     """Return what a reader must know of one decision: the route, its reference, a control."""
-    is_plain = requested.is_plain_routing(route.first)
-    routes = parse_routes(route.first.routes) if is_plain else []
-    method = requested.method(route.first)
-    return say("strip", "legend", decision=decision, method=method, routes=routes, blocks=route.blocks)
+    name = decision.route
+    if requested.is_plain_routing(route.first):
+        each = []
+        for one in parse_routes(route.first.routes):
+            where = f"block {one.start}" if one.start == one.end else f"blocks {one.start} to {one.end}"
+            each.append(f"{100 * one.rate:.3g} % of the tokens skip {where}")
+        said = f"In the training of {name}, {names(each)}; the network has blocks 0 to {route.blocks - 1}."
+    else:
+        said = f"{name} is trained with {requested.method(route.first)}."
+    controls = ", and with controls: other ways to spend as much" if decision.tests[2].other else ""
+    return f"{said} It is compared with {decision.tests[0].other}, the training without this route{controls}."
 
 
 def reading(decision: Decision) -> str:
     """Return how the tests of any decision of its run are read: FID, MACs and intervals."""
-    return say("strip", "reading", decision=decision)
+    shared = f" and for the {decision.side_by_side} decisions of this run" if decision.side_by_side > 1 else ""
+    return (
+        "FID rates generated images: lower is better, so a difference below 0 is in favour of the route. MACs count "
+        "the arithmetic of training. Intervals are those at 95 %, as in pictures and tables, where nothing is tested. "
+        f"A test asks for more: it allows for the choice of the best row{shared}."
+    )
 
 
-def certainty(decision: Decision, places: int, may_add_seeds: bool) -> str:
-    """Return what the seeds of a decision could have found, in a sentence, and how to add those that would settle it,
-    unless the study stated after how many it stops.
-    """
-    return say("decision", "certainty", decision=decision, places=places, may_add_seeds=may_add_seeds)
+def certainty(decision: Decision, places: int) -> str:
+    """Return what the seeds of a decision could have found, in a sentence."""
+    at_macs = decision.tests[0]
+    if decision.choice is Choice.NOT_TRAINED:
+        return "Nothing is certain of networks that have not learnt."
+    if decision.detectable is None or at_macs.difference is None:
+        return "One seed has no interval, so nothing is certain."
+    return (
+        f"A true difference from {at_macs.other} of {number(decision.detectable, places)} FID at equal MACs is found "
+        f"in 80 % of runs with {at_macs.difference.n} seeds; where there is none, at most 5 % of runs find one."
+    )
 
 
-def certainties(decisions: Mapping[str, Decision], places: int) -> str:
+def certainties(made: Mapping[str, Decision], places: int) -> str:
     """Return what the seeds of several decisions could have found, in a sentence; by the architecture of each."""
-    return say("decision", "certainties", decisions=decisions, places=places)
+    found = []
+    for name, decision in made.items():
+        if decision.detectable is not None and decision.choice is not Choice.NOT_TRAINED:
+            found.append(f"{number(decision.detectable, places)} ({name})")
+    if not found:
+        return "One seed has no interval, so nothing is known of what it could find."
+    return (
+        "The true differences from dense at equal MACs that these seeds find in 80 % of runs, in FID: "
+        f"{', '.join(found)}; where there are none, at most 5 % of runs find any."
+    )
+
+
+def regime(rows: Sequence[Row]) -> str:
+    """Return on what a comparison was made: data, size of the network, length of training."""
+    first = rows[0]
+    sizes = [*filter(None, (members[0].cost("params") for members in by_architecture(rows)))]
+    span = list(dict.fromkeys(millions(size) for size in (min(sizes, default=None), max(sizes, default=None))))
+    batch = requested.training(first.first, "batch")
+    start = f" from the weights of {first.group.start}" if first.group.start else ""
+    length = f"{first.group.iteration:,} iterations of {batch} images{start}"
+    return f"{requested.data(first.first)}, {' to '.join(span)} parameters, {length}"
 
 
 def scope(rows: Sequence[Row]) -> str:
     """Return on what a comparison was made, and that it says nothing of anything else."""
-    first = rows[0]
-    sizes = [*filter(None, (members[0].cost("params") for members in by_architecture(rows)))]
-    batch = requested.training(first.first, "batch")
-    span = (min(sizes, default=None), max(sizes, default=None))
-    return say(
-        "decision",
-        "scope",
-        row=first,
-        span=span,
-        data=requested.data(first.first),
-        batch=batch,
-        start=requested.start(first.first),
-    )
+    last = rows[0].first.last
+    details = last.protocol_details if last else {}
+    judged = ""
+    if "feature_network" in details:
+        judged = f", FID of {details.get('num_samples', 0):,} samples by {details['feature_network']}"
+    return f"{regime(rows)}{judged}: these figures say nothing about other data, sizes or lengths of training."
 
 
-def documents(rows: Sequence[Row], is_over: bool = True) -> list[dict[str, Any]]:
+def documents(made: Sequence[Decided], is_over: bool = True) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
-    made = decisions(rows)
-    names = told_apart([members[0].group for members, _ in made])
+    called = told_apart([members[0].group for members, _ in made])
     return [
         _document(members, decision, is_over) | {"name": name}
-        for name, (members, decision) in zip(names, made, strict=True)
+        for name, (members, decision) in zip(called, made, strict=True)
     ]
 
 

@@ -82,3 +82,6 @@ def scaled_macs(largest: float) -> tuple[float, str]:
 def millions(count: float | None) -> str:
     """Return a number of parameters."""
     return DASH if count is None else f"{count / 1e6:.3g}M"
+
+
+FILTERS = {one.__name__: one for one in (interval, millions, names, number, plural)}  # of templates

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tests.reports.test_curves_simulated import EACH
-from tread_bench.reports.claims.decision import Candidate, Choice, Learning, decide
+from tread_bench.reports.decision import Candidate, Choice, Learning, decide
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 

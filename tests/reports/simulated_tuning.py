@@ -19,8 +19,8 @@ from simulated_runs import print_row
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.numbers.statistics import Seeds
 from tread_bench.core.stored.records import Candidate, Tuning
-from tread_bench.reports.claims import decision
-from tread_bench.reports.claims.decision import Choice, decide
+from tread_bench.reports import decision
+from tread_bench.reports.decision import Choice, decide
 
 RATE = 2e-3  # of the suite: the middle one of the default candidates
 # Measured at five rates on three seeds (width 32, 200 iterations on digits). BEND lies between the parabola through all

@@ -28,12 +28,15 @@ from tread_bench.core.stored.records import (
     TimingFigures,
 )
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.figures.bases import bases
+from tread_bench.reports.decision import Decision, decisions
+from tread_bench.reports.differences import Differences
+from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.picture import Picture
-from tread_bench.reports.figures.pictures import ON_BASES
-from tread_bench.reports.figures.style import theme
+from tread_bench.reports.frame import results_frame
 from tread_bench.reports.page import run as page
+from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.rows.row import Row
+from tread_bench.reports.tables.view import TableView, comparison_view
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)
@@ -55,9 +58,9 @@ NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similari
 DRAWN = (
     "route_placement",
     "placement_map",
+    "gain",
     "fid_cost",
     "speedup",
-    "step_parts",
     "similarity",
     "across_times",
     "gradients",
@@ -72,7 +75,7 @@ def render(
     folder: Path,
     unreadable: Mapping[str, str] | None = None,
     *,
-    pictures: Callable[[Sequence[Row], str], list[Picture]] = lambda *_: [],
+    pictures: Callable[..., list[Picture]] = lambda *_: [],
 ) -> str:
     """The page of a run whose plan.json has these parts, as text; its folder has the rest of the report.
 
@@ -97,11 +100,26 @@ def render(
     return (folder / "index.html").read_text(encoding="utf-8")
 
 
-def drawn_alone(draw: Callable[[Sequence[Row]], Picture | list[Picture] | None], rows: Sequence[Row]) -> Picture | None:
-    """One of the pictures of these rows, alone; of several bases the first."""
-    with theme():
-        found = draw(rows, bases(rows, ())) if draw in ON_BASES else draw(rows)
-    return (found[0] if found else None) if isinstance(found, list) else found
+def compared(records: Sequence[Record]) -> Differences:
+    """What the rows of these records differ by from their references."""
+    return Differences(results_frame(records))
+
+
+def decided(records: Sequence[Record], is_smoke: bool = False) -> list[tuple[list[Row], Decision]]:
+    """The decisions of a run of these records."""
+    return decisions(comparison(records, is_smoke), compared(records))
+
+
+def view_of(records: Sequence[Record]) -> TableView:
+    """The table of the comparison of these records."""
+    return comparison_view(comparison(records), compared(records))
+
+
+def pictures_of(records: Sequence[Record], is_smoke: bool = False) -> dict[str, Picture]:
+    """All pictures of rows that stand side by side."""
+    frame = results_frame(records, is_smoke)
+    drawn = figures.pictures(comparison(records, is_smoke), frame, Differences(frame))
+    return {picture.name: picture for picture in drawn}
 
 
 def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:

@@ -11,6 +11,7 @@ from synthetic_records import (
     cost,
     evaluation,
     gradient_norms,
+    pictures_of,
     record,
     similarity,
     timing,
@@ -18,8 +19,6 @@ from synthetic_records import (
 
 from tread_bench.core.stored.records import EqualTime, Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.picture import Picture
-from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.rows.comparison import comparison
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))
@@ -279,4 +278,4 @@ STUDIES = {
 @cache
 def drawn(name: str) -> dict[str, Picture]:
     """All pictures of a study."""
-    return {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}
+    return pictures_of(STUDIES[name]())

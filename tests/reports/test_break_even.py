@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, render, timing
+from synthetic_records import NOTHING_MEASURED, cost, record, render, timing
 
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.claims import break_even
+from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.speed import break_even as draw
-from tread_bench.reports.page.run import _verdict
+from tread_bench.reports.questions import break_even
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.comparison import comparison
 
@@ -71,11 +70,10 @@ def test_a_route_pays_from_where_its_whole_interval_lies_above_1_and_stays_there
 
 
 def test_the_verdict_is_on_speed_alone(rows):
-    verdict = _verdict(rows, made=[], is_over=True, may_add_seeds=True)
-    assert verdict["quality"] == (
+    assert break_even.summary(rows) == (
         "On this machine a route pays in DiT from 16 tokens on (2:8@0.5) and in DRWKV from 1,024 tokens on (2:8@0.5)."
     )
-    said = {architecture: statement for architecture, _, statement in verdict["families"]}
+    said = {architecture: statement for architecture, _, statement in break_even.statements(rows)}
     assert said["DiT"] == (
         "2:8@0.25 pays from 256 tokens on (1.10 times as fast; at 1,024 1.20); 2:8@0.5 pays from 16 tokens on, the "
         "fewest measured (1.02 times as fast; at 1,024 1.60)."
@@ -84,8 +82,8 @@ def test_the_verdict_is_on_speed_alone(rows):
         "2:8@0.25 does not pay from any of 16 to 1,024 tokens on (not distinguishable at 1,024: 1.00 times as fast, "
         "0.99 to 1.02); 2:8@0.5 pays at 1,024 tokens, the most measured (1.10 times as fast)."
     )
-    assert "Nothing was trained or evaluated" in verdict["cost"] and "FID" not in str(verdict)
-    assert "Timed: steps of 256 images of 16 tokens, 64 images of 64 tokens" in verdict["power"]
+    assert "Nothing was trained or evaluated" in break_even.scope()
+    assert "Timed: steps of 256 images of 16 tokens, 64 images of 64 tokens" in break_even.rule(rows)
 
 
 def test_architectures_that_pay_from_the_same_number_on_are_named_together():
@@ -119,20 +117,20 @@ def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
 
 
 def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
-    picture = drawn_alone(draw, rows)
-    assert len(picture.table) == 24
-    lines = {line[0]: line[1:] for line in picture.table}
-    assert lines["DiT-0.25-256"][:6] == ("256", "16", "1.16", "1.100", "1.050", "1.150")
-    assert lines["DiT-None-64"][-1] == "control"
-    assert {lines[f"DiT-0.5-{tokens}"][-1] for tokens in (16, 64, 256)} == {"16"}
-    assert lines["DRWKV-0.25-16"][-1] == "never here"
-    assert "DiT: 2:8@0.25 pays from 256 tokens on" in picture.description
+    picture = draw(break_even.figure(rows))
+    lines = {line["row"]: line for line in picture.numbers}
+    assert len(picture.numbers) == len(lines) == 24
+    point = lines["DiT-0.25-256"]
+    assert (point["tokens of an image"], point["images per step"], point["ideal"]) == ("256", "16", "1.16")
+    assert (point["speed-up of a training step"], point["95 % interval"]) == ("1.100", "1.050 to 1.150")
+    assert lines["DiT-None-64"]["pays from"] == "control" and lines["DRWKV-0.25-16"]["pays from"] == "never here"
+    assert {lines[f"DiT-0.5-{tokens}"]["pays from"] for tokens in (16, 64, 256)} == {"16"}
 
 
 def test_rows_of_one_size_or_that_were_trained_have_no_such_picture(rows):
-    assert drawn_alone(draw, [row for row in rows if row.cost("dense_tokens") == 16]) is None
+    assert draw(break_even.figure([row for row in rows if row.cost("dense_tokens") == 16])) is None
     trained = comparison([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0)])
-    assert drawn_alone(draw, trained) is None and not break_even.is_about_speed(trained)
+    assert draw(break_even.figure(trained)) is None and not break_even.is_about_speed(trained)
 
 
 def test_the_page_leads_with_speed_and_claims_nothing_else(tmp_path):

@@ -7,15 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
+from synthetic_records import decided as decided_of
 from synthetic_records import evaluation, timing
 
 from tests.command_line import tread_bench
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.claims.decision import Outcome
-from tread_bench.reports.claims.evidence import decisions
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.decision import Outcome
 from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.load import load_plan
 
@@ -74,7 +73,7 @@ def decided(plan):
                 timing=timing(1.1, planned.seed) if plan.suite.timing.pairs else None,
             )
         )  # fmt: skip
-    return [decision for _, decision in decisions(comparison(records))]
+    return [decision for _, decision in decided_of(records)]
 
 
 def test_a_length_at_which_dense_is_not_evaluated_is_named_with_its_key():

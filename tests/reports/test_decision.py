@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from simulated_runs import FOUND, NULLS, Truth, Variant, shares, skewed, untrained
-from synthetic_records import architectures, record, render
+from synthetic_records import architectures, decided, record, render, view_of
 from synthetic_studies import guidance
-from test_equal_cost import (
+from test_differences import (
     DENSE_END,
     EIGHT,
     ROUTE,
@@ -33,7 +33,7 @@ from test_equal_cost import (
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.claims.decision import (
+from tread_bench.reports.decision import (
     Candidate,
     Choice,
     Claim,
@@ -43,9 +43,7 @@ from tread_bench.reports.claims.decision import (
     choice_of,
     decide,
 )
-from tread_bench.reports.claims.evidence import decisions
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.view import comparison_view
 from tread_bench.reports.text.decision import documents, overview, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
@@ -189,13 +187,14 @@ def flat(first=394.0, last=405.0, **changes):
 def test_networks_that_have_not_learnt_are_to_train_longer_and_no_seeds_are_advised(tmp_path, plan, capsys):
     records = flat()
     said = "Not trained yet: dense has FID 394 at iteration 600 and 405 at 1,200, no fall beyond chance. Train longer."
-    ((_, found),) = decisions(comparison(records))
+    ((_, found),) = decided(records)
     assert found.choice is Choice.NOT_TRAINED and not found.choice.is_for_routing and len(said.split()) <= 20
-    (document,) = documents(comparison(records))
+    (document,) = documents(decided(records))
     assert (document["sentence"], document["choice"], document["seeds_to_decide"]) == (said, "not trained yet", None)
     page = html.unescape(render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path))
     assert re.findall(r'<p class="quality">(.*?)</p>', page) == [said]
     assert "Nothing is certain of networks that have not learnt." in page and "--set seeds" not in page
+    assert "--set training.iterations=4800" in page
     print_comparison(records, len(records))
     told = capsys.readouterr().out
     assert said in " ".join(told.split()) and "Add seeds" not in told
@@ -213,7 +212,7 @@ def test_networks_that_have_not_learnt_are_to_train_longer_and_no_seeds_are_advi
     ids=["learnt", "one evaluation", "one seed", "one seed falls", "0"],
 )
 def test_whether_networks_have_learnt_is_said_where_two_evaluations_tell(records, choice):
-    ((_, found),) = decisions(comparison(records))
+    ((_, found),) = decided(records)
     assert found.choice is choice
 
 
@@ -222,7 +221,7 @@ def test_a_training_that_begins_with_trained_weights_need_not_become_better():
     begun = [
         one.model_copy(update={"config": one.config | {"training": one.config["training"] | start}}) for one in flat()
     ]
-    ((_, found),) = decisions(comparison(begun))
+    ((_, found),) = decided(begun)
     assert found.choice is Choice.CONTROLS_MISSING
 
 
@@ -244,17 +243,17 @@ def smaller(at_end):
     ids=["none", "worse", "alike", "better"],
 )
 def test_a_smaller_network_at_the_same_macs_is_a_control(control, choice):
-    ((_, found),) = decisions(comparison([*dense(), *budget_row(), *control]))
+    ((_, found),) = decided([*dense(), *budget_row(), *control])
     assert found.choice is choice and found.route == "route"
     assert found.tests[0].difference.mean == pytest.approx(-2.0)
     assert found.tests[2].other == ("smaller" if control else "")
-    (document,) = documents(comparison([*dense(), *budget_row(), *control]))
+    (document,) = documents(decided([*dense(), *budget_row(), *control]))
     assert document["choice"] == choice and document["tests"][0]["low_fid"] == found.tests[0].difference.low
 
 
 def test_a_route_is_compared_with_its_own_reference_and_no_other(tmp_path, plan):
     records = [*beside_its_own("full", 20.0, 18.0), *beside_its_own("lora", 30.0, 27.0)]
-    (document,) = documents(comparison(records))
+    (document,) = documents(decided(records))
     at_macs = document["tests"][0]
     assert (document["route"], at_macs["against"]) == ("lora", "lora-dense")
     assert at_macs["difference_fid"] == pytest.approx(-3.0)
@@ -277,12 +276,12 @@ def test_routes_that_are_worse_than_their_references_are_not_said_to_be_worse_th
 
 
 def test_without_routes_or_in_a_smoke_run_there_is_no_decision():
-    assert decisions(comparison(dense())) == []
-    assert decisions(comparison([*dense(), *budget_row()], is_smoke=True)) == []
+    assert decided(dense()) == []
+    assert decided([*dense(), *budget_row()], is_smoke=True) == []
 
 
 def test_rows_of_equal_iterations_alone_leave_it_untested():
-    ((_, found),) = decisions(comparison([*dense(), *of_seeds("route", {1200: 18.0}, routes="2:8@0.5")]))
+    ((_, found),) = decided([*dense(), *of_seeds("route", {1200: 18.0}, routes="2:8@0.5")])
     assert found.choice is Choice.UNTESTED and ROUTED_END > 1200
 
 
@@ -292,10 +291,10 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
     assert headline == "Do not route: at the same MACs the control smaller has a lower FID than every route."
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
-    assert "What the decision rests on" in page and "At equal training MACs, route is better than" in page
+    assert "What the decision rests on" in page and "smaller, which" not in page
     assert "Take this route with you" not in page
     (certain,) = re.findall(r"<dt>Certainty</dt><dd>(.*?)</dd>", page)
-    detectable = decisions(comparison(records))[0][1].detectable
+    detectable = decided(records)[0][1].detectable
     assert certain.startswith(f"A true difference from dense of {detectable:.2f} FID at equal MACs is found in 80 %")
     assert "digits, 0.887M parameters, " in page and " iterations of 64 images" in page
 
@@ -303,9 +302,9 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
 def test_a_number_has_one_interval_in_the_strip_the_table_and_json():
     routes = [one for end in (18.0, 18.5) for one in budget_row(end)]
     routes = [one.model_copy(update={"row": f"route-{k // 5}", "cell": f"route-{k}"}) for k, one in enumerate(routes)]
-    rows = comparison([*dense(), *routes, *smaller(19.9)])
-    (_, found), (document,) = decisions(rows)[0], documents(rows)
-    view = comparison_view(rows)
+    records = [*dense(), *routes, *smaller(19.9)]
+    (_, found), (document,) = decided(records)[0], documents(decided(records))
+    view = view_of(records)
     column = [title for title, _ in view.headers].index("Δ FID, equal MACs")
     (shown,) = [entries[column] for row, entries in view.rows if row.short_label == found.route]
     assert strip(found, 2)[0].evidence == f"{shown.text} FID ({shown.below}), 5 seeds"
@@ -411,8 +410,8 @@ def test_several_decisions_begin_with_how_often_each_answer_was_given(tmp_path, 
 def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, plan, others, names, tables, capsys):
     """Whether their rows stand in one table or in several."""
     records = [*of_arm(), *of_arm(**others)]
-    (alone,) = documents(comparison(of_arm()))
-    together = documents(comparison(records))
+    (alone,) = documents(decided(of_arm()))
+    together = documents(decided(records))
     detectable = [one["detectable_fid"] for one in (alone, *together)]
     assert len(together) == 2 and detectable[1] == pytest.approx(detectable[2]) and detectable[1] > 1.1 * detectable[0]
     page = html.unescape(render(records, plan, tmp_path))
@@ -428,14 +427,13 @@ def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, pl
 
 
 def test_a_study_of_guidance_has_no_decision_on_routes():
-    rows = comparison([*guidance(), *budget_row()])
-    assert decisions(rows) == [] and decisions(comparison([*dense(), *budget_row()]))
+    assert decided([*guidance(), *budget_row()]) == [] and decided([*dense(), *budget_row()])
 
 
 # What people read.
 
 
-def decided(choice, **changes):
+def made_of(choice, **changes):
     tests = [
         Claim(
             question="equal training MACs", outcome=Outcome.HOLDS, other="dense", difference=MeanInterval(-3, -4, -2, 5)
@@ -454,30 +452,30 @@ def slower(decision):
 
 SENTENCES = {
     "Route it: tread-2:8 is better than dense at equal MACs and equal time, and than every control.":
-        decided(Choice.ROUTE),
+        made_of(Choice.ROUTE),
     "tread-2:8 is better than dense and every control at equal MACs; at equal time this is not certain.":
-        decided(Choice.TIME_OPEN),
+        made_of(Choice.TIME_OPEN),
     "tread-2:8 is better than dense at equal MACs, but not shown to be better than the control fewer-blocks.":
-        decided(Choice.CONTROL_OPEN),
+        made_of(Choice.CONTROL_OPEN),
     "tread-2:8 is better than dense at equal MACs; no control of the same cost was tested.":
-        decided(Choice.CONTROLS_MISSING),
+        made_of(Choice.CONTROLS_MISSING),
     "Do not route: tread-2:8 saves MACs, but at equal time on this machine dense is better.":
-        decided(Choice.MACS_NOT_TIME),
+        made_of(Choice.MACS_NOT_TIME),
     "Do not route: at the same MACs the control fewer-blocks has a lower FID than every route.":
-        decided(Choice.CONTROL_BETTER),
-    "Do not route: every route is worse than dense at equal training MACs.": decided(Choice.WORSE),
+        made_of(Choice.CONTROL_BETTER),
+    "Do not route: every route is worse than dense at equal training MACs.": made_of(Choice.WORSE),
     "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 9 would probably settle it.":
-        decided(Choice.UNDECIDED, finds=1.2, seeds=9),
+        made_of(Choice.UNDECIDED, finds=1.2, seeds=9),
     "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 100 would rarely settle it.":
-        decided(Choice.UNDECIDED, finds=0.01),
+        made_of(Choice.UNDECIDED, finds=0.01),
     "Undecided at equal MACs: 5 seeds do not settle it, 9 probably would; at equal time dense is better.":
-        slower(decided(Choice.UNDECIDED, finds=1.2, seeds=9)),
+        slower(made_of(Choice.UNDECIDED, finds=1.2, seeds=9)),
     "Undecided at equal MACs, and 100 seeds would rarely settle it; at equal time dense is better.":
-        slower(decided(Choice.UNDECIDED, finds=0.01)),
-    "Undecided: one seed has no interval. Run at least five.": decided(Choice.UNDECIDED),
+        slower(made_of(Choice.UNDECIDED, finds=0.01)),
+    "Undecided: one seed has no interval. Run at least five.": made_of(Choice.UNDECIDED),
     "Not trained yet: dense has FID 394 at iteration 10 and 405 at 1,600, no fall beyond chance. Train longer.":
-        decided(Choice.NOT_TRAINED, learning=Learning(iterations=(10, 1600), first={0: 394.4}, last={0: 405.0})),
-    "No decision: no route was compared with dense at equal training MACs.": decided(Choice.UNTESTED),
+        made_of(Choice.NOT_TRAINED, learning=Learning(iterations=(10, 1600), first={0: 394.4}, last={0: 405.0})),
+    "No decision: no route was compared with dense at equal training MACs.": made_of(Choice.UNTESTED),
 }  # fmt: skip
 
 
@@ -488,8 +486,8 @@ def test_a_decision_is_one_sentence_of_at_most_twenty_words(said):
 
 
 def test_a_reference_of_another_name_is_named():
-    tests = [replace(test, other="base") for test in decided(Choice.ROUTE).tests]
-    said = sentence(replace(decided(Choice.ROUTE), tests=tuple(tests)))
+    tests = [replace(test, other="base") for test in made_of(Choice.ROUTE).tests]
+    said = sentence(replace(made_of(Choice.ROUTE), tests=tuple(tests)))
     assert "better than base" in said and "dense" not in said
 
 
@@ -503,7 +501,7 @@ def test_the_scope_has_the_size_of_the_network_or_the_range_of_several():
 
 
 def test_the_strip_has_one_scale_around_zero():
-    found = strip(decided(Choice.ROUTE), 2)
+    found = strip(made_of(Choice.ROUTE), 2)
     assert [mark.sign for mark in found] == ["✓", "?", "✗"] and len({mark.zero for mark in found}) == 1
     first = found[0]
     assert first.low < first.mean < first.high < first.zero

@@ -18,8 +18,7 @@ from tread_bench.core.stored.evaluations import (
     by_reason,
 )
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.figures.evaluation import pictures_of
-from tread_bench.reports.page.evaluation import Grid, cautions, sentences, write_evaluation_page
+from tread_bench.reports.page.evaluation import Grid, cautions, pictures_of, sentences, write_evaluation_page
 
 LIMIT, SLOPE = 7.5, 21_000.0  # of the fit: its value at infinitely many images, and how it depends on 1 / images
 MISSING = "feature network dinov2: its weights are not in /weights <b>: put dinov2_vitl14_pretrain.pth there"
@@ -114,8 +113,9 @@ def test_the_page_says_the_figures_the_warnings_and_what_is_missing(page):
 
 def test_the_line_of_a_fit_goes_through_its_points_and_ends_in_the_figure():
     (fit,) = pictures_of(evaluation())
-    assert fit.table[-1] == ("∞, extrapolated", "7.50", "7.10 to 7.90")
-    assert [line[1] for line in fit.table[:-1]] == ["11.70", "9.60", "8.55", "7.92"]
+    last = fit.numbers[-1]
+    assert (last["images"], last["FID"], last["95 % interval"]) == ("∞, extrapolated", "7.500", "7.100 to 7.900")
+    assert [line["FID"] for line in fit.numbers[:-1]] == ["11.70", "9.60", "8.55", "7.92"]
 
 
 def test_pictures_of_an_earlier_page_go(tmp_path):

@@ -11,6 +11,8 @@ from synthetic_studies import STUDIES
 from tests.command_line import tread_bench
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
+from tread_bench.reports.differences import ITERATIONS, Differences
+from tread_bench.reports.frame import results_frame
 from tread_bench.reports.page import run as page
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.runner.joined import read_joined
@@ -26,7 +28,8 @@ def no_pictures(monkeypatch):
 
 def figures(records: list[Record]) -> dict[str, tuple[object, ...]]:
     """Of each row: its FIDs, those that it is compared with, and its speed-up."""
-    return {row.name: (row.scores, row.references, row.speedup) for row in comparison(records)}
+    compared = Differences(results_frame(records))
+    return {row.name: (row.scores, compared.of(row, ITERATIONS), row.speedup) for row in comparison(records)}
 
 
 @pytest.mark.parametrize("name", ["equal_cost", "guidance", "methods", "finetune"])

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic_records import drawn_alone, evaluation, record, render
-from test_equal_cost import budget_row, dense
+from synthetic_records import evaluation, record, render
+from test_differences import budget_row, dense
 
 from tread_bench.cli.show.comparison import print_comparison
 from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Candidate, Tuning
-from tread_bench.reports.claims.onset import panels, statements
-from tread_bench.reports.claims.tuning import luck
-from tread_bench.reports.figures.onset import onset_map
+from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.page import run as page_of_run
+from tread_bench.reports.questions import onset
+from tread_bench.reports.questions import tuning as tuning_of
+from tread_bench.reports.questions.onset import panels, statements
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.onset import onset_table
 from tread_bench.reports.text.numbers import number, words
 from tread_bench.services.decisions import hypothesis_of
 
@@ -95,7 +95,7 @@ def test_ratios_are_those_of_the_curves_by_reference_and_figure():
     for ratios in (panel.loss, panel.fid):
         means = [[ratio.estimate.mean for ratio in at_length] for at_length in ratios]
         assert means == [pytest.approx([1.5, 0.8], rel=0.02)] * 3
-    shown = onset_table([panel])
+    shown = onset.table([panel])
     assert len(shown.rows) == 6
     assert shown.rows[0][3].bounds is not None
 
@@ -109,8 +109,8 @@ def test_fid_stands_beside_where_every_length_has_it():
     ]
     (panel,) = panels(without, STATED)
     assert panel.fid == () and len(panel.loss) == len(panel.macs) == 3
-    assert {line[-1] for line in drawn_alone(lambda _: onset_map([panel]), []).table} == {"–"}
-    assert len(onset_table([panel]).rows) == 6
+    assert {line["at"] for line in draw(onset.figure([panel])).numbers} == {"equal validation loss (decides)"}
+    assert len(onset.table([panel]).rows) == 6
 
 
 def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
@@ -124,7 +124,7 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
     names = ["2:8@0.5", "2:8@0.5 rows", "2:8@0.5, dense from 0.8"]
     assert [panel.route for panel in found] == names
     assert all(ratio.estimate for panel in found for ratios in panel.loss for ratio in ratios)
-    picture = drawn_alone(lambda _: onset_map(found), [])
+    picture = draw(onset.figure(found))
     assert all(f">{name}<".encode() in picture.svg and name in picture.description for name in names)
 
 
@@ -327,15 +327,15 @@ def test_budgets_of_every_panel_are_marked():
         )
         for one in study()
     ]
-    picture = drawn_alone(lambda _: onset_map(panels([*study(), *other], STATED)), [])
+    picture = draw(onset.figure(panels([*study(), *other], STATED)))
     assert all(f">{label}<".encode() in picture.svg for label in ("1e+10", "1.6e+11", "1e+12", "1.6e+13"))
 
 
 def test_rates_that_a_shorter_training_chose_are_cautioned_about():
     """As many tuning seeds as the study has, at whole trainings: of a row itself there is nothing to say."""
     tuning = moved((3.0, 1.0, 2.0)).model_copy(update={"seeds": [0, 1, 2], "share": 1.0})
-    assert luck(comparison(study(tuning=tuning))) == ""
-    said = luck(comparison(study(tuning=tuning.model_copy(update={"shortest": "dense"}))))
+    assert tuning_of.cautions(comparison(study(tuning=tuning))) == []
+    (said,) = tuning_of.cautions(comparison(study(tuning=tuning.model_copy(update={"shortest": "dense"}))))
     assert "at 100 % of the shortest row’s training chose it" in said
     assert "choose with --set tune.shortest=false and with as many tuning seeds" in said and "tune.share" not in said
 

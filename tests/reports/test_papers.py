@@ -13,13 +13,14 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
-from synthetic_records import DRAWN, HOSTILE, RENDERING_S, record, study
+from synthetic_records import DRAWN, HOSTILE, RENDERING_S, pictures_of, record, study
 from synthetic_runs import write_run
 
 from tests.command_line import tread_bench
 from tests.yardstick import slowness
 from tread_bench.core.stored.destinations import MARKER
-from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.differences import ITERATIONS, Differences
+from tread_bench.reports.frame import results_frame
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
 
@@ -59,10 +60,10 @@ def test_figures_are_what_their_endings_say(made):
 def test_a_table_holds_every_digit(made):
     with open(made[1] / "comparison.csv", encoding="utf-8", newline="") as file:
         lines = {line["Row"]: line for line in csv.DictReader(file)}
-    rows = {row.short_label: row for row in comparison(study())}
+    rows, compared = {row.short_label: row for row in comparison(study())}, Differences(results_frame(study()))
     assert lines.keys() == rows.keys()
     for label, row in rows.items():
-        difference = row.difference("fid")
+        difference = compared.of(row, ITERATIONS)
         assert float(lines[label]["FID"]) == row.fid.mean
         assert (float(lines[label]["FID, low"]), float(lines[label]["FID, high"])) == row.fid.bounds
         assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")
@@ -113,7 +114,7 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
     monkeypatch.setattr(
         Figure, "savefig", lambda *of, format, **how: saved.append(format) or save(*of, format=format, **how)
     )
-    drawn = pictures(comparison(study()))
+    drawn = pictures_of(study()).values()
     assert saved == ["svg"] * len(drawn) == [kind for picture in drawn for kind in picture.files]
 
 

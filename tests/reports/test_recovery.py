@@ -7,8 +7,6 @@ import synthetic_records
 
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.reports.frame import recovered_at
-from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.view import comparison_view
 
 
 def record(losses):
@@ -45,11 +43,11 @@ def test_the_table_shows_the_last_seed_and_rows_that_did_not_recover():
         for row, routes, of_seeds in (("dense", "", back), ("2:8", "2:8@0.5", not_back))
         for seed, losses in enumerate(of_seeds)
     ]
-    view = comparison_view(comparison(cells))
+    view = synthetic_records.view_of(cells)
     at = [title for title, _ in view.headers].index("Recovered at")
     assert [(cells[at].text, cells[at].below) for _, cells in view.rows] == [
         ("400", ""),
         ("not reached", "by 1 of 2 seeds"),
     ]
     without = [synthetic_records.record("dense", "", seed, 17.0) for seed in range(2)]
-    assert "Recovered at" not in dict(comparison_view(comparison(without)).headers)
+    assert "Recovered at" not in dict(synthetic_records.view_of(without).headers)

@@ -12,20 +12,22 @@ import pytest
 from synthetic_records import (
     HOSTILE,
     architectures,
+    compared,
     evaluation,
     failed,
     of_family,
     record,
     study,
     timing,
+    view_of,
 )
 
 from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.records import Evaluation
+from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.frame import COLUMNS, results_frame, rows_frame, write_csv
 from tread_bench.reports.rows.architectures import side_by_side
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.view import comparison_view
 
 CONTRACT = """
 cell, suite, backbone, family, method, routes, rate, selector, guidance, guidance_scale, seed, iteration, status,
@@ -134,30 +136,33 @@ def test_dense_comes_first_and_rows_are_compared_seed_by_seed(records):
     assert [row.name for row in rows] == ["dense", "0:8", "0:10", "1:8", "2:8", "2:10", "4:8"]
     row, dense = by_name(rows)["2:8"], rows[0]
     expected = [r.last.fid - d.last.fid for r, d in zip(row.records, dense.records, strict=True)]
-    difference = row.difference("fid")
+    found = compared(records)
+    difference = found.of(row, ITERATIONS)
     assert difference.mean == pytest.approx(np.mean(expected)) and difference.n == 5
     assert difference.high - difference.low < row.fid.high - row.fid.low  # the seeds' common part is gone
-    assert dense.difference("fid") is None
+    assert found.of(dense, ITERATIONS) is None
 
 
 def test_a_failed_cell_is_counted_named_and_left_out(records):
     row = by_name(comparison(records))["0:10"]
-    assert (len(row.done), row.fid.n, row.difference("fid").n) == (4, 4, 4)
+    assert (len(row.done), row.fid.n, compared(records).of(row, ITERATIONS).n) == (4, 4, 4)
     assert [(r.seed, r.reason) for r in row.not_done] == [(4, HOSTILE)]
 
 
 def test_a_row_that_failed_altogether_stays_with_its_group():
-    rows = comparison([record("dense", "", 0, 17.0), failed("2:8", "2:8@0.5", 0, "diverged at step 812")])
+    records = [record("dense", "", 0, 17.0), failed("2:8", "2:8@0.5", 0, "diverged at step 812")]
+    rows = comparison(records)
     assert len({row.group for row in rows}) == 1
-    assert rows[1].fid is None and rows[1].difference("fid") is None
+    assert rows[1].fid is None and len(compared(records).frame) == 0
 
 
 def test_rows_of_different_protocols_are_never_ranked_together():
     other = [record("2:8", "2:8@0.5", s, 1.0, evaluations=[evaluation(1200, 1.0, "other")]) for s in range(3)]
-    rows = comparison([record("dense", "", s, 17.0) for s in range(3)] + other)
+    records = [record("dense", "", s, 17.0) for s in range(3)] + other
+    rows = comparison(records)
     assert len({row.group for row in rows}) == 2
     assert all(row.is_lowest_fid for row in rows)  # each the lowest of its own group
-    assert rows[0].difference("fid") is None and rows[1].difference("fid") is None
+    assert len(compared(records).frame) == 0
 
 
 def test_rows_of_different_objectives_are_never_ranked_together():
@@ -190,7 +195,7 @@ def test_differences_pair_the_same_iteration():
     routed = record("2:8", "2:8@0.5", 0, 20.0, evaluations=[evaluation(400, 60.0)])
     dense = record("dense", "", 0, 17.0, evaluations=[evaluation(400, 50.0), evaluation(1200, 17.0)])
     row = by_name(comparison([dense, routed]))["2:8"]
-    assert row.difference("fid").mean == pytest.approx(10.0)
+    assert compared([dense, routed]).of(row, ITERATIONS).mean == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +233,7 @@ def test_architectures_of_one_name_keep_the_sizes_that_they_do_not_share():
 
 def test_one_seed_has_no_interval():
     row = by_name(comparison(study(seeds=1)))["2:8"]
-    assert row.fid.low is None and row.difference("fid").low is None and row.fid_p_value is None
+    assert row.fid.low is None and compared(study(seeds=1)).of(row, ITERATIONS).low is None
 
 
 def test_a_measurement_that_seeds_share_counts_once():
@@ -256,7 +261,7 @@ def test_the_rate_of_a_row_is_the_dense_rate_of_the_run_times_its_speed_up_in_ta
     assert frame.images_per_s["1:8"] / dense == pytest.approx(frame.speedup["1:8"])
     assert dense == pytest.approx(64 / 60e-3, rel=0.03)  # the slowed steps are a third of all dense ones
     rows = comparison(records)
-    view = comparison_view(rows)
+    view = view_of(records)
     column = [title for title, _ in view.headers].index("Images/s")
     shown = {row.name: cells[column].key for row, cells in view.rows}
     assert shown == pytest.approx(frame.images_per_s.to_dict())
@@ -275,7 +280,7 @@ def test_steps_of_another_batch_or_architecture_give_no_dense_rate():
 
 
 def test_the_parts_of_a_comparison_are_tables_of_their_own_and_together_the_whole():
-    view = comparison_view(comparison(study()))
+    view = view_of(study())
     parts = view.split()
     assert [*parts] == ["FID", "Other metrics", "Cost and speed"]
     assert [header for part in parts.values() for header in part.headers] == view.headers

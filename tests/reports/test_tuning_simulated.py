@@ -20,11 +20,10 @@ from simulated_tuning import (
     untuned,
     verdicts,
 )
-from test_equal_cost import DENSE_END, ROUTE, ROUTED_END, cell
+from synthetic_records import decided
+from test_differences import DENSE_END, ROUTE, ROUTED_END, cell
 
 from tread_bench.core.config.tune import Tune
-from tread_bench.reports.claims.evidence import decisions
-from tread_bench.reports.rows.comparison import comparison
 
 
 def most(runs: int, rate: float = 0.05) -> float:
@@ -115,10 +114,10 @@ def test_records_of_tuning_cells_do_not_reach_a_decision():
         rows = dict(zip(("dense", "route"), run_of([SHARP, FLAT], tune, rng), strict=True))
         study = records_of(rows, lambda row: row.study)
         tuning = records_of(rows, lambda row: row.on_tuning_seeds, is_tuning=True)
-        ((_, alone),) = decisions(comparison(study))
-        assert decisions(comparison([*study, *tuning]))[0][1] == alone
+        ((_, alone),) = decided(study)
+        assert decided([*study, *tuning])[0][1] == alone
         wrongly = [record.model_copy(update={"role": "study"}) for record in tuning]
-        differ += decisions(comparison([*study, *wrongly]))[0][1] != alone
+        differ += decided([*study, *wrongly])[0][1] != alone
     assert differ == 20
 
 

@@ -30,7 +30,9 @@ from tread_bench.data.latents.family import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
-from tread_bench.reports.claims.published import published_fid
+from tread_bench.reports.differences import Differences
+from tread_bench.reports.frame import results_frame
+from tread_bench.reports.published import published_fid
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
 from tread_bench.services.plan import plan_suite
@@ -188,9 +190,9 @@ def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callab
     rows = comparison(done(cell) for cell in plan.cells)
     found = {row.name: published_fid(row) for row in rows}
     assert [found[row] and found[row].fid for row in plan.rows] == TABLES[name]
-    assert "Published" in dict(comparison_view(rows).headers)
+    assert "Published" in dict(comparison_view(rows, Differences(results_frame([]))).headers)
     of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
-    assert "Published" not in dict(comparison_view(of_other_length).headers)
+    assert "Published" not in dict(comparison_view(of_other_length, Differences(results_frame([]))).headers)
 
 
 def test_the_captioned_suite_samples_for_captions_at_both_published_numbers() -> None:
@@ -227,7 +229,7 @@ def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different(pl
     caveats = {row.name: found.caveat for row in rows if (found := published_fid(row))}
     wanted = {"dit-dense": "other objective", "sit-dense": "other sampler"}
     assert {name: next((wanted[kind] for kind in wanted if name.startswith(kind)), "") for name in caveats} == caveats
-    shown = [cell.below for _, cells in comparison_view(rows).rows for cell in cells]
+    shown = [cell.below for _, cells in comparison_view(rows, Differences(results_frame([]))).rows for cell in cells]
     assert shown.count("other objective") == shown.count("other sampler") == 4
 
 

@@ -11,10 +11,14 @@ from tread_bench.core.stored.records import Record, of_study
 
 def decisions_of(records: Sequence[Record], planned: int, is_smoke: bool) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes; `planned` is the number of the run's cells."""
+    from tread_bench.reports.decision import decisions
+    from tread_bench.reports.differences import Differences
+    from tread_bench.reports.frame import results_frame
     from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.text.decision import documents
 
-    return documents(comparison(records, is_smoke), is_over=len(records) >= planned)
+    compared = Differences(results_frame(records, is_smoke))
+    return documents(decisions(comparison(records, is_smoke), compared), is_over=len(records) >= planned)
 
 
 def hypothesis_of(
@@ -26,7 +30,7 @@ def hypothesis_of(
     """
     if stated is None or is_smoke:
         return None
-    from tread_bench.reports.claims import onset
+    from tread_bench.reports.questions import onset
 
     studied, is_over = of_study(records), len(records) >= planned
     panels = onset.panels(studied, stated)

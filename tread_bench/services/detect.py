@@ -44,7 +44,7 @@ class DetectedRow:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What seeds can find, by two-sided paired t-tests at `level`, Holm-adjusted over `comparisons` rows."""
+    """What seeds can find, by two-sided paired t-tests at `level` / `comparisons`, the number of rows."""
 
     difference: float
     suite_seeds: int
@@ -71,8 +71,8 @@ class _Measured:
 def detect(plan: Plan, request: DetectRequest) -> Detection:
     """Compute the seeds that find the requested difference, row by row.
 
-    Each row is tested at the level of Holm's first step, so that it has at least the stated power, whatever the other
-    rows show.
+    Each row is tested at the level over the number of rows, so that it has at least the stated power, whatever the
+    other rows show.
 
     Raises:
         UserError: the suite compares no rows by FID, or the run does not show how much they vary.
@@ -131,23 +131,24 @@ def _effect(difference: float, spread: float) -> float:
 
 def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measured]:
     """The spreads of those rows that a run or an export has too, by name. Raises UserError where it has none."""
-    from tread_bench.reports.claims.equal_cost import equal_costs
+    from tread_bench.reports.differences import ITERATIONS, MACS, Differences
+    from tread_bench.reports.frame import results_frame
     from tread_bench.reports.rows.comparison import comparison
 
     # The rows of the run.
     source = read_run(run)
     if source.plan.smoke:
         raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
-    compared = comparison(source.records)
+    compared = Differences(results_frame(source.records))
 
     # The spread of each that the suite has too.
-    at_cost = {id(one.row): one.at_macs for one in equal_costs(compared)}
     found = {}
-    for row in compared:
-        at: ComparedAt = "equal cost" if at_cost.get(id(row)) else "equal iterations"
-        difference = at_cost.get(id(row)) or row.difference("fid")
+    for row in comparison(source.records):
+        at_macs = compared.of(row, MACS)
+        difference = at_macs or compared.of(row, ITERATIONS)
         spread = Spread.behind(difference) if difference else None
         if spread is not None and row.name in rows:
+            at: ComparedAt = "equal cost" if at_macs else "equal iterations"
             found[row.name] = _Measured(spread, at, _differing(row.first.config, rows[row.name]))
     if not found:
         named = ", ".join([*rows][:_NAMED]) + (", ..." if len(rows) > _NAMED else "")

@@ -41,14 +41,10 @@ function filter() {
     `${count(rows.size, Object.keys(facets).length, "rows")}, ${count(left, cells.length, "cells")}`;
 }
 
-// The address: #place?family=...&method=...&seed=...&basis=..., where each part may be absent.
+// The address: #place?family=...&method=...&seed=..., where each part may be absent.
 let place = "";
-const switches = all(".switch > input");
 function choices() {
-  const chosen = new URLSearchParams(form ? [...new FormData(form)].filter(([, value]) => value) : []);
-  const basis = switches.find((button) => button.checked && !button.defaultChecked);
-  if (basis) chosen.set("basis", basis.value);
-  return chosen.toString();
+  return new URLSearchParams(form ? [...new FormData(form)].filter(([, value]) => value) : []).toString();
 }
 function keep() {
   const query = choices();
@@ -64,9 +60,6 @@ function follow() {
       select.value = chosen.get(select.name) ?? "";
       if (select.selectedIndex < 0) select.value = "";
     }
-    const basis = chosen.get("basis");
-    const isKnown = switches.some((button) => button.value === basis);
-    for (const button of switches) button.checked = isKnown ? button.value === basis : button.defaultChecked;
     filter();
   } else if (choices()) {
     keep();
@@ -88,12 +81,6 @@ if (form) {
   form.querySelector("button").addEventListener("click", () => { form.reset(); filter(); keep(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   filter();
-}
-for (const button of switches) {
-  button.addEventListener("change", () => {
-    for (const other of switches) if (other.value === button.value) other.checked = true;
-    keep();
-  });
 }
 // Tooltips: what a column means, by pointer and by keyboard, and the numbers of a row in a picture; until Escape.
 const tip = document.createElement("div");

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record
-from tread_bench.services.decisions import hypothesis_of
+from tread_bench.services.decisions import decisions_of, hypothesis_of
 
 
 def print_comparison(
@@ -28,25 +28,25 @@ def print_comparison(
         stand_ins: what of a smoke run is random.
         stated: the hypothesis of the run's suite.
     """
-    from tread_bench.reports.claims.cautions import of_smoke_run
+    from tread_bench.reports.cautions import of_smoke_run
+    from tread_bench.reports.differences import Differences
+    from tread_bench.reports.frame import results_frame
     from tread_bench.reports.rows.comparison import comparison
     from tread_bench.reports.tables.short import short_tables
-    from tread_bench.reports.text.decision import documents
 
     # A table for each group of rows.
     console = stdout_console()
     if is_smoke:
         console.print(f"SMOKE RUN. {of_smoke_run(stand_ins)}")
-    rows = comparison(records, is_smoke)
-    for headers, lines in short_tables(rows):
+    compared = Differences(results_frame(records, is_smoke))
+    for headers, lines in short_tables(comparison(records, is_smoke), compared):
         table = Table(Column("row", no_wrap=True), *headers, title="smoke run" if is_smoke else None)
         for name, entries in lines:
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
 
     # The decisions, and how many seeds would settle those that are open, unless it was stated when to stop.
-    decisions = documents(rows, is_over=len(records) >= planned)
-    for decision in decisions:
+    for decision in decisions_of(records, planned, is_smoke):
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"] and stated is None:

@@ -1,16 +1,16 @@
-"""Uncertainty of results: intervals, paired comparisons, and which rows may be the best. No torch, no pandas."""
+"""Uncertainty of results: intervals and paired comparisons. No torch, no pandas."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
@@ -94,18 +94,6 @@ def hull(intervals: Sequence[MeanInterval | None]) -> MeanInterval | None:
     return replace(known[0], low=min(low for low, _ in bounds), high=max(high for _, high in bounds))
 
 
-def paired_p_value(a: Seeds, b: Seeds) -> float | None:
-    """Return the p-value of a two-sided paired t-test over the shared seeds; None with fewer than two of them."""
-    differences = _differences(a, b)
-    if len(differences) < 2:
-        return None
-    mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
-    if spread == 0:  # all seeds have the same difference
-        return 1.0 if mean == 0 else 0.0
-    n = len(differences)
-    return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
-
-
 def median_interval(values: ArrayLike) -> tuple[float, float, float]:
     """Return the median and its percentile bootstrap interval (Efron 1979): (median, low, high).
 
@@ -144,140 +132,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
-
-
-def paired_p_values(pairs: Iterable[tuple[Seeds, Seeds]]) -> list[float]:
-    """Return the p-values of paired t-tests, Holm-adjusted over all of them; 1 with fewer than two shared seeds."""
-    p_values = [paired_p_value(a, b) for a, b in pairs]
-    return holm([1.0 if p is None else p for p in p_values])
-
-
-@dataclass(frozen=True, slots=True)
-class AgainstBest:
-    """Which of several rows may have the lowest expected value.
-
-    `names` is in the order of the rows' means, lowest first, each adjusted for the seeds that its row lacks; `is_worse`
-    (k, k) states whether row i is significantly worse than row j. `smallest` is the smallest difference from the lowest
-    that could have been significant, as a share of the value if `is_relative`; None if no difference could have been.
-    """
-
-    names: tuple[str, ...]
-    is_worse: NDArray[np.bool_]
-    smallest: float | None
-    is_relative: bool
-
-    def best(self, among: Collection[str] | None = None) -> tuple[str, ...]:
-        """Return the rows (all, or those `among`) that are not significantly worse than another, lowest mean first."""
-        chosen = [k for k, name in enumerate(self.names) if among is None or name in among]
-        return tuple(self.names[k] for k in chosen if not self.is_worse[k, chosen].any())
-
-
-def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
-    """Compare all rows with the best (Hsu 1984); lower is better, and seeds are blocks.
-
-    log(score) = row + seed + residual is fitted by least squares to the available scores, or the scores themselves if
-    one is not positive. Row i is significantly worse than row j if its effect is higher by at least d standard errors
-    of that difference (`_critical_value`). The variance is the pooled residual variance, or the mean of the two rows'
-    own variances if that is larger, so a row with a larger spread is not falsely excluded. Rows without a score are
-    left out; rows that share no seed, directly or through other rows, cannot be compared.
-
-    Args:
-        scores: row -> seed -> value.
-
-    Raises:
-        ValueError: a value is not finite.
-    """
-    names = tuple(name for name, seeds in scores.items() if seeds)
-    means = np.array([_sample(list(scores[name].values()), at_least=1).mean() for name in names])
-    rows, seeds, values = _observations(scores, names)
-    k, is_relative = len(names), bool((values > 0).all())
-
-    # The additive model: effects of rows and seeds, the hat matrix, and the degrees of freedom that each score leaves.
-    design = np.hstack([np.equal.outer(rows, np.unique(rows)), np.equal.outer(seeds, np.unique(seeds))]).astype(float)
-    inverse = np.linalg.pinv(design)
-    hat = design @ inverse
-    left = 1 - np.diagonal(hat)
-    freedom = round(float(left.sum()))
-
-    # The rows in the order of their means, each adjusted for the seeds that its row lacks.
-    order = np.argsort(means + (inverse @ (values - means[rows]))[:k].round(9), kind="stable")
-    names = tuple(names[place] for place in order)
-    nothing = AgainstBest(names, np.zeros((k, k), dtype=bool), None, is_relative)
-    if k < 2 or freedom < 1:
-        return nothing
-    values = np.log(values) if is_relative else values
-
-    # Residual variances: pooled, and of each row by its share of the degrees of freedom.
-    squares = design[:, :k].T @ np.column_stack([(values - hat @ values) ** 2, left])
-    pooled = float(squares[:, 0].sum() / freedom)
-    own = np.array([square / share if share > _NEGLIGIBLE else pooled for square, share in squares])
-    variance = np.maximum(pooled, (own[:, None] + own) / 2)
-
-    # Differences of effects, their variance relative to a residual's, and whether the seeds allow a comparison.
-    effects, covariance = (inverse @ values)[:k], (inverse @ inverse.T)[:k, :k]
-    unknown = (np.eye(design.shape[1]) - inverse @ design)[:k]
-    is_known = (np.abs(unknown[:, None] - unknown).max(axis=2) < _NEGLIGIBLE) & ~np.eye(k, dtype=bool)
-    if not is_known.any():
-        return nothing
-    scale = np.add.outer(np.diagonal(covariance), np.diagonal(covariance)) - 2 * covariance
-    critical = _critical_value(k, freedom, _smallest_correlation(covariance, scale, is_known))
-    least = critical * np.sqrt(variance * scale)
-    difference = effects[:, None] - effects
-    is_worse = is_known & (difference >= least) & (difference > _NEGLIGIBLE)
-    smallest = critical * math.sqrt(pooled * float(scale[is_known].min()))
-    return AgainstBest(
-        names, is_worse[np.ix_(order, order)], math.expm1(smallest) if is_relative else smallest, is_relative
-    )
-
-
-_NEGLIGIBLE = 1e-9  # 0 up to rounding
-
-
-def _observations(
-    scores: Mapping[str, Seeds], names: Sequence[str]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Index of the row, index of the seed, and value of each observation, (N,) each."""
-    places = {seed: place for place, seed in enumerate(dict.fromkeys(seed for name in names for seed in scores[name]))}
-    found = [(row, places[seed], value) for row, name in enumerate(names) for seed, value in scores[name].items()]
-    rows, seeds, values = zip(*found, strict=True) if found else ((), (), ())
-    return np.array(rows, dtype=np.int64), np.array(seeds, dtype=np.int64), np.array(values, dtype=np.float64)
-
-
-def _smallest_correlation(
-    covariance: NDArray[np.float64], scale: NDArray[np.float64], is_known: NDArray[np.bool_]
-) -> float:
-    """Smallest correlation of two differences to the same row: 1/2 if no score is missing."""
-    k = len(covariance)
-    found = [0.5]
-    for i in range(k):
-        others = np.flatnonzero(is_known[i])
-        shared = covariance[np.ix_(others, others)] - covariance[i, others] - covariance[others, i][:, None]
-        correlations = (shared + covariance[i, i]) / np.sqrt(np.outer(scale[i, others], scale[i, others]))
-        found += list(correlations[~np.eye(len(others), dtype=bool)])
-    return max(0.0, round(min(found), 6))
-
-
-@cache
-def _critical_value(k: int, freedom: int, correlation: float) -> float:
-    """How many standard errors a difference from the best of k rows must have: the larger of two 95 % points.
-
-    The first is Dunnett's (1955), one-sided: the maximum of k - 1 t variables of equal correlation. If the correlations
-    differ, the smallest gives an upper bound (Slepian 1962). The second is the two-sided point of a single t, which is
-    larger for up to three rows: of two equally good rows with normal residuals, one is called the only best in at most
-    5 % of cases.
-    """
-    z, weights = np.polynomial.hermite_e.hermegauss(64)
-    u, shares = np.polynomial.legendre.leggauss(256)
-    spread = np.sqrt(stats.chi2.ppf((u + 1) / 2, freedom) / freedom)[:, None]  # s / sigma at its quantiles
-
-    def coverage(d: float) -> float:
-        below = stats.norm.cdf((d * spread + math.sqrt(correlation) * z) / math.sqrt(1 - correlation)) ** (k - 1)
-        return float(shares / 2 @ below @ weights / weights.sum())
-
-    single = float(stats.t.ppf(1 - LEVEL / 2, freedom))
-    if coverage(single) >= 1 - LEVEL:
-        return single
-    return float(optimize.brentq(lambda d: coverage(d) - (1 - LEVEL), single, 1e3))
 
 
 class GuidanceRates(NamedTuple):

@@ -118,6 +118,11 @@ AFTER_FIGURES = (
     Column("matmul_precision", "", "precision of float32 products"),
     Column("autocast", "", "type of the network's forward pass in training"),
     Column("hardware", "", "name of the CPU or GPU"),
+    Column(
+        "paired_seed", "", "seed of the suite that the cell has, whatever its seed group: rows are paired by it", True
+    ),
+    Column("training_iterations", "optimiser steps", "of the whole training", True),
+    Column("dense_step_ms", "ms", "median dense step of the run, in turn with which the row was timed"),
 )
 _FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
 _TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, *AFTER_FIGURES))

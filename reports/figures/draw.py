@@ -1,0 +1,276 @@
+"""Every figure that is lines or a forest over a frame: a `Figure` says what is drawn, and this module how.
+
+Looks in light and dark, names of lines, marks that belong to rows, and the numbers behind a picture are solved once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
+
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
+from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, marks_of, tone
+from tread_bench.reports.text.numbers import DASH, decimals, interval, number
+
+MOST = 18  # lines in a panel of lines
+MOST_ROWS = 30  # rows of a forest
+_COLUMNS = 3  # panels side by side
+_WIDTH = 9.6  # inches
+_LINE = 0.26  # inches from one row of a forest to the next
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What to draw, from the lines of a frame that were chosen for it.
+
+    Args:
+        lines: with the columns that are named here, and `row`, whose marks belong together on the page; `is_dense`,
+            where it is there, gives a line the look of dense rows.
+        x, y: columns. Where `y` holds names it is a forest: a line for each, from top to bottom.
+        hue: the column that tells lines of one panel apart.
+        panel: the column that tells panels apart; "": one panel.
+        low, high: columns with the ends of an interval; "": the 95 % t interval of lines that share all else.
+        ideal: a column with what is to be expected, drawn as a tick or a dashed line.
+        still: where nothing changes.
+        logarithmic: axes, such as "x" or "xy".
+        extra: columns that only the numbers show, by the header there.
+        titles: of columns, on axes and in the numbers.
+    """
+
+    name: str
+    title: str
+    caption: str
+    lines: pd.DataFrame
+    x: str
+    y: str
+    hue: str = "name"
+    panel: str = ""
+    low: str = ""
+    high: str = ""
+    ideal: str = ""
+    still: float | None = None
+    logarithmic: str = ""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Point(NamedTuple):
+    panel: str
+    hue: str
+    row: str
+    is_dense: bool
+    place: float | str  # on the axis that is not measured
+    estimate: MeanInterval
+    ideal: float
+    extra: tuple[str, ...]
+
+
+def draw(figure: Figure) -> Picture | None:
+    """Return the picture; None where there is nothing to draw."""
+    points = _points(figure)
+    if not points:
+        return None
+    is_forest = isinstance(points[0].place, str)
+    panels = list(dict.fromkeys(point.panel for point in points))
+
+    # As many lines as can be told apart, with dense and those of lowest figures.
+    ends = {point.hue: point.estimate.mean for point in points}
+    ordered = sorted(ends, key=lambda hue: (not any(p.is_dense for p in points if p.hue == hue), ends[hue]))
+    chosen = set(ordered[: MOST_ROWS if is_forest else MOST])
+    drawn = [point for point in points if point.hue in chosen]
+    left_out = len(ends) - len(chosen)
+    rest = f" Drawn: {len(chosen)} of {len(ends)}; the numbers have all." if left_out else ""
+
+    made = _forest(figure, drawn, panels) if is_forest else _lines(figure, drawn, panels)
+    return picture_of(
+        figure.name, figure.title, f"{figure.caption}{rest}".strip(), _described(figure, drawn, is_forest), made,
+        _numbers(figure, points, is_forest),
+    )  # fmt: skip
+
+
+def _points(figure: Figure) -> list[_Point]:
+    """Means and intervals, in the order of the lines."""
+    is_forest = not pd.api.types.is_numeric_dtype(figure.lines[figure.y])
+    value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
+    lines = figure.lines[figure.lines[value].notna()]
+    has_bounds = bool(figure.low)
+    keys = [name for name in dict.fromkeys((figure.panel, figure.hue, "row", place)) if name]
+    points = []
+    for _, same in lines.groupby(keys, sort=False, dropna=False):
+        first = same.iloc[0]
+        if has_bounds:
+            bounds = (first[figure.low], first[figure.high])
+            low, high = (None, None) if pd.isna(bounds[0]) else map(float, bounds)
+            seeds = int(first["seeds"]) if "seeds" in same else len(same)
+            estimate = MeanInterval(float(first[value]), low, high, seeds)
+        else:
+            estimate = mean_interval(same[value].to_list())
+        points.append(
+            _Point(
+                panel=str(first[figure.panel]) if figure.panel else "",
+                hue=str(first[figure.hue]),
+                row=str(first["row"]),
+                is_dense=bool(first.get("is_dense", False)),
+                place=str(first[place]) if is_forest else float(first[place]),
+                estimate=estimate,
+                ideal=float(first[figure.ideal]) if figure.ideal and pd.notna(first[figure.ideal]) else math.nan,
+                extra=tuple(_shown(first[column]) for column in figure.extra),
+            )
+        )
+    return points
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value or DASH
+    return DASH if pd.isna(value) else f"{value:,.4g}"
+
+
+def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> Drawing:
+    """A panel of lines for each value of `panel`, three side by side, and the names of the lines beside them."""
+    hues = list(dict.fromkeys(point.hue for point in points))
+    is_dense = [all(point.is_dense for point in points if point.hue == hue) for hue in hues]
+    look_of = dict(zip(hues, looks(is_dense), strict=True))
+    rows = -(-len(panels) // _COLUMNS)
+    high = max(3.4 if rows == 1 else 2.7, 0.2 * len(hues) / rows)
+    made = Drawing(figsize=(_WIDTH, high * rows + 0.3), layout="constrained")
+    axes_of = list(made.subplots(rows, min(_COLUMNS, len(panels)), squeeze=False).flat)
+    for axes, panel in zip(axes_of, panels, strict=False):
+        own = [point for point in points if point.panel == panel]
+        for hue in hues:
+            _line(axes, sorted((p for p in own if p.hue == hue), key=lambda p: p.place), look_of[hue])
+        axes.set_title(clean(panel, 44))
+        axes.set(xlabel=figure.titles.get(figure.x, figure.x), ylabel=figure.titles.get(figure.y, figure.y))
+        if figure.still is not None:
+            axes.axhline(figure.still, color=MUTED, linewidth=1, zorder=0.5)
+        _scale(axes, figure, own)
+    for unused in axes_of[len(panels) :]:
+        unused.set_axis_off()
+
+    # Names in the order in which lines end.
+    ends = {point.hue: point.estimate.mean for point in sorted(points, key=lambda point: point.place)}
+    handles = []
+    for hue in sorted(hues, key=lambda hue: -ends[hue]):
+        colour, marker, dashes = look_of[hue]
+        handle = axes_of[0].plot([], [], color=colour, marker=marker, linestyle=dashes, label=clean(hue, 48))
+        handles += handle
+    if len(hues) > 1:
+        made.legend(handles=handles, loc="outside right upper", fontsize=8.5)
+    return made
+
+
+def _line(axes: Axes, points: Sequence[_Point], look: Look) -> None:
+    """A line through means, each with its interval and its row's mark; dashed, what was to be expected."""
+    if not points:
+        return
+    colour, marker, dashes = look
+    places = [point.place for point in points]
+    rows = {point.row for point in points}
+    with marks_of(points[0].row if len(rows) == 1 else "", axes):
+        sns.lineplot(
+            x=places, y=[point.estimate.mean for point in points], ax=axes, color=colour, linestyle=dashes,
+            linewidth=1.3, errorbar=None, legend=False,
+        )  # fmt: skip
+        if not math.isnan(points[0].ideal):
+            ideals = [point.ideal for point in points]
+            axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
+    for point in points:
+        own = (INK, "o") if point.is_dense else (colour, marker)
+        with marks_of(point.row, axes):
+            if point.estimate.bounds is not None:
+                axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
+            axes.plot(
+                [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
+                markeredgecolor=SURFACE, markeredgewidth=0.8,
+            )  # fmt: skip
+
+
+def _scale(axes: Axes, figure: Figure, points: Sequence[_Point]) -> None:
+    """After all lines are drawn. Intervals of few seeds may reach far beyond the means, which fill the panel."""
+    axes.locator_params(nbins=6)
+    means = [point.estimate.mean for point in points if math.isfinite(point.estimate.mean)]
+    if "y" in figure.logarithmic and min(means) > 0:
+        axes.set(yscale="log", ylim=(min(means) / 1.25, max(means) * 1.25))
+        low, high = axes.get_ylim()
+        equal = MaxNLocator(6, steps=(1, 2, 5, 10))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12) if high >= 5 * low else equal)
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_locator(NullLocator())
+    if "x" in figure.logarithmic:
+        axes.set(xscale="log")
+        places = sorted({float(point.place) for point in points})
+        axes.xaxis.set_major_locator(FixedLocator(places[:: -(-len(places) // 6)]))
+        axes.xaxis.set_major_formatter("{x:,.4g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _forest(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> Drawing:
+    """Names on the left, and for each value of `panel` the estimates on their intervals."""
+    names = list(dict.fromkeys(str(point.place) for point in points))
+    made = Drawing(figsize=(_WIDTH, 0.9 + _LINE * len(names)), layout="constrained")
+    axes_of = made.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, panel in zip(axes_of, panels, strict=True):
+        for point in (point for point in points if point.panel == panel):
+            y, estimate = names.index(str(point.place)), point.estimate
+            colour = INK if figure.ideal or figure.still is None else tone(estimate.low, estimate.high, figure.still)
+            with marks_of(point.row, axes):
+                if not math.isnan(point.ideal):
+                    axes.plot([point.ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
+                if estimate.bounds is not None:
+                    axes.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+                axes.plot(
+                    [estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE,
+                    markeredgewidth=0.8, linestyle="none",
+                )  # fmt: skip
+        if figure.still is not None:
+            axes.axvline(figure.still, color=MUTED, linewidth=1, zorder=0.5)
+        axes.set_title(clean(panel))
+        axes.set_xlabel(figure.titles.get(figure.x, figure.x))
+        axes.locator_params(axis="x", nbins=5)
+        axes.spines["left"].set_visible(False)
+    axes_of[0].set_yticks(range(len(names)), [clean(name, 44) for name in names])
+    axes_of[0].set_ylim(len(names) - 0.5, -0.5)
+    return made
+
+
+def _described(figure: Figure, points: Sequence[_Point], is_forest: bool) -> str:
+    """What readers hear who cannot see the picture: what is drawn, and where each line ends."""
+    value = figure.titles.get(figure.x if is_forest else figure.y, figure.y)
+    place = "row" if is_forest else figure.titles.get(figure.x, figure.x)
+    places = decimals(point.estimate.mean for point in points)
+    ends = {(point.panel, point.hue): number(point.estimate.mean, places) for point in points}
+    said = [f"{panel + ', ' if panel else ''}{hue}: {end}" for (panel, hue), end in ends.items()]
+    return f"{value} by {place}. {'; '.join(said[:24])}"
+
+
+def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[dict[str, str]]:
+    """The lines of the table under the picture."""
+    value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
+    places = decimals(point.estimate.mean for point in points)
+    signed = figure.still == 0
+    measured = figure.titles.get(value, value)
+    lines = []
+    for point in points:
+        line = {"row": point.row}
+        if figure.panel and figure.panel != "row":
+            line[figure.titles.get(figure.panel, figure.panel)] = point.panel or DASH
+        if figure.hue not in ("row", "name", place):
+            line[figure.titles.get(figure.hue, figure.hue)] = point.hue
+        if not is_forest:
+            line[figure.titles.get(place, place)] = f"{point.place:,.6g}"
+        line[measured] = number(point.estimate.mean, places, signed)
+        line["95 % interval"] = interval(point.estimate, places, signed, can_be_negative=True)
+        line["seeds"] = f"{point.estimate.n}"
+        if figure.ideal:
+            line[figure.titles.get(figure.ideal, figure.ideal)] = number(point.ideal)
+        lines.append(line | dict(zip(figure.extra.values(), point.extra, strict=True)))
+    return lines

@@ -1,0 +1,125 @@
+"""The published FID of a row that is a published network: another protocol, so beside and never among."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.core.numbers.schedule import routed_steps
+from tread_bench.core.stored.records import Record
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+
+FID_TABLES = ("TREAD Table", "DiG in DiCo")
+# Families that the tables give by their size alone.
+_BY_SIZE = {"DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
+
+
+class PublishedFid(NamedTuple):
+    """What the tables print for a row, and in which respect that was another experiment."""
+
+    fid: float
+    caveat: str  # "other objective", "other sampler", "other objective; reprinted" or ""
+
+
+@cache
+def _lines() -> list[dict[str, str]]:
+    """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608), ELIT (arXiv 2603.12245),
+    MaskAlign (arXiv 2606.08788) and DC-DiT (arXiv 2603.06351, second version), the READMEs of SPRINT and MDT, the
+    reports on PRX, the abstracts of DAR (arXiv 2605.20708), DIR-7 (arXiv 2504.14260) and SR-DiT (arXiv 2512.12386),
+    JiT (arXiv 2511.13720), DDT (arXiv 2504.05741), the project page of MPDiT (arXiv 2603.26357), which reprints its
+    Table 1, DiCo (arXiv 2505.11196), which reprints DiG and DiM, two threads of users, and where nothing better was at
+    hand, as the caveat says, summaries of SPRINT, DiG, MDT, MicroDiT, LiT, DiMSUM and FCDM (arXiv 2603.09408).
+    """
+    text = files("tread_bench.reports").joinpath("published.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def published_fid(row: Row) -> PublishedFid | None:
+    """FID in the tables of a row on latents: the same model, method, routes, guidance with its scale, and images.
+
+    What the tables call unmasked was measured after an unmasked phase, and its number of images is that of the masked
+    one before.
+    """
+    first = row.first
+    data = requested.data_family(first)
+    if data is None or not data.has_published_fids or not row.blocks or row.is_smoke:
+        return None
+    batch = requested.training(first, "batch") or 0
+    iterations = row.group.iteration
+    is_over = iterations == requested.iterations(first)
+    routed_iterations = routed_steps(iterations, requested.schedule(first)) if is_over else 0
+    scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
+
+    # The line of the tables that has all of it.
+    wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
+    for line in _lines():
+        is_fid = line["table"].startswith(FID_TABLES)
+        if not is_fid or (line["model"], line["method"], line["metric"], line["scale"]) != wanted:
+            continue
+        counted = routed_iterations if _is_unmasked(line) else iterations
+        if _is_unmasked(line) and not _has_default_options(first):
+            continue
+        if _images_seen(line) == counted * batch and _listed_routes(line, row.blocks) == first.routes:
+            return PublishedFid(float(line["value"]), line["caveat"])
+    return None
+
+
+def _listed_model(row: Row) -> str:
+    """As the tables name it; of models that they give by their size alone, where it is that size."""
+    family = row.first.family
+    if model := _BY_SIZE.get(family):
+        params = f"{round((row.cost('params') or 0) / 1e6)}M"
+        is_listed = any(line["model"] == model and line["params"] == params for line in _lines())
+        return model if is_listed else ""
+    side = row.first.config["data"].get("image_size")
+    return f"{row.first.backbone} ImageNet-512" if side == 64 else row.first.backbone
+
+
+def _listed_method(record: Record) -> str:
+    method = requested.method(record)
+    return _ENDED_DENSE.get(method, method) if requested.schedule(record).until < 1 else method
+
+
+def _is_unmasked(line: Mapping[str, str]) -> bool:
+    return line["method"].endswith(" unmasked")
+
+
+def _has_default_options(record: Record) -> bool:
+    """Those of the method, which are the published ones; older records lack some, and had others then."""
+    return bool(record.config.get("method") == find_method(record.method).options().model_dump())
+
+
+def _listed_metric(record: Record) -> str:
+    guidance = requested.guidance(record)
+    if not requested.is_guided(record):
+        return "fid"
+    of_rule, with_interval = _GUIDED_METRICS.get(guidance["name"], ("", ""))
+    return with_interval if guidance.get("interval") else of_rule
+
+
+def _images_seen(line: Mapping[str, str]) -> int:
+    """Of "400K" iterations of `batch` images, or of epochs of 5,000 iterations of 256."""
+    if line["iterations"].endswith("K"):
+        return int(line["iterations"].removesuffix("K")) * 1000 * int(line["batch"])
+    return int(line["iterations"].removesuffix(" epochs")) * 5000 * 256
+
+
+def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
+    """In block numbers; the tables leave out TREAD's own rule and its rate."""
+    if line["method"].startswith("dense"):
+        return ""
+    routes = line["routes"] or "@0.5"
+    if routes.startswith("@"):
+        usual = "0:-1" if line["method"].startswith("mask") else "2:-4"
+        routes = usual + routes
+    return format_routes(resolve_routes(parse_routes(routes), blocks))
+
+
+_GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
+_ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end

@@ -1,0 +1,103 @@
+"""How fast a training step is beside what its MACs promise, and where its time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tread_bench.core.stored.records import STEP_PARTS
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import number
+
+if TYPE_CHECKING:
+    from tread_bench.reports.figures.draw import Figure
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """Achieved beside ideal speed-up, of rows that were timed in turn with one dense network."""
+    import pandas as pd
+
+    from tread_bench.reports.figures.draw import Figure
+
+    lines = []
+    for row in rows:
+        is_shown = row.timed_with == row.group.backbone and row.ideal_speedup and row.speedup
+        if is_shown and row.speedup:
+            parts = _beyond(row)
+            about = (row.label, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
+            lines.append((*about, row.timing("data_wait_share"), parts))
+    columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait", "beyond"]
+    has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1
+    return Figure(
+        name="speedup",
+        title="Achieved and ideal speed-up",
+        caption="Training steps timed alone, in turn with the dense reference: the median ratio with its 95 % "
+        "bootstrap interval. The tick is the ideal speed-up, the ratio of forward MACs. Dense against itself is the "
+        "control and should be at 1. What exceeds the ideal most is the kind of work, by torch’s profiler, that does "
+        "not fall with the tokens.",
+        lines=pd.DataFrame(lines if has_routes else [], columns=columns),
+        x="speedup",
+        y="name",
+        low="low",
+        high="high",
+        ideal="ideal",
+        still=1.0,
+        extra={
+            "dense_ms": "dense step ms",
+            "step_ms": "step ms",
+            "wait": "data wait share",
+            "beyond": "most beyond ideal",
+        },
+        titles={"speedup": "speed-up of a training step", "ideal": "ideal"},
+    )  # fmt: skip
+
+
+def _beyond(row: Row) -> str:
+    """The part of a routed row's step that exceeds its ideal most, which is the dense one's over the ideal speed-up."""
+    profiled = [timing for timing in row.timings if timing.step_parts and timing.reference_step_parts]
+    if not profiled or not row.spans or not row.ideal_speedup or row.step_ms is None or row.dense_step_ms is None:
+        return ""
+    own, dense = profiled[0].step_parts or {}, profiled[0].reference_step_parts or {}
+    ideal_ms = row.dense_step_ms / row.ideal_speedup
+    beyond = {part: row.step_ms * own.get(part, 0.0) - ideal_ms * dense.get(part, 0.0) for part in STEP_PARTS}
+    part = max(STEP_PARTS, key=beyond.__getitem__)
+    return f"{part} ({number(beyond[part], 1, True)} ms)" if beyond[part] > 0 else ""
+
+
+def price_of(row: Row) -> str:
+    """Return what a row costs or saves in a sentence: MACs, parameters and the time of a training step.
+
+    For a row that only evaluates, it is what a sample costs.
+    """
+    if requested.is_evaluated_only(row.first):
+        macs = row.sampling_macs
+        cost = f": one image costs {macs / 1e9:.3g} GMACs to sample, over all steps" if macs else ""
+        return f"{row.short_label} only evaluates{cost}."
+    forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
+    name = row.short_label
+    if not forward or not dense:
+        said = f"The MACs of {name} were not counted"
+    elif forward == dense:
+        said = f"{name} costs as many forward MACs as dense"
+    else:
+        change = f"{'saves' if forward < dense else 'adds'} {abs(1 - forward / dense) * 100:.0f} %"
+        step = " of a routed step" if row.has_dense_part else ""
+        gmacs = f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
+        said = f"{name} {change} of the forward MACs{step} ({gmacs})"
+    if row.extra_params:
+        said += f" and adds {row.extra_params:,.0f} parameters in training"
+    return f"{said}, and {in_words(row)}."
+
+
+def in_words(row: Row) -> str:
+    """Return how fast its training step is, as the end of a sentence."""
+    step = "routed training step" if row.has_dense_part else "training step"
+    if row.speedup is None:
+        return "its speed was not measured"
+    ratio, low, high = row.speedup
+    evidence = f"95 % interval {number(low)} to {number(high)}; {number(row.ideal_speedup)} by MACs"
+    if low <= 1 <= high:
+        return f"its {step} is not distinguishable from dense in speed: {number(ratio)} times as fast ({evidence})"
+    way = "faster" if low > 1 else "slower"
+    return f"its {step} is {way} than the dense one: measured {number(ratio)} times as fast ({evidence})"

@@ -1,0 +1,156 @@
+"""How the rows of a study got their learning rates, and whether these may be called tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tread_bench.core.numbers.tuning import extended
+from tread_bench.core.stored.records import Record
+from tread_bench.reports.rows import requested
+from tread_bench.reports.rows.row import Row
+from tread_bench.reports.text.numbers import names, plural
+
+if TYPE_CHECKING:
+    from tread_bench.reports.figures.draw import Figure
+
+_KINDS = {"validation_losses": "dense validation loss", "fids": "FID"}
+
+
+def _which(labels: Sequence[str], count: int) -> str:
+    return "every row" if len(labels) == count > 2 else names(labels)
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return how the rows that are trained got their learning rates, in a sentence or two; "" where none is."""
+    trained = [row for row in rows if requested.iterations(row.first) and not requested.is_evaluated_only(row.first)]
+    if not trained:
+        return ""
+    chosen = [row for row in trained if row.tuning is not None]
+    tuning = chosen[0].tuning if chosen else None
+    if tuning is None:
+        rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
+        given = ", ".join(f"{rate:g}" for rate in rates) or "not recorded"
+        how = "Decayed" if requested.decay(trained[0].first) else "Constant"
+        return f"{how} rate, untuned: {given}. Another learning rate may change which row is better."
+    edges = [row.short_label for row in chosen if row.is_untuned]
+    shortest = " of the shortest row that differs in its length alone" if tuning.shortest else ""
+    untuned = f" Untuned: the best of {_which(edges, len(chosen))} lies at the edge of the candidates." if edges else ""
+    return (
+        f"Each row at its best of {len(tuning.candidates)} learning rates, by dense validation loss over "
+        f"{plural(len(tuning.seeds), 'tuning seed')} of its own at {100 * tuning.share:.3g} % of the "
+        f"training{shortest}.{untuned}"
+    )
+
+
+def in_short(rows: Sequence[Row]) -> str:
+    """Return the same in a few words, for a decision."""
+    chosen = [row for row in rows if row.tuning is not None]
+    tuning = chosen[0].tuning if chosen else None
+    if tuning is None:
+        return f"{'decayed' if requested.decay(rows[0].first) else 'constant'} rate, untuned"
+    edges = [row.short_label for row in chosen if row.is_untuned]
+    untuned = f", untuned at an edge: {_which(edges, len(chosen))}" if edges else ""
+    return f"each row at its best of {len(tuning.candidates)} learning rates{untuned}"
+
+
+def cautions(rows: Sequence[Row]) -> list[str]:
+    """Return what a reader must know: rates at an edge, rates that moved with the length, and luck of the choice."""
+    found = []
+    at_edge = [row for row in rows if row.is_untuned]
+    tuned = [row for row in rows if row.tuning is not None]
+    if at_edge:
+        tried = sorted({one.learning_rate for row in at_edge if row.tuning for one in row.tuning.candidates})
+        best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
+        middle = tried[len(tried) // 2]
+        wider = extended(tried, below=min(best) < middle, above=max(best) >= middle)
+        listed = ",".join(f"{rate:g}" for rate in wider)
+        found.append(
+            f"untuned: the best learning rate of {_which([row.label for row in at_edge], len(tuned))} lies at the edge "
+            "of the candidates, so a better one may lie beyond. The same command with "
+            f"--set 'tune.candidates=[{listed}]' tries more, and keeps what is measured."
+        )
+    moved = [row.label for row in tuned if row.tuning and row.tuning.has_moved]
+    if moved:
+        found.append(
+            f"the best learning rate of {names(moved)} is another one at its own length than at the shortest, where it "
+            "was chosen: rates that were tuned on short trainings may favour a row on long ones."
+        )
+    return [*found, *_luck(tuned)]
+
+
+def _luck(tuned: Sequence[Row]) -> list[str]:
+    """A caution where a rate may be the best one by luck, which no interval over the study's seeds has.
+
+    None where whole trainings on as many seeds chose it.
+    """
+    for row in tuned:
+        tuning = row.tuning
+        if tuning is None or (len(tuning.seeds) >= len(row.records) and tuning.share >= 1 and not tuning.shortest):
+            continue
+        sets = ["tune.shortest=false"] if tuning.shortest else []
+        sets += ["tune.share=1"] if tuning.share < 1 else []
+        other = "".join(f"--set {one} and " for one in sets)
+        seeds = plural(len(row.records), "seed")
+        whose = "the shortest row’s" if tuning.shortest else "the"
+        return [
+            "intervals are those of rows at their chosen learning rates. Whether a rate was the best one is the same "
+            f"for all {seeds} of the study, and {plural(len(tuning.seeds), 'tuning seed')} at {100 * tuning.share:.3g} "
+            f"% of {whose} training chose it: a route that is no better may be advised in more than 5 % of such "
+            f"studies. Before a close decision is believed, choose with {other}with as many tuning seeds as the study "
+            "has."
+        ]
+    return []
+
+
+def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:
+    """Return what choosing the learning rates has cost beside the study, as a fact of a page; none without tuning."""
+    if not candidates:
+        return []
+    tuning, trained = (sum(map(_training_macs, records)) for records in (candidates, study))
+    share = tuning / (tuning + trained) if tuning + trained else 0.0
+    failed = sum(record.status == "failed" for record in candidates)
+    without = f", without those of {plural(failed, 'cell')} that failed" if failed else ""
+    cells = plural(len(candidates), "cell")
+    return [("tuning", f"{cells}, {tuning:.3g} training MACs, {100 * share:.0f} % of the total{without}")]
+
+
+def _training_macs(record: Record) -> float:
+    return record.last.training_macs or 0.0 if record.last else 0.0
+
+
+def figure(rows: Sequence[Row]) -> Figure:
+    """Dense validation loss, and FID where it was measured, over the learning rates that were tried, a line per row."""
+    import pandas as pd
+
+    from tread_bench.reports.figures.draw import Figure
+
+    lines: list[tuple[object, ...]] = []
+    said = []
+    for row in rows:
+        tuning = row.tuning
+        if tuning is None or tuning.best is None:
+            continue
+        edge = " (at the edge)" if row.is_untuned else ""
+        said.append(f"{row.short_label} {tuning.best.value:g}{edge}")
+        for kind, what in _KINDS.items():
+            for one in tuning.candidates:
+                is_best = "yes" + edge if one.learning_rate == tuning.best.value else ""
+                trained = f"{len(one.validation_losses)} of {len(one.cells)} seeds"
+                about = (row.label, row.short_label, row.is_dense, what, one.learning_rate, is_best, trained)
+                lines.extend((*about, value) for value in getattr(one, kind))
+    columns = ["row", "name", "is_dense", "what", "learning_rate", "chosen", "trained", "value"]
+    found = pd.DataFrame(lines, columns=columns)
+    return Figure(
+        name="tuning",
+        title="Learning rates",
+        caption="Each row was trained at every candidate on tuning seeds of its own; 95 % t intervals over these. "
+        f"Chosen, by the lowest mean loss: {', '.join(said)}. A rate at the edge of the candidates counts as untuned.",
+        lines=found.sort_values("what", kind="stable", key=lambda what: what == "FID"),
+        x="learning_rate",
+        y="value",
+        panel="what",
+        logarithmic="x",
+        extra={"chosen": "chosen", "trained": "trained on"},
+        titles={"learning_rate": "learning rate", "value": "", "what": "figure"},
+    )  # fmt: skip
