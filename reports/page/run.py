@@ -11,18 +11,16 @@ from typing import Any
 
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
-from tread_bench.core.stored.columns import Column
 from tread_bench.core.stored.documents import Registered, RunPlan
 from tread_bench.core.stored.records import Record, of_study
 from tread_bench.reports import cautions
-from tread_bench.reports.decision import Choice, Decision, decisions
-from tread_bench.reports.differences import Differences
+from tread_bench.reports.decision import Choice, Decision, decisions, ranked_candidates
+from tread_bench.reports.differences import ITERATIONS, Differences
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.frame import (
-    columns_of,
     flat,
     further_figures,
     record_order,
@@ -41,7 +39,7 @@ from tread_bench.reports.rows.row import Row
 from tread_bench.reports.tables.tables import Table
 from tread_bench.reports.tables.view import TableView, comparison_view, published
 from tread_bench.reports.text import decision as decision_view
-from tread_bench.reports.text.numbers import DASH, decimals, millions, names
+from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, names, number, plural
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that answer further questions, below a heading of their own.
@@ -218,16 +216,13 @@ class Page:
     # Tables, figures and samples.
     parts: Sequence[Part]
     sections: Mapping[str, Sequence[Picture]]
-    filters: Mapping[str, Sequence[str]]
     keys: Mapping[str, str]  # label of a row -> its key in addresses
-    row_of: Mapping[str, str]  # cell -> key of its row
     samples: Shown
     missing: Sequence[tuple[str, str, int]]
     cells: Cells
     # How it was made.
     conditions: Mapping[str, Any]
     protocols: Mapping[str, Mapping[str, Any]]
-    columns: Sequence[Column]
 
 
 def _page(
@@ -278,15 +273,12 @@ def _page(
         data_notes=sorted(filter(None, notes)),
         parts=parts,
         sections=sections,
-        filters=_filters(rows),
         keys={row.label: row_key(row.label) for row in rows},
-        row_of={record.cell: row_key(row.label) for row in rows for record in row.records},
         samples=sample_grids(rows, run_dir) if run_dir else Shown([], False, ""),
         missing=missing,
         cells=_cells(records),
         conditions=_conditions(records, plan),
         protocols={name: _said(details) for name, details in _protocols(records).items()},
-        columns=columns_of(records),
     )
 
 
@@ -345,7 +337,8 @@ def _answer(
     # A decision, or several, or none.
     places = decimals(row.fid.mean for row in rows if row.fid)
     if not decided:
-        return replace(answer, headline=_without_decision(rows, is_over), price=_cheapest(rows))
+        headline, price = _without_decision(rows, compared, is_over)
+        return replace(answer, headline=headline, price=price)
     may_add_seeds = plan.registered is None
     made = [_decided(members, one, plan, is_over, may_add_seeds) for members, one in decided]
     by_name = {one.architecture: decision for one, (_, decision) in zip(made, decided, strict=True)}
@@ -381,20 +374,27 @@ def _decided(rows: Sequence[Row], decision: Decision, plan: RunPlan, is_over: bo
     )
 
 
-def _without_decision(rows: Sequence[Row], is_over: bool) -> str:
-    """Why nothing is decided of these rows."""
+def _without_decision(rows: Sequence[Row], compared: Differences, is_over: bool) -> tuple[str, str]:
+    """What is said of rows of which nothing is decided, untested, and a price."""
     if not any(row.done for row in rows):
-        return "No cell of this comparison has finished, so there is no result yet."
-    if not any(row.fid for row in rows):
-        return "No decision: FID was not measured."
-    if any(row.spans for row in rows if row.done):
-        return "No decision: no route was compared with dense at equal training MACs. The table has what was measured."
-    return f"No decision: no row with a route has finished{'' if is_over else ' yet'}."
-
-
-def _cheapest(rows: Sequence[Row]) -> str:
-    others = [row for row in rows if row.spans and row.cost("forward_macs")]
-    return price_of(min(others, key=lambda row: row.cost("forward_macs") or 0)) if others else ""
+        return "No cell of this comparison has finished, so there is no result yet.", ""
+    others = [row for row in ranked_candidates(rows) if row.done]
+    found = [(difference.mean, row, difference) for row in others if (difference := compared.of(row, ITERATIONS))]
+    if not found:
+        cheapest = min(
+            (row for row in others if row.spans), key=lambda row: row.cost("forward_macs") or 0, default=None
+        )
+        why = "FID was not measured" if not any(row.fid for row in rows) else "no row was compared with dense"
+        return f"No decision: {why}{'' if is_over else ' yet'}.", price_of(cheapest) if cheapest else ""
+    _, row, difference = min(found, key=lambda one: one[0])
+    places = decimals(other.fid.mean for other in rows if other.fid)
+    shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
+    return (
+        f"No decision: nothing was compared at equal training MACs. At equal iterations {row.short_label} has the "
+        f"lowest difference to {row.reference_label} of {plural(len(found), 'row')}, untested: {shown}, "
+        f"{plural(difference.n, 'seed')}.",
+        price_of(row),
+    )
 
 
 def _cautions(
@@ -417,17 +417,6 @@ def _cautions(
         *sorted(map(str, of_protocols)),
     ]
     return [caution for caution in found if caution]
-
-
-def _filters(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """What a reader may select rows and cells by, where there is a choice."""
-    records = [record for row in rows for record in row.records]
-    found = {
-        "family": sorted({record.family for record in records}),
-        "method": list(dict.fromkeys(requested.method(record) for record in records)),
-        "seed": [str(seed) for seed in sorted({record.seed for record in records})],
-    }
-    return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def _part(rows: Sequence[Row], shown: Sequence[Picture], compared: Differences, several: bool) -> Part:

@@ -104,11 +104,6 @@ class Row:
         return best is not None and not best.is_bracketed
 
     @property
-    def method(self) -> str:
-        """Its method with the auxiliary losses, which make another one of it."""
-        return requested.method(self.first)
-
-    @property
     def learning_rate(self) -> str:
         """Its learning rate and how it was chosen; "" where the suite gives it."""
         if self.tuning is None or self.tuning.best is None:

@@ -19,68 +19,14 @@ for (const button of all("th > button")) {
   });
 }
 
-// Filters: of rows by family and method, and of cells by seed as well. What has no row is always shown.
-const form = document.querySelector("form.filters");
-const facets = {};
-for (const row of all("tr[data-method]")) facets[row.dataset.row] = row.dataset;
-function filter() {
-  if (!form) return;
-  const { family = "", method = "", seed = "" } = Object.fromEntries(new FormData(form));
-  const shown = (row) => (!family || row.family === family) && (!method || row.method === method);
-  const rows = new Set(Object.keys(facets).filter((row) => shown(facets[row])));
-  for (const part of all("[data-row]")) {
-    const isOtherSeed = seed !== "" && (part.dataset.seed ?? seed) !== seed;
-    const isLeftOut = isOtherSeed || !rows.has(part.dataset.row);
-    if (part instanceof SVGElement) part.classList.toggle("left-out", isLeftOut);
-    else part.hidden = isLeftOut;
-  }
-  const cells = all("tr[data-seed][id]");
-  const count = (some, of, what) => `${some.toLocaleString("en")} of ${of.toLocaleString("en")} ${what}`;
-  const left = cells.filter((cell) => !cell.hidden).length;
-  form.querySelector("output").value =
-    `${count(rows.size, Object.keys(facets).length, "rows")}, ${count(left, cells.length, "cells")}`;
-}
-
-// The address: #place?family=...&method=...&seed=..., where each part may be absent.
-let place = "";
-function choices() {
-  return new URLSearchParams(form ? [...new FormData(form)].filter(([, value]) => value) : []).toString();
-}
-function keep() {
-  const query = choices();
-  const hash = `${place}${query ? `?${query}` : ""}`;
-  history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
-}
-function follow() {
-  const [name, query] = location.hash.slice(1).split("?");
-  place = name;
-  if (query !== undefined) {
-    const chosen = new URLSearchParams(query);
-    for (const select of form ? form.querySelectorAll("select") : []) {
-      select.value = chosen.get(select.name) ?? "";
-      if (select.selectedIndex < 0) select.value = "";
-    }
-    filter();
-  } else if (choices()) {
-    keep();
-  }
-  reveal();
-}
 // A place in the page is opened where it is folded, and marked.
 function reveal() {
   for (const other of all(".target")) other.classList.remove("target");
-  const target = place && document.getElementById(decodeURIComponent(place));
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
   for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
   target.classList.add("target");
   target.scrollIntoView();
-}
-if (form) {
-  form.hidden = false;
-  form.addEventListener("change", () => { filter(); keep(); });
-  form.querySelector("button").addEventListener("click", () => { form.reset(); filter(); keep(); });
-  form.addEventListener("submit", (event) => event.preventDefault());
-  filter();
 }
 // Tooltips: what a column means, by pointer and by keyboard, and the numbers of a row in a picture; until Escape.
 const tip = document.createElement("div");
@@ -121,8 +67,8 @@ for (const kind of ["pointerover", "focusin"]) {
 document.addEventListener("focusout", hide);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
 
-addEventListener("hashchange", follow);
-follow();
+addEventListener("hashchange", reveal);
+reveal();
 
 // What is cut off at its right edge fades there, until it is scrolled to its end.
 for (const one of all(".scroll")) {
