@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tread_bench.reports.rows.row import Row
 
 MACS, TIME, ITERATIONS = "equal training MACs", "equal measured time", "equal iterations"
+FID = "fid"
 END = "the reference's end"  # what it costs to come down to its FID there, over the reference's own cost
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
 ROW = ["suite", "row", "protocol"]  # what names a row: one that was measured under two protocols is two rows
@@ -155,7 +156,7 @@ class Differences:
 
     @cached_property
     def _pairs_of(self) -> dict[tuple[str, ...], pd.DataFrame]:
-        fids = self.pairs[self.pairs.metric == "fid"]
+        fids = self.pairs[self.pairs.metric == FID]
         return dict(iter(fids.groupby([*ROW, "at"], sort=False)))
 
     def is_of_its_own(self, row: Row) -> bool:
@@ -284,7 +285,7 @@ def _rows(frame: pd.DataFrame) -> dict[tuple[str, str, str], _Row]:
         "equal_time_low", "equal_time_high", "fid_at_equal_time", *metrics,
     ]  # fmt: skip
     done = frame[(frame.status == "done") & frame.iteration.notna()]
-    columns = {name: done[name].fillna("").to_list() for name in texts}
+    columns = {name: done[name].astype(object).where(done[name].notna(), "").to_list() for name in texts}
     columns |= {name: done[name].astype("float64").to_list() for name in numbers}
     by_row: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for values in zip(*columns.values(), strict=True):

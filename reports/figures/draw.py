@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
@@ -142,8 +141,11 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
     look_of = dict(zip(hues, looks(is_dense), strict=True))
     rows = -(-len(panels) // _COLUMNS)
     high = max(3.4 if rows == 1 else 2.7, 0.2 * len(hues) / rows)
-    made = Drawing(figsize=(_WIDTH, high * rows + 0.3), layout="constrained")
+    is_large = len(panels) > 2 * _COLUMNS  # where it would take seconds to find a layout
+    made = Drawing(figsize=(_WIDTH, high * rows + 0.3), layout=None if is_large else "constrained")
     axes_of = list(made.subplots(rows, min(_COLUMNS, len(panels)), squeeze=False).flat)
+    if is_large:
+        made.subplots_adjust(0.06, 0.4 / made.get_figheight(), 0.82, 1 - 0.3 / made.get_figheight(), 0.25, 0.45)
     for axes, panel in zip(axes_of, panels, strict=False):
         own = [point for point in points if point.panel == panel]
         for hue in hues:
@@ -164,7 +166,8 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
         handle = axes_of[0].plot([], [], color=colour, marker=marker, linestyle=dashes, label=clean(hue, 48))
         handles += handle
     if len(hues) > 1:
-        made.legend(handles=handles, loc="outside right upper", fontsize=8.5)
+        place = "upper right" if is_large else "outside right upper"
+        made.legend(handles=handles, loc=place, fontsize=8.5)
     return made
 
 
@@ -176,10 +179,8 @@ def _line(axes: Axes, points: Sequence[_Point], look: Look) -> None:
     places = [point.place for point in points]
     rows = {point.row for point in points}
     with marks_of(points[0].row if len(rows) == 1 else "", axes):
-        sns.lineplot(
-            x=places, y=[point.estimate.mean for point in points], ax=axes, color=colour, linestyle=dashes,
-            linewidth=1.3, errorbar=None, legend=False,
-        )  # fmt: skip
+        means = [point.estimate.mean for point in points]
+        axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.3)
         if not math.isnan(points[0].ideal):
             ideals = [point.ideal for point in points]
             axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
@@ -244,8 +245,8 @@ def _forest(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> 
 
 def _described(figure: Figure, points: Sequence[_Point], is_forest: bool) -> str:
     """What readers hear who cannot see the picture: what is drawn, and where each line ends."""
-    value = figure.titles.get(figure.x if is_forest else figure.y, figure.y)
-    place = "row" if is_forest else figure.titles.get(figure.x, figure.x)
+    value, place = (figure.x, "row") if is_forest else (figure.y, figure.x)
+    value, place = (figure.titles.get(name) or name for name in (value, place))
     places = decimals(point.estimate.mean for point in points)
     ends = {(point.panel, point.hue): number(point.estimate.mean, places) for point in points}
     said = [f"{panel + ', ' if panel else ''}{hue}: {end}" for (panel, hue), end in ends.items()]
@@ -257,7 +258,7 @@ def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[
     value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
     places = decimals(point.estimate.mean for point in points)
     signed = figure.still == 0
-    measured = figure.titles.get(value, value)
+    measured = figure.titles.get(value) or value
     lines = []
     for point in points:
         line = {"row": point.row}
@@ -266,7 +267,7 @@ def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[
         if figure.hue not in ("row", "name", place):
             line[figure.titles.get(figure.hue, figure.hue)] = point.hue
         if not is_forest:
-            line[figure.titles.get(place, place)] = f"{point.place:,.6g}"
+            line[figure.titles.get(place) or place] = f"{point.place:,.6g}"
         line[measured] = number(point.estimate.mean, places, signed)
         line["95 % interval"] = interval(point.estimate, places, signed, can_be_negative=True)
         line["seeds"] = f"{point.estimate.n}"

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from tread_bench.core.config.choices import UNGUIDED
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports.differences import ITERATIONS, MACS, ROW, TIME, Differences
@@ -64,12 +65,14 @@ def labelled(rows: Sequence[Row], frame: pd.DataFrame) -> pd.DataFrame:
         [(*row.key, row.short_label, row.architecture, row.is_dense, row.reference_name) for row in rows],
         columns=[*ROW, "name", "architecture", "is_dense", "reference_name"],
     )
-    return frame[frame.status == "done"].merge(names.drop_duplicates(ROW), on=ROW)
+    done = frame[frame.status == "done"]
+    protocols = done.protocol.astype(object).where(done.protocol.notna(), "")
+    return done.assign(protocol=protocols).merge(names.drop_duplicates(ROW), on=ROW)
 
 
 def last_of(lines: pd.DataFrame) -> pd.DataFrame:
     """Return the lines of each row's last iteration."""
-    return lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")]
+    return lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")] if len(lines) else lines
 
 
 def gain(rows: Sequence[Row], compared: Differences) -> Figure:
@@ -133,8 +136,8 @@ def fid_over_cost(lines: pd.DataFrame) -> Figure:
 def rates(lines: pd.DataFrame) -> Figure:
     """FID over the share of tokens that bypasses, a line for each route, method and selector that ran at several."""
     last = last_of(lines)
-    last = last[last.fid.notna() & (last.guidance_rule == "none")]
-    routed = last[last["rate"].map(lambda text: len(set(text.split(","))) == 1 and bool(text))]
+    last = last[last.fid.notna() & (last.guidance_rule == UNGUIDED.name)]
+    routed = last[last["rate"].map(lambda text: len(set(text.split(","))) == 1 and bool(text)).astype(bool)]
     shared = [
         " ".join(
             part

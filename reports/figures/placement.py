@@ -37,7 +37,9 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
             placed.append(row)
     parts = [part for part in by_architecture(placed) if any(requested.is_plain_routing(row.first) for row in part)]
     placed = [row for part in parts for row in part]
-    if max((len({tuple(row.spans) for row in part if row.spans}) for part in parts), default=0) < 2:
+    most = max((len({tuple(row.spans) for row in part if row.spans}) for part in parts), default=0)
+    is_alone = len(parts) == 1 and sum(bool(row.spans) for row in placed) == 1
+    if not most or (most == 1 and not is_alone):
         return []  # rows with the same routes differ in something else
 
     # The rows, those of lowest FID where there are many.

@@ -36,7 +36,6 @@ from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
 from tread_bench.reports.rows.comparison import are_beside_dense, comparison
 from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.tables import Table
 from tread_bench.reports.tables.view import TableView, comparison_view, published
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, names, number, plural
@@ -109,7 +108,6 @@ def render(
         ]
         if decided:
             tables.append(decision_view.as_table("The tests behind the decision", [made for _, made in decided]))
-        tables += [onset.table(onsets)] if onsets else []
         write_export(export, tables, all_drawn, plan.smoke)
 
 
@@ -128,11 +126,10 @@ class _Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """What the suite stated before the run, what came of it, and the ratios behind that."""
+    """What the suite stated before the run, what came of it, and the picture of the ratios behind that."""
 
     registered: Registered
     answers: Sequence[str]
-    table: Table | None
     picture: Picture | None
 
 
@@ -239,7 +236,6 @@ def _page(
         stated = Stated(
             registered=plan.registered,
             answers=onset.statements(found.onsets, records, plan.registered, is_over),
-            table=onset.table(found.onsets) if found.onsets else None,
             picture=found.onset_map,
         )
 

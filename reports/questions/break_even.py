@@ -180,7 +180,7 @@ def figure(rows: Sequence[Row]) -> Figure:
         caption="Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
         "median ratio. Dashed: ideal, from forward MACs. Dense beside itself is the control and should be at 1. "
         f"{rule(rows)}",
-        lines=found if found[~found.is_dense].groupby("route").tokens.nunique().gt(1).any() else found[:0],
+        lines=found if found[~found.is_dense.astype(bool)].groupby("route").tokens.nunique().gt(1).any() else found[:0],
         x="tokens",
         y="speedup",
         hue="route",

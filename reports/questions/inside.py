@@ -129,8 +129,11 @@ def _maps(rows: Sequence[Row], maps: Mapping[str, Matrix], names: Mapping[str, M
     """
     columns = min(_COLUMNS, len(rows))
     lines = -(-len(rows) // columns)
-    figure = Drawing(figsize=(9.6, 0.3 + lines * (2.0 if not names else 1.7)), layout="constrained")
+    figure = Drawing(figsize=(9.6, 0.5 + lines * (1.9 if not names else 1.6)))
     panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    high = figure.get_figheight()
+    left = 0.03 if not names else 0.08
+    figure.subplots_adjust(left, 0.3 / high, 0.9, 1 - 0.3 / high, wspace=0.25, hspace=0.35)
     for unused in panels[len(rows) :]:
         unused.set_axis_off()
     for place, (axes, row) in enumerate(zip(panels, rows, strict=False)):
@@ -154,7 +157,7 @@ def _maps(rows: Sequence[Row], maps: Mapping[str, Matrix], names: Mapping[str, M
         axes.spines[:].set_visible(False)
         axes.set_title(clean(f"{row.architecture} {row.short_label}".strip(), 150 // columns), size=8.5)
         axes.set_gid(mark(row.label))
-    _colour_bar(figure, image, panels)
+    _colour_bar(figure, image)
     return figure
 
 
@@ -172,8 +175,10 @@ def cosine_map(axes: Axes, cosines: Matrix, aspect: str) -> AxesImage:
     )  # fmt: skip
 
 
-def _colour_bar(figure: Drawing, image: AxesImage, panels: Sequence[Axes]) -> None:
-    bar = figure.colorbar(image, ax=list(panels), shrink=0.8, aspect=12, fraction=0.03)
+def _colour_bar(figure: Drawing, image: AxesImage) -> None:
+    """Of `cosine_map`, beside the first line of maps."""
+    high = figure.get_figheight()
+    bar = figure.colorbar(image, cax=figure.add_axes((0.925, 1 - 1.6 / high, 0.013, 1.2 / high)))
     bar.outline.set_visible(False)
     bar.minorticks_off()
     first, *between, last = (f"{cosine:g}" for cosine in _COSINES)

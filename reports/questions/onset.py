@@ -14,8 +14,7 @@ from tread_bench.core.numbers.onset import Onset, Ratio, log_ratios, onset
 from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record, paired_seed
 from tread_bench.reports.rows import requested
-from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
-from tread_bench.reports.text.numbers import DASH, names, plural
+from tread_bench.reports.text.numbers import names, plural
 
 if TYPE_CHECKING:
     from tread_bench.reports.figures.draw import Figure
@@ -264,72 +263,35 @@ def _over_widths(of_widths: Sequence[Sequence[Sequence[Ratio]]]) -> tuple[tuple[
     )
 
 
-def table(found: Sequence[Panel]) -> Table:
-    """Return the ratios of loss, which decide, and of FID, by number of tokens, length and reference."""
-    # A line for each reference at each length of each panel.
-    lines = []
-    for panel in found:
-        for place, macs in enumerate(panel.macs):
-            for k, name in enumerate(panel.references):
-                own, of_all = panel.loss[place][k].p_value, panel.found.p_values[place]
-                lines.append(
-                    [
-                        Entry(f"{panel.tokens} tokens, {panel.route}"),
-                        Entry(f"{macs:.3g}", key=macs),
-                        Entry(name),
-                        _entry(panel.loss[place][k]),
-                        _entry(panel.fid[place][k]) if panel.fid else Entry(DASH),
-                        *(Entry(f"{p:.3f}", key=p) if p is not None else Entry(DASH) for p in (own, of_all)),
-                    ]
-                )
-
-    # As one table.
-    headers = (
-        "route",
-        "training MACs",
-        "reference",
-        "ratio at equal loss",
-        "ratio at equal FID",
-        "p that the route is no cheaper",
-        "p for all references and longer",
-    )
-    return Table("onset-ratios", "Compute of a reference over a route's", headers, lines)
-
-
-def _entry(ratio: Ratio) -> Entry:
-    estimate = ratio.estimate
-    if estimate is None:
-        return Entry(DASH)
-    if ratio.is_least or ratio.is_most:
-        return Entry(f"{estimate.mean:.3g}", "or more" if ratio.is_least else "or less", estimate.mean)
-    return estimate_entry(estimate, 2)
-
-
 def figure(found: Sequence[Panel]) -> Figure:
-    """C_dense / C_routed at equal loss and at equal FID over training MACs, a line for each route."""
+    """Compute of each reference over a route's at equal loss and at equal FID, over training MACs."""
     import pandas as pd
 
     from tread_bench.reports.figures.draw import Figure
 
-    lines = []
-    for panel in found:
-        name = f"{panel.tokens} tokens, {panel.route}"
-        for what, of_lengths in (("equal validation loss (decides)", panel.loss), ("equal FID", panel.fid)):
-            for macs, ratios in zip(panel.macs, of_lengths, strict=False):
-                estimate = ratios[0].estimate
-                if estimate is not None:
+    # A line of the frame for each ratio, with the p-values that the answer rests on.
+    lines: list[tuple[object, ...]] = []
+    for what in ("equal validation loss (decides)", "equal FID"):
+        for panel in found:
+            decides = what != "equal FID"
+            for place, ratios in enumerate(panel.loss if decides else panel.fid):
+                for k, (reference, ratio) in enumerate(zip(panel.references, ratios, strict=True)):
+                    estimate = ratio.estimate
+                    if estimate is None:
+                        continue
+                    name = f"{reference} over {panel.route}, {panel.tokens} tokens"
                     low, high = estimate.bounds or (None, None)
-                    said = ratio_in_words(ratios[0])
-                    lines.append((name, name, what, macs, estimate.mean, low, high, estimate.n, said))
-    columns = ["row", "name", "what", "macs", "ratio", "low", "high", "seeds", "said"]
-    frame = pd.DataFrame(lines, columns=columns)
+                    tests = (panel.loss[place][k].p_value, panel.found.p_values[place]) if decides else (None, None)
+                    shown = (estimate.mean, low, high, estimate.n, ratio_in_words(ratio))
+                    lines.append((name, name, what, panel.macs[place], *shown, *tests))
+    columns = ["row", "name", "what", "macs", "ratio", "low", "high", "seeds", "said", "p", "p_of_all"]
     return Figure(
         name="onset",
-        title="Compute of dense over routed",
-        caption="Above 1, the route needs less compute than dense for the same figure. Means over widths and paired "
-        "seeds, with 95 % intervals; a ratio beyond what was measured is a bound. Nothing is extrapolated. Validation "
-        "loss decides, FID stands beside.",
-        lines=frame.sort_values("what", kind="stable", key=lambda what: what == "equal FID"),
+        title="Compute of a reference over a route’s",
+        caption="Above 1, the route needs less compute than the reference for the same figure. Means over widths and "
+        "paired seeds, with 95 % intervals; a ratio beyond what was measured is a bound. Nothing is extrapolated. "
+        "Validation loss decides, FID stands beside.",
+        lines=pd.DataFrame(lines, columns=columns),
         x="macs",
         y="ratio",
         panel="what",
@@ -337,6 +299,6 @@ def figure(found: Sequence[Panel]) -> Figure:
         high="high",
         still=1.0,
         logarithmic="x",
-        extra={"said": "ratio"},
-        titles={"macs": "training MACs", "ratio": "dense over routed", "what": "at"},
+        extra={"said": "ratio", "p": "p that the route is no cheaper", "p_of_all": "p for all references and longer"},
+        titles={"macs": "training MACs", "ratio": "reference over routed", "what": "at"},
     )  # fmt: skip

@@ -114,7 +114,7 @@ def test_the_page_says_the_figures_the_warnings_and_what_is_missing(page):
 def test_the_line_of_a_fit_goes_through_its_points_and_ends_in_the_figure():
     (fit,) = pictures_of(evaluation())
     last = fit.numbers[-1]
-    assert (last["images"], last["FID"], last["95 % interval"]) == ("∞, extrapolated", "7.500", "7.100 to 7.900")
+    assert (last["images"], last["FID"], last["95 % interval"]) == ("∞, extrapolated", "7.50", "7.10 to 7.90")
     assert [line["FID"] for line in fit.numbers[:-1]] == ["11.70", "9.60", "8.55", "7.92"]
 
 
