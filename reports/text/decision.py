@@ -121,9 +121,9 @@ def next_step(decision: Decision, rows: Sequence[Row], command: str, may_add_see
             longer = f"{command} --set training.iterations={4 * iterations} --out NEW_FOLDER"
             return f"Train longer: {longer}" if iterations else ""
         case Choice.UNDECIDED if decision.seeds and may_add_seeds:
-            return f"Add seeds to this run: {command} --seeds {decision.seeds}"
+            return f"Add seeds to this run: {command} --set seeds={decision.seeds}"
         case Choice.UNDECIDED if decision.finds is None and may_add_seeds:
-            return f"Add seeds to this run: {command} --seeds 5"
+            return f"Add seeds to this run: {command} --set seeds=5"
         case choice if choice.is_for_routing:
             return f"See whether it holds for a larger network: {command} --set backbone.depth=N --out NEW_FOLDER"
     return ""
