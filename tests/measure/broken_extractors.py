@@ -31,8 +31,6 @@ def with_change(change):
 
 of_one_size = open_digits_classifier
 cropped = with_change(lambda features, logits: (features[:, 1:], logits))
-in_float64 = with_change(lambda features, logits: (features.double(), logits))
-without_logits = with_change(lambda features, logits: (features, None))
 constant = with_change(lambda features, logits: (torch.ones_like(features), logits))
 standardises_batches = with_change(lambda features, logits: (features - features.mean(), logits))
 draws = with_change(lambda features, logits: (features + 1e-6 * torch.rand_like(features), logits))
@@ -65,24 +63,6 @@ def with_spatial(spatial, dims=64):
 
 
 right_spatial = with_spatial(lambda features: features.flip(1))
-cropped_spatial = with_spatial(lambda features: features[:, 1:])
-no_spatial = with_spatial(lambda features: None)
-infinite_spatial = with_spatial(lambda features: features / 0)
-drawn_spatial = with_spatial(lambda features: features + 1e-6 * torch.rand_like(features))
-
-
-def not_a_number(options, shape):
-    return with_change(lambda features, logits: (features / 0, logits))(options, shape)
-
-
-def not_an_extractor(options, shape):
-    return open_digits_classifier(options, shape).network
-
-
-def of_another_name_each_time(options, shape):
-    found = open_digits_classifier(options, shape)
-    found.sha256 = f"{torch.randint(0, 2**62, ()).item():064x}"
-    return found
 
 
 def named_in_words(options, shape):

@@ -76,13 +76,6 @@ def test_sfid_is_that_of_adm_and_channels_first_are_another_quantity():
     assert fid(channels_first, reference) > 2 * expected
 
 
-def test_a_mean_in_float32_as_adm_takes_it_is_within_the_tolerance():
-    samples, reference = correlated(900, 64, 0, shift=0.1), correlated(900, 64, 1)
-    rounded = [(np.mean(part, axis=0), np.cov(part, rowvar=False)) for part in (samples, reference)]
-    assert rounded[0][0].dtype == np.float32
-    assert fid(samples, reference) == pytest.approx(adm.frechet_distance(*rounded), rel=1e-5)
-
-
 def test_statistics_of_parts_merge_to_those_of_the_whole():
     samples, reference = correlated(900, 32, 0, shift=0.1), correlated(900, 32, 1)
     parts = [features_to_statistics(torch.from_numpy(part)) for part in np.array_split(samples, 7)]
@@ -132,15 +125,6 @@ def test_memory_of_the_distance_from_features_grows_with_neither_set(n, m):
     assert found == pytest.approx(fid(samples.numpy(), reference.numpy()), rel=1e-7)
 
 
-def test_features_of_other_networks_have_no_distance():
-    with pytest.raises(ValueError, match="features of 3 and 4 dimensions cannot be compared"):
-        statistics_to_fid(*(Gaussian(torch.zeros(d).double(), torch.eye(d).double()) for d in (3, 4)))
-    with pytest.raises(ValueError, match="sets of 1 and 5 images: a covariance takes two or more"):
-        features_to_fid(torch.zeros(1, 3), torch.zeros(5, 3))
-    with pytest.raises(FloatingPointError, match="NaN"):
-        features_to_fid(torch.full((2, 3), torch.nan), torch.zeros(2, 3))
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_statistics_that_are_not_finite_have_no_distance(wrong):
     usual, count = Gaussian(torch.zeros(3).double(), torch.eye(3).double(), 9), 5
@@ -173,16 +157,6 @@ def test_torch_fidelitys_functions_give_the_same_figures():
 def test_the_inception_score_is_that_of_adm(count):
     logits = np.random.default_rng(0).standard_normal((count, 20)).astype(np.float32) * 3
     assert score(logits, chunk=100) == pytest.approx(adm.inception_score(logits, chunk=100), rel=1e-6)
-
-
-def test_a_bias_and_another_order_give_another_inception_score():
-    random = np.random.default_rng(0)
-    logits = random.standard_normal((1000, 20)).astype(np.float32) * 3
-    by_class = logits[logits.argmax(1).argsort(kind="stable")]
-    expected = score(by_class, chunk=100)
-    assert abs(score(logits, chunk=100) / expected - 1) > 0.1
-    bias = random.standard_normal(20).astype(np.float32)
-    assert abs(score(by_class + bias, chunk=100) / expected - 1) > 0.01
 
 
 def test_probabilities_that_vanish_leave_a_finite_inception_score():
@@ -232,11 +206,6 @@ def test_precision_has_an_interval_of_a_share():
     half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
     assert (found.precision.low, found.precision.high) == pytest.approx((centre - half, centre + half))
     assert (found.recall.low, found.recall.high) == (None, None)
-
-
-def test_too_few_images_have_no_neighbours():
-    with pytest.raises(ValueError, match="a set of 3 images has no 3 neighbours"):
-        features_to_precision_recall(torch.zeros(3, 2), torch.zeros(9, 2))
 
 
 def test_the_protocol_of_torch_fidelity_has_its_defaults_and_cells_their_own():

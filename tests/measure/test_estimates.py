@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tread_bench.core.describe.metrics import Estimate, Needs, find_metric
+from tread_bench.core.describe.metrics import Needs, find_metric
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
@@ -231,10 +231,6 @@ def test_published_statistics_take_the_place_of_those_of_the_images():
     assert opened("fid").figures(generated, with_images) == opened("fid").figures(generated, ALONE)
     kid = opened("kid", subsets=5)
     assert kid.figures(generated, with_images) == kid.figures(generated, records(images))
-
-
-def test_an_estimate_is_a_number():
-    assert float(Estimate(value=1.5, low=1.0, high=2.0)) == 1.5
 
 
 def test_every_need_is_something_that_a_set_can_have():

@@ -40,14 +40,9 @@ def test_inception_keeps_the_contract(inception_weights):
 
 BROKEN = {
     "cropped": {"features"},
-    "in_float64": {"features"},
-    "not_a_number": {"features"},
-    "without_logits": {"features"},
-    "not_an_extractor": {"features"},
     "constant": {"content"},
     "standardises_batches": {"batches"},
     "draws": {"determinism"},
-    "of_another_name_each_time": {"determinism"},
     "named_in_words": {"identity"},
     "of_one_size": {"sizes"},
 }
@@ -58,22 +53,6 @@ ALSO_SAID = {"of_one_size": {"resizes": True}}  # in the description
 def test_each_check_finds_what_it_is_there_for(name):
     broken = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}", **ALSO_SAID.get(name, {}))
     assert failing("feature-network", EXTRACTOR=broken, OPTIONS={}, SHAPE=GREY) == BROKEN[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "checks"),
-    [
-        ("right_spatial", set()),
-        ("cropped_spatial", {"features"}),
-        ("no_spatial", {"features"}),
-        ("infinite_spatial", {"features"}),
-        ("drawn_spatial", {"determinism"}),
-    ],
-)
-def test_spatial_features_are_checked_too(name, checks):
-    network = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}", has_spatial=True)
-    found = failing("feature-network", EXTRACTOR=network, OPTIONS={}, SHAPE=GREY)
-    assert found == checks
 
 
 @pytest.mark.parametrize(("has_spatial", "builder"), [(True, DIGITS.builder), (False, "right_spatial")])
@@ -100,13 +79,6 @@ def announced_as(monkeypatch, **changes):
     other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
     announce(monkeypatch, (other, "two"))
     return plugins.announced(registry.EXTRACTORS)
-
-
-def test_what_has_no_default_must_be_said():
-    with pytest.raises(
-        TypeError, match="missing 4 required keyword-only arguments: 'options', 'builder', 'has_logits'"
-    ):
-        registry.ExtractorFamily(name="mine")
 
 
 def test_settings_of_a_network_are_part_of_its_identity(monkeypatch):

@@ -33,7 +33,6 @@ from tread_bench.measure.quality.networks.classifier.network import (
     DIGITS_WEIGHTS,
     GLYPHS_WEIGHTS,
     Classifier,
-    ClassifierFeatures,
     load_classifier,
 )
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
@@ -74,13 +73,6 @@ def test_glyphs_of_the_network_s_own_size_are_seen_as_they_are() -> None:
     features, _ = load_classifier(GLYPHS_WEIGHTS)[0](pixels)
     assert torch.equal(extractor.features(pixels)[0], features)
     assert torch.equal(extractor.features(pixels.repeat_interleave(3, 2).repeat_interleave(3, 3))[0], features)
-
-
-def test_features_have_unit_variance_over_the_training_images(digits: DataSource) -> None:
-    features, logits, _ = choose_extractor(Metrics(), DigitsData()).features(digits.train.uint8(np.arange(1438)))
-    assert features.shape == (1438, 64)
-    assert logits.shape == (1438, 10)
-    assert torch.allclose(features.var(0), torch.ones(64), rtol=1e-4)
 
 
 def test_unit_variance_leaves_the_logits(digits: DataSource) -> None:
@@ -177,15 +169,6 @@ def test_latents_train_no_classifier(tmp_path: Path) -> None:
     data = LatentsData(name="latents", train=(str(path),), held_out=(str(path),))
     with pytest.raises(UserError, match="takes images, and these data are latents"):
         train_and_save(data, tmp_path / "judge.safetensors", iterations=1)
-
-
-def test_the_digits_network_takes_grey_images_of_its_size_alone() -> None:
-    network = ClassifierFeatures("digits-classifier", DIGITS_WEIGHTS)
-    assert network(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))[0].shape == (2, 64)
-    with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
-        network(torch.zeros(2, 3, 32, 32, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="channels must be equal"):
-        network(torch.arange(3, dtype=torch.uint8)[None, :, None, None].expand(2, 3, 8, 8))
 
 
 @pytest.mark.parametrize(

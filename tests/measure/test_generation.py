@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -127,17 +126,6 @@ def opened(**settings: Any) -> list[OpenMetric]:
     return [OpenMetric.of(options) for options in metrics.measured(DEFAULT_DATA)]
 
 
-def test_a_batch_of_which_nothing_is_kept_is_released() -> None:
-    features = gaussian(100, 4, 0)
-    batch = weakref.ref(features)
-    got = FeatureStatistics(4)
-    got.add(features, kept=slice(0, 3))
-    expected = features[:3].clone()
-    del features
-    assert batch() is None
-    assert torch.equal(got.features, expected)
-
-
 def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
     """Of diagonal covariances: |m1 - m2|^2 + sum (s1 - s2)^2 (Dowson and Landau 1982)."""
     first, second = torch.tensor([1.0, 2.0, 0.5]).double(), torch.tensor([3.0, 1.0, 0.5]).double()
@@ -246,11 +234,6 @@ def test_too_few_images_are_an_error(
     with pytest.raises(UserError, match=re.escape(told)) as raised:
         check_counts(metrics.of_samples, metrics.num_samples, reference_of(digits, extractor))
     assert str(raised.value).endswith("; leave it out, or change metrics.num_samples or the reference")
-
-
-def test_features_that_are_not_finite_are_no_figure() -> None:
-    with pytest.raises(FloatingPointError, match="NaN"):
-        FeatureStatistics(2).add(torch.tensor([[0.0, float("nan")]]))
 
 
 def test_a_large_reference_keeps_evenly_spaced_features(

@@ -4,7 +4,7 @@ restatement of its graph; ports that are known to be wrong differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ def restated(w: Weights, pixels: Tensor) -> Features:
 
 # --- what must hold --------------------------------------------------------------------------------------------------
 
-CLOSE, FAR = 2e-4, 2e-3  # float32 through 94 layers; what a wrong port is more than
+CLOSE = 2e-4  # float32 through 94 layers
 
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.endurance)])
@@ -168,75 +168,6 @@ def test_the_hook_is_gone_after_an_error(extractor: Extractor, monkeypatch: pyte
     with pytest.raises(ZeroDivisionError):
         extractor.features(random_images(1), spatial=True)
     assert not extractor.network.Mixed_6d.branch1x1._forward_hooks
-
-
-def test_spatial_features_are_rows_columns_channels(ours: Features, extractor: Extractor) -> None:
-    assert ours.spatial is not None
-    assert (ours.spatial >= 0).all() and (ours.spatial == 0).any()  # after ReLU
-    row, column, channel = 3, 11, 5
-    place = (row * 17 + column) * 7 + channel
-    maps = _hooked(extractor, "Mixed_6d.branch1x1", random_images(FEW))
-    assert torch.equal(ours.spatial[:, place], maps[:, channel, row, column])
-
-
-def _hooked(extractor: Extractor, layer: str, pixels: Tensor) -> Tensor:
-    """What a layer gives, before an activation in place changes it."""
-    seen: list[Tensor] = []
-    module = extractor.network.get_submodule(layer)
-    hook = module.register_forward_hook(lambda module, inputs, output: seen.append(output.clone()))
-    extractor.features(pixels)
-    hook.remove()
-    return seen[0]
-
-
-def _before_relu(extractor: Extractor, w: Weights) -> Features:
-    maps = _hooked(extractor, "Mixed_6d.branch1x1.bn", random_images(FEW))
-    return Features(torch.empty(0), spatial=maps[:, :7].movedim(1, -1).flatten(1))
-
-
-def _channels_first(extractor: Extractor, w: Weights) -> Features:
-    return Features(
-        torch.empty(0), spatial=_hooked(extractor, "Mixed_6d.branch1x1", random_images(FEW))[:, :7].flatten(1)
-    )
-
-
-def _another_layer(extractor: Extractor, w: Weights) -> Features:
-    maps = _hooked(extractor, "Mixed_6e.branch1x1", random_images(FEW))
-    return Features(torch.empty(0), spatial=maps[:, :7].movedim(1, -1).flatten(1))
-
-
-def _half_pixels(extractor: Extractor, w: Weights) -> Features:
-    pooled, _ = graph(w, (F.interpolate(random_images(FEW).float(), (299, 299), mode="bilinear") - 128) / 128)
-    return Features(pooled)
-
-
-def _another_scale(extractor: Extractor, w: Weights) -> Features:
-    pooled, _ = graph(w, 2 * (resized(random_images(FEW)) / 255) - 1)
-    return Features(pooled)
-
-
-def _with_bias(extractor: Extractor, w: Weights) -> Features:
-    pooled = extractor.features(random_images(FEW)).pooled
-    return Features(torch.empty(0), pooled @ w["fc.weight"].T + w["fc.bias"])
-
-
-WRONG_PORTS: dict[str, tuple[Callable[[Extractor, Weights], Features], str]] = {
-    "spatial features before ReLU": (_before_relu, "spatial"),
-    "spatial features channels first": (_channels_first, "spatial"),
-    "spatial features of the next block": (_another_layer, "spatial"),
-    "half-pixel centres": (_half_pixels, "pooled"),
-    "2 x / 255 - 1": (_another_scale, "pooled"),
-    "logits with bias": (_with_bias, "logits"),
-}
-
-
-@pytest.mark.parametrize("port", WRONG_PORTS)
-def test_a_wrong_port_differs(port: str, ours: Features, extractor: Extractor, weights: Weights) -> None:
-    wrong, output = WRONG_PORTS[port]
-    found = getattr(wrong(extractor, weights), output)
-    expected = getattr(ours, output)
-    assert found.shape == expected.shape
-    assert difference(found, expected) > FAR
 
 
 def test_it_is_torch_fidelity_s_network(weights_path: Path, ours: Features) -> None:
