@@ -22,7 +22,7 @@ from tread_bench.model.backbone import build_backbone
 from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.network import build_network
 
-BATCH, STEPS = 7, 20
+BATCH, STEPS = 7, 6
 ATTENTION = {"depth": 6, "hidden": 16, "heads": 2, "patch": 2}
 DROPS = {"hidden": 16, "patch": 2, "drop_path": 0.5}
 FAMILIES = {

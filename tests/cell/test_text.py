@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +13,6 @@ from tests.shown_checks import failing
 from tread_bench.cell.step import Trainer
 from tread_bench.contract import check_method
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import families
 from tread_bench.core.describe.guidance import find_guidance, guidance_rules
 from tread_bench.core.describe.methods import methods
@@ -24,18 +21,11 @@ from tread_bench.data.ranks import Ranks
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.measure.inside.gradients import block_parameters
-from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
 
 ROUTED = {"method": "tread", "routes": "1:2@0.5"}
-
-
-def test_the_network_follows_from_the_captions():
-    spec = make_trainer(captioned_cell()).network.spec
-    assert (spec.num_classes, spec.context_shape) == (0, (3, 6))
 
 
 def test_dropped_samples_have_the_empty_text_bit_for_bit_and_the_others_their_caption():
@@ -48,12 +38,6 @@ def test_dropped_samples_have_the_empty_text_bit_for_bit_and_the_others_their_ca
     assert torch.equal(is_empty, dropped) and 200 < dropped.sum() < 300
     assert torch.equal(batch.y[~dropped], train.text(items, 0, 1000)[~dropped])
     assert torch.equal(batch.y[dropped], features("").expand(int(dropped.sum()), -1, -1))
-
-
-@pytest.mark.parametrize(("share", "empty"), [(0, 0), (1, 8)])
-def test_none_or_all_samples_can_lose_their_caption(share, empty):
-    trainer = make_trainer(captioned_cell(training={"iterations": 12, "batch": 8, "label_dropout": share}))
-    assert (trainer.batch(0).y == features("")).flatten(1).all(1).sum() == empty
 
 
 def test_a_sample_has_the_same_text_in_every_cell_and_whatever_the_batch():
@@ -87,16 +71,6 @@ def test_a_step_gives_gradients_to_what_reads_the_text(backbone):
     moved = {name: not torch.equal(p, before[name]) for name, p in trainer.network.named_parameters()}
     found = [is_moved for name, is_moved in moved.items() if any(part in name for part in reads_text)]
     assert found and all(found)
-
-
-def test_the_parameters_of_a_block_include_its_attention_to_the_text():
-    trainer = make_trainer(captioned_cell())
-    batch, backbone = trainer.batch(0), trainer.network.backbone
-    name_of = {parameter: name for name, parameter in backbone.named_parameters()}
-    for number, block in enumerate(block_parameters(backbone, batch.x, batch.t, batch.y)):
-        names = {name_of[parameter] for parameter in block}
-        assert {f"blocks.{number}.cross_attn.to_{part}.weight" for part in "qkv"} <= names
-        assert all(name.startswith(f"blocks.{number}.") for name in names)
 
 
 # Only the text tells
@@ -166,42 +140,3 @@ def test_every_method_keeps_its_contract_with_text(name, backbone):
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name, {})
     assert failing("guidance", RULE=find_guidance(name), OPTIONS=options, BACKBONE=BACKBONES[backbone]) == set()
-
-
-READS_TEXT = {  # layers of each family; U-ViT has the text among its tokens
-    "DiT": "cross_attn",
-    "LightningDiT": "cross_attn",
-    "MMDiT": "context_block",
-    "U-ViT": "qkv",
-    "ZigMa": "msa",
-}
-
-
-@pytest.mark.parametrize("name", READS_TEXT)
-def test_adapters_beside_text_start_as_the_network_and_every_one_has_an_effect(name):
-    pytest.importorskip("peft")
-    sizes = {"name": name, "depth": 4, "hidden": 16, "patch": 2} | ({} if name == "ZigMa" else {"heads": 2})
-    trainer = make_trainer(captioned_cell(backbone=sizes, **ROUTED))
-    dense = trainer.network.backbone.eval()
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weight in dense.parameters():
-            weight.add_(0.05 * torch.randn(weight.shape, generator=generator))
-    adapted = copy.deepcopy(dense)
-    add_adapters(adapted, Lora(rank=2), seed=3)
-
-    # Bit for bit the same, dense and routed.
-    batch = trainer.batch(0)
-    t = torch.rand(len(batch.x), generator=generator)
-    for routes in ((), "1:2@0.5"):
-        outputs = []
-        for network in (dense, adapted):
-            drawn = torch.Generator().manual_seed(1)
-            outputs.append(network(batch.x, t, batch.y, routes=routes, generator=drawn))
-        assert torch.equal(*outputs) and outputs[0].std() > 0
-
-    # As A is not zero and B is, B alone has a gradient, also of the layers that read the text.
-    adapted(batch.x, t, batch.y).square().sum().backward()
-    moved = {one for one, weight in adapted.named_parameters() if weight.grad is not None and weight.grad.any()}
-    assert moved == {one for one in adapted.adapters if ".lora_B." in one}
-    assert any(READS_TEXT[name] in one for one in moved)
