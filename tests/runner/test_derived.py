@@ -68,10 +68,6 @@ def times(folder: RunFolder) -> dict[str, int]:
 KINDS = ["suite.yaml", "records.jsonl", "results.csv", "index.html", "figures/*.svg"]
 
 
-def test_every_kind_of_derived_file_is_tried_below(whole):
-    assert {name.partition("/")[0] for name in derived(whole)} == {kind.partition("/")[0] for kind in KINDS}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("harm", ["missing", "empty"])
 def test_what_is_missing_or_empty_is_made_again(suite, folder, kind, harm):

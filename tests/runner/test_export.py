@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import platform
 import re
 import zipfile
 from pathlib import Path, PurePath
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
-from tests.command_line import tread_bench
 from tests.run_folders import CHOICES, COST, new_folder, put
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
@@ -359,54 +354,3 @@ def test_parts_that_contradict_each_other_are_refused(exported, harm):
     with pytest.raises(UserError, match=re.escape(RULES[harm])) as caught:
         read_export(exported)
     assert str(exported) in str(caught.value)
-
-
-# The whole way
-
-
-def pictures(count: int) -> pa.Table:
-    """Gray, 8 x 8, of two classes."""
-    file = io.BytesIO()
-    Image.new("L", (8, 8), 1).save(file, "PNG")
-    images = [{"bytes": file.getvalue(), "path": "x.png"}] * count
-    return pa.table({"image": images, "label": [k % 2 for k in range(count)]})
-
-
-@pytest.mark.slow
-def test_a_run_is_exported_sent_and_drawn(tmp_path):
-    """On data in a marked folder, with a row that diverges."""
-    data = tmp_path / MARK
-    data.mkdir()
-    pq.write_table(pictures(64), data / "images.parquet")
-    suite = toy_suite(
-        iterations=2, checkpoint_every=1, seeds=1, pairs=2, metrics="generate: false, validation_samples: 16"
-    )
-    suite = suite.replace(
-        "base:\n",
-        f"""base:
-  data: {{name: parquet, train: [{MARK}/images.parquet], held_out: [{MARK}/images.parquet], image_size: 8, channels: 1,
-         num_classes: 2}}
-""",
-    ).replace(
-        "timing:",
-        """  broken: {training.learning_rate: 1e30}
-timing:""",
-    )
-    suite = write_suite(tmp_path, suite)
-    around = {"HOME": str(tmp_path / f"{MARK}home"), "USER": f"{MARK}login"}
-    done = tread_bench("run", suite, "--out", tmp_path / f"{MARK}run", cwd=tmp_path, **around)
-    assert done.returncode == 1, done.stderr
-
-    # Exported, and drawn elsewhere.
-    sent = tread_bench("report", f"{MARK}run", "--export", "sent.zip", cwd=tmp_path, **around)
-    assert (sent.returncode, sent.stdout) == (0, "sent.zip\n")
-    drawn = tread_bench("report", "sent.zip", cwd=tmp_path)
-    assert drawn.returncode == 0 and drawn.stdout.endswith("\nsent/index.html\n"), drawn.stderr
-
-    # Nothing of the machine is in its fields, and the failure's reason is.
-    found = read_export(tmp_path / "sent.zip")
-    assert str(tmp_path) not in found.model_dump_json(exclude={"records": {"__all__": {"reason", "attempts"}}})
-    (failed,) = (record for record in found.records if record.status == "failed")
-    assert failed.reason.startswith("DivergedError: ")
-    own, of_export = results(tmp_path / f"{MARK}run" / "results.csv"), results(tmp_path / "sent" / "results.csv")
-    assert own == of_export

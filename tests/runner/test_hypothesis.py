@@ -95,14 +95,3 @@ def test_all_its_mistakes_are_said_at_once(tmp_path, written, messages):
     with pytest.raises(SuiteError) as refused:
         plan_of(tmp_path, f"hypothesis: {written}\n")
     assert all(message in str(refused.value) for message in messages), str(refused.value)
-
-
-def test_the_command_refuses_before_anything_is_done(tmp_path):
-    root = tmp_path / "run"
-    write_plan(plan_of(tmp_path), (), "", new_folder(root), CHOICES)
-    before = (root / "plan.json").read_bytes()
-    plan_of(tmp_path, STATED.replace("1.1", "1.2"))
-    refused = tread_bench("run", tmp_path / "suite.yaml", "--out", root)
-    assert refused.returncode == 2
-    assert "was not decided before it" in " ".join(refused.stderr.split())
-    assert (root / "plan.json").read_bytes() == before

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import device_of, git_state, refuse_branches, resolve_choices, write_plan
+from tread_bench.runner.prepare import device_of, refuse_branches, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
 from tread_bench.services import run as cli_run
 from tread_bench.suite.files import Look
@@ -52,15 +50,6 @@ def test_a_start_that_is_no_time_is_told(tmp_path, started):
     write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": started})
     with pytest.raises(StoreError, match=r"plan.json: started.*(ISO 8601 time|must be a valid string)"):
         RunFolder(tmp_path).existing_plan()
-
-
-def test_the_commits_date_is_gits():
-    if (state := git_state()) is None:
-        pytest.skip("the tests run outside a checkout")
-    told = subprocess.run(
-        ["git", "log", "-1", "--format=%ct"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
-    )
-    assert datetime.fromisoformat(state.committed).timestamp() == int(told.stdout)
 
 
 # What is resolved before the first cell

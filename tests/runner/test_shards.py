@@ -76,8 +76,3 @@ def test_two_runners_of_one_part_and_one_of_the_whole_beside_a_part_are_refused(
             pass
     with folder.lock(), pytest.raises(StoreError, match="in use"), folder.lock("1/2"):
         pass
-
-
-def test_a_wrong_part_on_the_command_line_is_one_message(tmp_path):
-    done = tread_bench("run", "smoke", "--shard", "5/4", cwd=tmp_path)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "5/4" in done.stderr

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,9 +26,8 @@ from tread_bench.core.stored.documents import RowTiming, TimingRequest
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.core.stored.records import TimingFigures
-from tread_bench.runner import folder as folder_module
 from tread_bench.runner.estimate import work_of
-from tread_bench.runner.folder import RunFolder, read_document, write_document
+from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.status import status_of
@@ -133,21 +131,6 @@ def test_a_running_cell_shows_its_speed_and_what_share_of_the_machine_s_products
     assert "10%" in shown and "32.0" in shown
 
 
-def test_each_document_is_read_once_and_one_more_for_what_a_row_costs(folder, monkeypatch):
-    cells, read = cells_of(folder), Counter[str]()
-    for cell in cells:
-        end(folder, cell)
-
-    def counted(path, *about):
-        read[path.relative_to(folder.root).as_posix()] += 1
-        return read_document(path, *about)
-
-    monkeypatch.setattr(folder_module, "read_document", counted)
-    assert states(folder) == ["done"] * 4
-    assert {cell: read[f"cells/{cell}/cell.json"] for cell in cells} == dict(zip(cells, (2, 1, 2, 1), strict=True))
-    assert [read[f"cells/{cell}/record.json"] for cell in cells] == [1] * 4
-
-
 def test_a_record_of_another_configuration_is_not_taken_for_the_cells(folder):
     cell = cells_of(folder)[0]
     initial = initial_record(folder.existing_request(cell), folder.existing_plan())
@@ -163,14 +146,7 @@ def test_a_smoke_run_is_said_to_be_one(folder):
     assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
 
 
-@pytest.mark.parametrize(
-    "optional",
-    [
-        "timing.pairs",
-        "git",
-        *(pytest.param(key, marks=pytest.mark.slow) for key in ("timing.warmup", "smoke", "hardware", "files")),
-    ],
-)
+@pytest.mark.parametrize("optional", ["timing.pairs", "timing.warmup", "git", "smoke", "hardware", "files"])
 def test_what_a_plan_leaves_out_has_the_default_of_its_model(folder, optional):
     part, _, key = optional.partition(".")
     plan = json.loads(folder.plan_path.read_text())
@@ -178,7 +154,6 @@ def test_what_a_plan_leaves_out_has_the_default_of_its_model(folder, optional):
     folder.plan_path.write_text(json.dumps(plan))
     status = status_of(folder)
     assert status.rows_to_measure == 2 and [cell.state for cell in status.cells] == ["waiting"] * 4
-    assert tread_bench("report", folder.root).returncode == 0
 
 
 def test_looking_changes_nothing_and_leaves_the_locks(folder):

@@ -12,7 +12,6 @@ import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.toy_suite import METRICS
-from tread_bench.suite.load import load_plan
 
 CANDIDATES = (1e-3, 4e-3, 1.6e-2)
 SUITE = f"""\
@@ -123,9 +122,3 @@ def test_shards_run_their_candidates_and_then_their_study(whole, suite, tmp_path
         tread_bench("run", suite, "--out", out, "--shard", part)
     assert tread_bench("run", suite, "--out", out).returncode == 0
     assert compared(out) == compared(whole)
-
-
-def test_without_tune_the_cells_are_those_of_before(suite):
-    """A study's cell whose rate is the suite's own has the id that it has in a suite that does not choose."""
-    tuned, given = (load_plan(suite, sets) for sets in ([], ["tune=null"]))
-    assert [cell.id for cell in tuned.cells] == [cell.id for cell in given.cells]

@@ -18,17 +18,15 @@ START = """
 import sys
 from pathlib import Path
 
-from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Ended, Task
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    of_ranks = "__import__('tread_bench.cell.launch').cell.launch.launch('builtins:repr', (), 2, print)"
-    task = Task("ranks", "builtins:eval", (of_ranks,), folder / "log", processes=2, cpus=2)
+    task = Task("sum", "operator:add", (2, 3), folder / "log")
     (end,) = [event for event in {executor}([task]) if isinstance(event, Ended)]
-    assert "report" in end.value, end
+    assert end.value == 5, end
 """
 
 
@@ -52,18 +50,13 @@ def test_what_is_planted_would_be_seen(planted: Path) -> None:
 
 
 def assert_nothing_executed(executor: str, planted: Path, folder: Path, **environment: str) -> None:
-    """Have it start a task of two ranks."""
+    """Have it start a task."""
     (folder / "script").mkdir()
     script = folder / "script" / "start.py"
     script.write_text(START.replace("{executor}", executor))
     about = {"cwd": planted, "env": {**os.environ, **environment}, "capture_output": True, "text": True}
     done = subprocess.run([sys.executable, script, folder], **about)
     assert (done.returncode, executed(planted)) == (0, []), done.stderr
-
-
-@pytest.mark.slow
-def test_no_process_on_this_machine_executes_it(planted: Path, tmp_path: Path) -> None:
-    assert_nothing_executed("Local(1)", planted, tmp_path)
 
 
 @pytest.mark.slow
@@ -82,10 +75,11 @@ def test_no_job_of_slurm_executes_it(planted: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_command_executes_it(planted: Path) -> None:
-    write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES))
+def test_no_command_executes_it_and_no_cell_of_two_processes(planted: Path) -> None:
+    write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0))
     program = Path(sys.executable).with_name("tread-bench")
-    for command in (["plan"], ["run", "--out", "run"]):
+    of_two_ranks = ["--rows", "routed", "--processes", "2", "--device", "cpu"]
+    for command in (["plan"], ["run", "--out", "run", *of_two_ranks]):
         done = subprocess.run(
             [program, command[0], "toy.yaml", *command[1:]], cwd=planted, capture_output=True, text=True
         )

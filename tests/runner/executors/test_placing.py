@@ -14,7 +14,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.local import Gpus, Local
-from tread_bench.runner.executors.tasks import Ended, Started, Task, run_one
+from tread_bench.runner.executors.tasks import Ended, Task
 from tread_bench.runner.runner import placed
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -63,24 +63,6 @@ def test_workers_are_as_many_as_gpus_or_as_threads_allow():
     assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=1), 1).workers == cpus
     assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=10 * cpus), 1).workers == 1
     assert Local(7).sized(RunNumerics(device="cuda", device_count=3, threads=1), 1) == Local(7, gpus=3)
-
-
-def test_a_lost_task_is_started_again_as_often_as_is_allowed(tmp_path):
-    starts = []
-
-    class Losing:
-        at_once = 1
-
-        def sized(self, numerics, processes):
-            return self
-
-        def __call__(self, tasks):
-            starts.append(tasks)
-            yield Started("a")
-            yield Ended("a", failure="lost", lost=True)
-
-    assert run_one(Task("a", "m:f", (), tmp_path / "log"), Losing(), retries=2).lost
-    assert len(starts) == 3
 
 
 def test_what_computes_most_is_placed_first_and_sources_before_what_reads_them():
