@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 
-import jsonschema
 import pytest
 
 from benchmarks import __main__ as command
@@ -107,27 +105,6 @@ def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_p
     assert command.main(["--json", str(tmp_path / "table.json"), "--markdown", str(page)]) == 2
     assert f"{page} has no place for the table" in capsys.readouterr().err
     assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
-
-
-@pytest.mark.endurance
-def test_a_real_row_from_the_command_to_its_file(tmp_path):
-    done = benchmarks("--only", "harness/help", "--json", tmp_path / "table.json")
-    assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "table.json").read_text())
-    jsonschema.validate(written, Document.model_json_schema(mode="serialization"))
-    about, results = written["conditions"], {one["name"]: one for one in written["results"]}
-    assert about["threads"] == 1 and about["cpu"] and {"torch", "numba", "numpy"} <= about["versions"].keys()
-    helped = results["harness/help"]
-    assert helped["status"] == "done" and 0 < helped["low"] <= helped["value"] <= helped["high"]
-    assert all(rate > 0 for when in ("before", "after") for rate in helped[f"yardstick_{when}"].values())
-    assert helped["yardstick_before"].keys() == set(PRECISIONS)
-
-
-def test_every_row_has_one_sentence_or_two():
-    assert command.main(["--list"]) == 0
-    assert len(ROWS) >= 25
-    for name, one in ROWS.items():
-        assert one.claim.endswith(".") and 40 < len(one.claim) < 400, name
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.cell.test_schedule import shares
@@ -319,29 +317,6 @@ def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(trained):
     assert (paired_seed(again), again.reference) == (3, dense.cell)
     assert again.initial_weights_sha256 != dense.initial_weights_sha256
     assert again.last.fid != dense.last.fid
-
-
-@pytest.mark.slow
-def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
-    shown = tread_bench("plan", "toy.yaml", cwd=trained, COLUMNS="200")
-    assert "x dense" in shown.stdout and "iterations" in shown.stdout
-    done = tread_bench("run", "toy.yaml", "--out", "run", cwd=trained)
-    assert done.returncode == 0, done.stderr
-    records = records_of(trained / "run", RunFolder.record)
-    assert len(records) == 3 and all(record.timing is not None for record in records.values())
-    again = tread_bench("run", "toy.yaml", "--out", "run", cwd=trained)
-    assert "nothing to do" in again.stdout
-    state = json.loads(tread_bench("status", "run", "--json", cwd=trained).stdout)
-    assert {cell["state"] for cell in state["cells"]} == {"done"}
-    for command in (
-        ("report", "run", "--export", "run.json"),
-        ("report", "run.json", "--out", "page"),
-        ("ci", "check", "run", "--baseline", "accepted.json", "--accept"),
-        ("ci", "check", "run", "--baseline", "accepted.json"),
-        ("sample", "run", "--cell", "again", "--noise-seed", "1003", "--num", "2"),
-    ):
-        ended = tread_bench(*command, cwd=trained)
-        assert ended.returncode == 0, ended
 
 
 def test_a_smoke_run_comes_as_near_as_its_iterations_allow():

@@ -17,10 +17,9 @@ from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.services.plan import add_state
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.merge import LONGEST_LABEL, Draft, _label
+from tread_bench.suite.merge import Draft
 from tread_bench.suite.plan import expand, plan_table
 
 CHECKOUT = Path(__file__).parents[2]
@@ -356,28 +355,6 @@ def test_a_file_of_ten_thousand_cells_is_planned_within_seconds_and_without_torc
     assert float(seconds) < 3 * slowness()  # 1.4 s where `slowness` is 1
 
 
-def test_planning_takes_so_many_calls_for_each_cell_however_many_there_are(tmp_path):
-    code = (
-        "import cProfile, sys; from pathlib import Path; from pstats import Stats\n"
-        "from tread_bench.suite.load import load_plan\n"
-        "load_plan(Path(sys.argv[1]))  # what is found out once a process\n"
-        "with cProfile.Profile() as profile: cells = len(load_plan(Path(sys.argv[1])).cells)\n"
-        "print(cells, Stats(profile).total_calls)"
-    )
-    calls = {}
-    for rates in (4, 8):
-        routes = [f"{i}:{j}@0.{rate}" for i in range(4) for j in range(5, 10) for rate in range(1, 6)]
-        matrix = {"training.learning_rate": [i * 1e-5 for i in range(1, rates + 1)], "routes": routes}
-        suite = tmp_path / f"{rates}.yaml"
-        suite.write_text(json.dumps({"name": "large", "base": {**BASE, "method": "tread"}, "matrix": matrix}))
-        done = subprocess.run([sys.executable, "-c", code, suite], capture_output=True, text=True, check=True)
-        cells, total = map(int, done.stdout.split())
-        assert cells == 100 * rates
-        calls[rates] = total
-    assert calls[8] < 1_200 * 800
-    assert calls[8] < 2.05 * calls[4]
-
-
 # Selectors, families without a closed form, and costs
 
 
@@ -431,13 +408,6 @@ def test_the_table_tells_cells_tokens_and_disk():
     assert json.loads(json.dumps(table)) == table
 
 
-def test_a_row_has_the_memory_of_its_state():
-    plan = plan_of(rows={"dense": None, "tread": TREAD})
-    rows = plan_table(plan, cell_cost)
-    add_state(rows, plan)
-    assert [row["state_bytes"] for row in rows] == [5 * 4 * row["params"] for row in rows]
-
-
 def test_canonical_json_is_one_text_per_value():
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == '{"a":"\\u00e9","b":[1,2.5]}'
     with pytest.raises(ValueError, match="not JSON compliant"):
@@ -486,11 +456,3 @@ def test_all_unknown_rows_are_reported_with_the_nearest():
         plan_of(rows=GUIDED).chosen(["rooted,dense,nothing"])
     first, second = str(caught.value).splitlines()
     assert "--rows: unknown row 'rooted'; did you mean 'routed'?" in first and "unknown row 'nothing'" in second
-
-
-def test_a_label_is_shortened_beyond_its_longest_and_stays_unique():
-    at_most = {"data.note": ("x" * (LONGEST_LABEL - len("note=")), ())}
-    longer = [{"data.note": ("x" * LONGEST_LABEL + end, ())} for end in "ab"]
-    whole, *cut = [_label({key: value for key, (value, _) in one.items()}, set()) for one in (at_most, *longer)]
-    assert whole == "note=" + "x" * (LONGEST_LABEL - len("note="))
-    assert cut[0] != cut[1] and all(len(one) == LONGEST_LABEL + 10 and one[LONGEST_LABEL] == "…" for one in cut)
