@@ -89,18 +89,6 @@ def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_folders_of_the_same_names_are_not_in_the_way(unpacked: Path, tmp_path: Path) -> None:
-    for name in ("backbones", "reports", "suites"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise ImportError('not ours')\n")
-    listed = run_in(tmp_path, unpacked, "-m", "tread_bench", "list", "backbones")
-    assert listed.returncode == 0, listed.stderr
-    code = "from tread_bench import create_backbone; create_backbone('DiT', depth=1, hidden=8, heads=2, image_size=8)"
-    built = run_in(tmp_path, unpacked, "-c", code)
-    assert built.returncode == 0, built.stderr
-
-
-@pytest.mark.slow
 def test_a_plug_in_works_beside_the_wheel_in_a_folder_with_its_own_backbones(unpacked: Path, tmp_path: Path) -> None:
     site, mine = tmp_path / "site", tmp_path / "mine"
     shutil.copytree(unpacked, site)
@@ -140,14 +128,3 @@ def test_the_citation_names_this_version_its_licence_and_its_authors() -> None:
     assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
     assert (citation["version"], citation["license"]) == (__version__, project["license"])
     assert citation["authors"] == project["authors"]
-
-
-def test_the_citation_refers_to_the_paper_as_the_readme_does() -> None:
-    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
-    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8").replace('{\\"o}', "ö")
-    (paper,) = citation["references"]
-    authors = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])
-    assert f"author    = {{{authors}}}" in readme
-    assert f"title     = {{{paper['title']}}}" in readme.replace("{TREAD}", "TREAD")
-    assert f"booktitle = {{{paper['collection-title']}}}" in readme and f"{paper['year']}" in readme
-    assert paper["url"] in readme

@@ -13,7 +13,6 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import chdir
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -23,17 +22,6 @@ from hatchling.build import build_wheel
 import tread_bench
 from tests import command_line
 from tests.robustness.warm import Attempt, Warm
-from tread_bench import (
-    DataFamily,
-    ExtractorFamily,
-    MethodFamily,
-    MetricFamily,
-    MixerFamily,
-    ObjectiveFamily,
-    SamplerFamily,
-    SelectorFamily,
-    TextEncoderFamily,
-)
 from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
@@ -129,8 +117,8 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
         ("text_encoders", "spelling", ["A token for each character", "spelling 0.1.0"]),
     ],
 )
-def test_a_kind_is_listed(installed: Path, plural: str, name: str, shown: list[str]) -> None:
-    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", plural, "--json"))
+def test_a_kind_is_listed(told: Callable[..., str], plural: str, name: str, shown: list[str]) -> None:
+    listed = json.loads(told("list", plural, "--json"))
     (found,) = [one for one in listed if one["name"] == name]
     assert all(text in json.dumps(found) for text in shown)
 
@@ -242,32 +230,6 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
     assert (large.blocks[2].mlp[1].weight == small.blocks[2].mlp[1].weight).all()
 
 
-def test_the_document_names_every_check() -> None:
-    from tread_bench.model.contract.checks import CHECKS
-    from tread_bench.model.contract.methods import METHOD_CHECKS
-
-    kinds = {"backbone": CHECKS, "method": METHOD_CHECKS}
-    for kind, checks in kinds.items():
-        assert rows_of(kind, "The check") == [check.__name__.removeprefix("check_") for check in checks]
-
-
-def test_the_document_names_every_trait() -> None:
-    identity = ("name", "options", "builder", "source")
-    kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
-    kinds |= {"selector": SelectorFamily, "mixer": MixerFamily}
-    kinds |= {"metric": MetricFamily, "feature-network": ExtractorFamily}
-    kinds["text-encoder"] = TextEncoderFamily
-    for kind, family in kinds.items():
-        traits = [field.name for field in fields(family) if field.name not in identity]
-        assert rows_of(kind, "The description") == traits
-
-
-@pytest.mark.parametrize("kind", SHOWN)
-def test_a_plug_in_takes_less_than_80_lines(kind: str) -> None:
-    lines = [line for file in (PLUG_INS / kind).glob("*/*.py") for line in file.read_text().splitlines()]
-    assert 0 < len(lines) < 80
-
-
 @pytest.mark.parametrize(
     ("suite", "written", "typed", "found"),
     [
@@ -276,49 +238,18 @@ def test_a_plug_in_takes_less_than_80_lines(kind: str) -> None:
         (
             PLUG_INS / "metric" / "coverage.yaml",
             "neighbours: 3",
-            "neighbors: 3",
-            ("typed.yaml:9:", "did you mean 'neighbours'"),
-        ),
-        (
-            PLUG_INS / "metric" / "coverage.yaml",
-            "neighbours: 3",
             "neighbours: 64",
             ("typed.yaml:10:", "which needs 65 or more"),
         ),
     ],
-    ids=["method", "data source", "metric", "metric with too few samples"],
+    ids=["method", "data source", "metric with too few samples"],
 )
 def test_a_mistake_in_an_option_is_reported_as_any_other(
-    installed: Path, tmp_path: Path, suite: str, written: str, typed: str, found: tuple[str, ...]
+    ended: Callable[..., Attempt], tmp_path: Path, suite: str, written: str, typed: str, found: tuple[str, ...]
 ) -> None:
     (tmp_path / "typed.yaml").write_text((PLUG_INS / suite).read_text(encoding="utf-8").replace(written, typed))
-    command = [sys.executable, "-m", "tread_bench", "plan", str(tmp_path / "typed.yaml")]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
-    assert done.returncode == 2 and all(text in done.stderr for text in found), done.stderr
-
-
-@pytest.mark.slow
-def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(told: Callable[..., str], tmp_path: Path) -> None:
-    told("run", PLUG_INS / "sampler" / "two_step.yaml", "--out", tmp_path)
-    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["status"] for row in rows] == ["done"] * 2
-    assert len({row["fid"] for row in rows}) == 2 and len({row["sampling_macs"] for row in rows}) == 1
-    assert "sampler=two_step" in (tmp_path / "index.html").read_text(encoding="utf-8")
-    command = ("sample", tmp_path, "--cell", rows[0]["cell"], "--sampler", "two_step", "--num", 4, "--json")
-    made = json.loads(told(*command))
-    assert len(made["images"]) == 4 and "two_step4" in made["grid"]
-
-
-def test_a_selector_is_costed(installed: Path) -> None:
-    command = ("profile", "DiT-S/2", "--route", "2:8@0.5", "--selector", "checkerboard", "--json")
-    assert json.loads(run_with(installed, "-m", "tread_bench", *command))["selector"] == "checkerboard"
-
-
-def test_a_data_source_is_planned_as_our_own(installed: Path) -> None:
-    arguments = ("plan", PLUG_INS / "data" / "shapes.yaml", "--json", "--set", "data.image_size=16")
-    rows = json.loads(run_with(installed, "-m", "tread_bench", *arguments))["rows"]
-    assert [row["tokens_per_block"] for row in rows] == [[64, 64, 64, 64], [64, 32, 32, 64]]
+    done = ended("plan", tmp_path / "typed.yaml")
+    assert done.status == 2 and all(text in done.stderr for text in found), done.stderr
 
 
 @pytest.mark.slow
@@ -347,6 +278,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
         ("backbone/snake.yaml", "tokens_kept", ["", "9"], "forward_macs", "params", ""),  # half of 16, and the prefix
         ("method/mean_fill.yaml", "tokens_kept", ["", "8"], "forward_macs", "params", "<small>mean_fill 1:2@0.5"),
         ("objective/trig.yaml", "seed", ["0", "0"], "validation_loss", "params", "objective=trig"),
+        ("sampler/two_step.yaml", "guidance", ["none", "none"], "fid", "sampling_macs", "sampler=two_step"),
         ("selector/checkerboard.yaml", "selector", ["checkerboard", "random"], "fid", "forward_macs", "checkerboard"),
         ("data/shapes.yaml", "data", ["shapes", "shapes"], "fid", "params", "The data are drawn shapes"),
         ("guidance/thinned.yaml", "guidance", ["none", "thinned 0.5"], "fid", "params", "thinned"),
