@@ -107,26 +107,27 @@ def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
     return f"{'' if is_over else 'So far: '}{' '.join(said)}"
 
 
-def next_step(decision: Decision, rows: Sequence[Row], command: str, may_add_seeds: bool = True) -> str:
-    """Return the one command that would tell most after a decision; "" where there is none.
+def next_step(
+    decision: Decision, rows: Sequence[Row], suite: str, may_add_seeds: bool = True
+) -> tuple[str, str] | None:
+    """Return what would tell most after a decision, and the command that does it; None where there is nothing.
 
     Args:
         rows: of the comparison.
-        command: what started the run.
+        suite: the name of the run's suite, which its file is called after.
         may_add_seeds: False where the study stated after how many seeds it stops.
     """
-    iterations = max((requested.iterations(row.first) for row in rows if row.is_dense), default=0)
+    first = rows[0].first
+    iterations, depth = requested.iterations(first), first.config.get("backbone", {}).get("depth")
+    run = f"tread-bench run {suite}"
     match decision.choice:
         case Choice.NOT_TRAINED:
-            longer = f"{command} --set training.iterations={4 * iterations} --out NEW_FOLDER"
-            return f"Train longer: {longer}" if iterations else ""
-        case Choice.UNDECIDED if decision.seeds and may_add_seeds:
-            return f"Add seeds to this run: {command} --set seeds={decision.seeds}"
-        case Choice.UNDECIDED if decision.finds is None and may_add_seeds:
-            return f"Add seeds to this run: {command} --set seeds=5"
-        case choice if choice.is_for_routing:
-            return f"See whether it holds for a larger network: {command} --set backbone.depth=N --out NEW_FOLDER"
-    return ""
+            return "Train longer", f"{run} --set training.iterations={4 * iterations} --out {suite}_longer"
+        case Choice.UNDECIDED if may_add_seeds and (decision.seeds or decision.finds is None):
+            return "Add seeds to this run", f"{run} --set seeds={decision.seeds or 5}"
+        case choice if choice.is_for_routing and depth:
+            return "Ask it of a larger network", f"{run} --set backbone.depth={2 * depth} --out {suite}_larger"
+    return None
 
 
 def strip(decision: Decision, places: int) -> list[Mark]:

@@ -44,7 +44,7 @@ from tread_bench.reports.decision import (
     decide,
 )
 from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.text.decision import documents, overview, scope, sentence, strip
+from tread_bench.reports.text.decision import documents, next_step, overview, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
 NOISE = (0.3, -0.5, 0.1, 0.2, -0.1)
@@ -509,3 +509,23 @@ def test_the_strip_has_one_scale_around_zero():
     assert first.evidence == "−3.00 FID (−4.00 to −2.00), 5 seeds" and found[2].evidence == ""
     assert found[2].question == "Is tread-2:8 better than the control fewer-blocks?"
     assert [mark.answer for mark in found] == ["yes", "not certain", "no"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "command"),
+    [
+        (made_of(Choice.UNDECIDED, finds=1.2, seeds=9), "tread-bench run study --set seeds=9"),
+        (made_of(Choice.UNDECIDED), "tread-bench run study --set seeds=5"),
+        (made_of(Choice.UNDECIDED, finds=0.01), None),
+        (made_of(Choice.NOT_TRAINED), "tread-bench run study --set training.iterations=4800 --out study_longer"),
+        (made_of(Choice.ROUTE), "tread-bench run study --set backbone.depth=24 --out study_larger"),
+        (made_of(Choice.WORSE), None),
+    ],
+)
+def test_the_reason_of_a_decision_chooses_the_one_command_to_run_next(decision, command):
+    base = [record("dense", "", seed, 20.0) for seed in range(3)]
+    found = next_step(decision, comparison(base), "study")
+    assert (found and found[1]) == command
+    assert (
+        next_step(made_of(Choice.UNDECIDED, finds=1.2, seeds=9), comparison(base), "study", may_add_seeds=False) is None
+    )
