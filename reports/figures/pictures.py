@@ -1,6 +1,6 @@
 """The figures of a run: which lines of the frame or of the differences, over what, told apart by what.
 
-`draw.draw` makes each; the placement of routes and the maps of similarity are drawn in `placement` and `inside`.
+`draw.draw` makes each; the placement of routes and the maps of similarity are drawn in `placement` and `similarity`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tread_bench.reports.figures.draw import Figure, draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.placement import placement_map, route_placement
 from tread_bench.reports.figures.style import theme
-from tread_bench.reports.questions import break_even, depths, gap, guidance, inside, speed, tuning
+from tread_bench.reports.questions import break_even, depths, gap, gradients, guidance, similarity, speed, tuning
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row
 from tread_bench.reports.text.numbers import scaled_macs
@@ -51,8 +51,8 @@ def pictures(
                 draw(tuning.figure(rows)),
                 draw(fid_over_cost(lines)),
                 draw(speed.figure(rows)),
-                *inside.similarities(trained),
-                draw(inside.gradients(trained)),
+                *similarity.similarities(trained),
+                draw(gradients.figure(trained)),
             ]
     return [replace(picture, name=f"{picture.name}{suffix}") for picture in found if picture]
 

@@ -385,8 +385,9 @@ def _without_decision(rows: Sequence[Row], compared: Differences, is_over: bool)
     _, row, difference = min(found, key=lambda one: one[0])
     places = decimals(other.fid.mean for other in rows if other.fid)
     shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
+    named = f"{row.architecture} {row.short_label}".lstrip()
     return (
-        f"No decision: nothing was compared at equal training MACs. At equal iterations {row.short_label} has the "
+        f"No decision: nothing was compared at equal training MACs. At equal iterations {named} has the "
         f"lowest difference to {row.reference_label} of {plural(len(found), 'row')}, untested: {shown}, "
         f"{plural(difference.n, 'seed')}.",
         price_of(row),

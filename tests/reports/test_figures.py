@@ -45,7 +45,7 @@ from tread_bench.reports.figures.style import (
     tone,
 )
 from tread_bench.reports.frame import results_frame
-from tread_bench.reports.questions.inside import cosine_map
+from tread_bench.reports.questions.similarity import cosine_map
 from tread_bench.reports.rows.comparison import comparison
 
 SVG = "{http://www.w3.org/2000/svg}"

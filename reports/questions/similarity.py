@@ -1,10 +1,9 @@
-"""Inside the network: how similar the outputs of its blocks are, and how much gradient each block gets."""
+"""How similar the outputs of the blocks of a network are, to each other and at neighbouring times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,9 +20,6 @@ from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE, clean, mark
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import DASH, number
-
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
 Matrix = NDArray[np.float64]
 MOST = 18  # maps in a picture
@@ -50,7 +46,7 @@ def similarities(rows: Sequence[Row]) -> list[Picture]:
     return found
 
 
-def _chosen(rows: Sequence[Row]) -> tuple[list[Row], str]:
+def chosen(rows: Sequence[Row]) -> tuple[list[Row], str]:
     """Dense rows and those of lowest FID, in their order, and what is said of the others."""
     ranked = sorted(rows, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else float("inf")))[:MOST]
     left_out = f" Drawn: {len(ranked)} of {len(rows)} rows; the numbers have all." if len(ranked) < len(rows) else ""
@@ -72,7 +68,7 @@ def _of_blocks(rows: Sequence[Row]) -> Picture:
                 "mean, other neighbours": _mean(beside[~inside]),
             }
         )
-    drawn, left_out = _chosen(rows)
+    drawn, left_out = chosen(rows)
     return picture_of(
         "similarity",
         "Layer cosine similarity",
@@ -107,7 +103,7 @@ def _of_times(rows: Sequence[Row], timed: Mapping[str, dict[str, Matrix]], objec
             line = {"row": row.label, "block": f"{block}"}
             line |= {pair: number(float(cosines[pair][block]), 3) if pair in cosines else DASH for pair in pairs}
             numbers.append(line)
-    drawn, left_out = _chosen(rows)
+    drawn, left_out = chosen(rows)
     times = objectives().get(requested.objective(rows[0].first), DEFAULT_OBJECTIVE.family).times
     return picture_of(
         f"across_times{objective and '-' + objective}",
@@ -186,37 +182,3 @@ def _colour_bar(figure: Drawing, image: AxesImage) -> None:
     bar.ax.invert_yaxis()
     bar.ax.tick_params(labelsize=8)
     bar.ax.set_title("cosine", color=MUTED, size=7.5)
-
-
-def gradients(rows: Sequence[Row]) -> Figure:
-    """Gradient norm per block under the row's own training loss, and under the dense loss of the same weights."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
-    drawn, _ = _chosen([row for row in rows if any(record.gradient_norms for record in row.done)])
-    lines = []
-    for row in drawn:
-        panel = f"{row.architecture} {row.short_label}".strip()
-        for record in row.done:
-            norms = record.gradient_norms
-            for block, dense in enumerate(norms.dense if norms else ()):
-                on_route = "yes" if any(first <= block <= last for first, last in row.spans) else ""
-                lines.append((row.label, panel, block, "dense loss", dense, on_route))
-                if row.spans and norms:
-                    lines.append((row.label, panel, block, "training loss", norms.training[block], on_route))
-    return Figure(
-        name="gradients",
-        title="Gradient per block",
-        caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
-        "and seeds with 95 % t intervals over seeds: of the row’s own training loss, routed, and of the same weights’ "
-        "loss without the route. TREAD argues that a route brings the gradient of the loss nearer to the blocks before "
-        "it: there the training loss should have the larger one.",
-        lines=pd.DataFrame(lines, columns=["row", "panel", "block", "loss", "norm", "on_route"]),
-        x="block",
-        y="norm",
-        hue="loss",
-        panel="panel",
-        extra={"on_route": "on a route"},
-        titles={"norm": "gradient norm", "panel": "of"},
-    )  # fmt: skip
