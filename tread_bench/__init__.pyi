@@ -1,7 +1,6 @@
 """The public names. `__init__.py` imports each from here on first use; type checkers and editors read this file."""
 
 from tread_bench.api import Results as Results
-from tread_bench.api import evaluate as evaluate
 from tread_bench.api import load as load
 from tread_bench.api import run as run
 from tread_bench.backbones.mixers.base import Mixer as Mixer
@@ -105,3 +104,4 @@ from tread_bench.model.wrapped import RoutedNetwork as RoutedNetwork
 from tread_bench.model.wrapped import TokenSequence as TokenSequence
 
 __version__: str
+from tread_bench.services.evaluate import evaluate as evaluate

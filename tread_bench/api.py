@@ -1,4 +1,4 @@
-"""Runs and evaluations from Python: `run` brings a run up to date, `load` reads one, `evaluate` measures images."""
+"""Runs from Python: `run` brings a run up to date, `load` reads one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.documents import RunPlan
-from tread_bench.core.stored.evaluations import SetEvaluation
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
@@ -184,68 +183,6 @@ def _results(source: Path) -> Results:
     for reason in found.unreadable.values():
         warnings.warn(f"left out: {reason}", stacklevel=3)
     return Results(source=found.path, plan=found.plan, records=found.records, unreadable=found.unreadable)
-
-
-def evaluate(
-    samples: str | Path,
-    reference: str | Path,
-    /,
-    *,
-    metrics: str | Sequence[str | Mapping[str, Any]] | None = None,
-    networks: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] = (),
-    weights: str | Path | None = None,
-    labels: str | Path | None = None,
-    cell: str | None = None,
-    num: int | None = None,
-    iteration: int | None = None,
-    cell_seed: int | None = None,
-    noise_seed: int | None = None,
-    protocol: str = "adm",
-    batch: int | None = None,
-    device: Device = "auto",
-    data_root: str | Path | None = None,
-    out: str | Path | None = None,
-) -> SetEvaluation:
-    """Measure figures of a set of images against a reference.
-
-    As `tread-bench evaluate`, whose options the arguments are: progress goes to stderr, and features that were computed
-    before are found again. A figure that cannot be measured is a row with its reason, not an exception.
-
-    Args:
-        samples: an .npz file with images uint8 (n, H, W, C) in `arr_0`, a folder of PNG files, or a run folder.
-        reference: ADM's or EDM2's .npz file, a folder of images, or data by name, suite or settings.
-        metrics: names, or settings with a name: `["fid", {"name": "kid", "subsets": 100}]`; None: all that apply.
-        networks: feature networks in the same way; none: inception and dinov2.
-        weights: folder of published weights.
-        labels: .npy file of integers (n,), the class of each sample.
-        cell, num, iteration, cell_seed, noise_seed: what is sampled, where `samples` is a run folder.
-        out: folder for evaluation.json and the page; None: nothing is written.
-
-    Raises:
-        UserError: all mistakes; or nothing can be measured.
-    """
-    from tread_bench.services.evaluate import EvaluateRequest, evaluate_request
-    from tread_bench.services.run_samples import RunSamples
-
-    request = EvaluateRequest(
-        samples=samples,
-        reference=reference,
-        metrics=metrics,
-        networks=(networks,) if isinstance(networks, str | Mapping) else networks,
-        weights=_as_path(weights),
-        labels=_as_path(labels),
-        of_run=RunSamples(cell, num, iteration, cell_seed, noise_seed),
-        protocol=protocol,
-        batch=batch,
-        device=device,
-        data_root=_as_path(data_root),
-        out=_as_path(out),
-    )
-    return evaluate_request(request).evaluation
-
-
-def _as_path(given: str | Path | None) -> Path | None:
-    return None if given is None else Path(given)
 
 
 def _as_yaml(values: Mapping[str, Any], problems: list[str]) -> dict[str, str]:

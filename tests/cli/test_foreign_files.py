@@ -137,9 +137,9 @@ def a_header_that_ends_in_a_bracket(folder: Path) -> list[object]:
     return latents(folder, "repa", lambda root: bracketed(min(root.rglob("*.npy"))))
 
 
-def labels_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
-    bracketed(folder / "labels.npy")
-    return ["evaluate", images(folder), "--reference", images(folder), "--labels", folder / "labels.npy"]
+def images_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
+    bracketed(folder / "set.npy")
+    return ["evaluate", folder / "set.npy", "--reference", images(folder)]
 
 
 def a_scale_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
@@ -202,15 +202,15 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
     "a pipe as dataset.json": (a_pipe_as_labels, f"dataset.json cannot be read ({PIPE})"),
     "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
-    "a pipe as a sample": (a_pipe_as_a_sample, "1.png: a link to nothing, a device or a pipe; take it out"),
-    "a socket as a sample": (a_socket_as_a_sample, "1.png: a link to nothing, a device or a pipe; take it out"),
+    "a pipe as a sample": (a_pipe_as_a_sample, f"1.png: {PIPE}; copy it again, or take it out"),
+    "a socket as a sample": (a_socket_as_a_sample, "1.png: No such device or address; copy it again"),
     "a pipe as a set": (a_pipe_as_a_set, f"set.npz cannot be read ({PIPE})"),
     "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
     "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),
     "a pipe as config.json": (a_pipe_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "a header that ends in a bracket": (a_header_that_ends_in_a_bracket, "not a readable NumPy header"),
-    "labels whose header does": (labels_whose_header_ends_in_a_bracket, "not a readable NumPy header"),
+    "images whose header does": (images_whose_header_ends_in_a_bracket, "set.npy: no array that can be read"),
     "a scale whose header does": (a_scale_whose_header_ends_in_a_bracket, "not a readable NumPy header"),
     "F4": (of_type("F4", 4), "latents are F4; store float16 (F16) or float32 (F32)"),
     "F6_E2M3": (of_type("F6_E2M3", 6), "latents are F6_E2M3; store float16 (F16) or float32 (F32)"),

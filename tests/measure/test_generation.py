@@ -278,7 +278,7 @@ class TestReferenceCache:
         again = reference_of(digits, extractor)
         assert torch.equal(again.statistics.outer, first.statistics.outer)
         assert torch.equal(again.statistics.features, first.statistics.features)
-        assert load_statistics(path, path.stem) is not None  # written anew
+        assert load_statistics(path) is not None  # written anew
 
     def test_other_data_get_another_entry(self, extractor: Extractor, digits: DataSource) -> None:
         darker = ImageSet(digits.train.pixels // 2, digits.train.classes)
@@ -457,9 +457,9 @@ def test_of_a_large_file_images_are_drawn_so_that_its_order_is_not_seen(
     file = reference_file(tmp_path / "r.npz", arr_0=images.permute(0, 2, 3, 1).numpy(), arr_1=classes[order])
     given = reference_of_set(open_reference(file), extractor)
     kept = np.sort(np.random.default_rng(2020).permutation(200)[:100])
-    assert given.statistics is not None and given.labels is not None
+    assert given.statistics is not None
     assert torch.equal(given.statistics.features, extractor.features(images).pooled[kept])
-    assert given.labels.tolist() == classes[order][kept].tolist() and set(classes[order][kept]) == set(range(10))
+    assert set(classes[order][kept]) == set(range(10))
     assert given.count == 200
 
     # The protocol says so, and only where not all are compared.
@@ -492,7 +492,7 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
     with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):
         reference_of_set(file, extractor)
-    with pytest.raises(UserError, match="mu and sigma are of 64 features where this network has 9"):
+    with pytest.raises(UserError, match=r"its statistics of inception are of 64 features .*, and this network has 9"):
         reference_of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
 
 

@@ -32,6 +32,7 @@ GONE = {
     ("plan", "--seeds"): "--set seeds=N",
     ("run", "--seeds"): "--set seeds=N",
     ("run", "--processes"): "--set limits.processes_per_cell=P",
+    ("evaluate", "--labels"): "nothing in its place, since no metric here reads labels of sets",
 }
 
 

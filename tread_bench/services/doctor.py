@@ -23,9 +23,10 @@ from tread_bench.core.describe.extractors import OUTPUTS, ExtractorFamily, extra
 from tread_bench.core.describe.families import families
 from tread_bench.core.describe.kernels import KERNELS, missing
 from tread_bench.core.describe.metrics import metrics
+from tread_bench.core.stored.cache import cache_folder
 from tread_bench.core.stored.conditions import blas_kernels
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.measure.quality.feature_store import FeatureStore
+from tread_bench.core.stored.files import files_in
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.speed.gpu_conditions import nvml_problem
 from tread_bench.measure.weights_folder import find_weights, is_as_published, weights_folder
@@ -51,7 +52,7 @@ def examine() -> dict[str, Any]:
         "feature_networks": {DEFAULT_DATA.name: _shipped_network()},
         "weights_folder": str(weights_folder()),
         "weights": {family.name: _weights(family) for family in extractors().values() if family.published},
-        "stored_features_mib": FeatureStore().bytes_used() // 2**20,
+        "stored_features_mib": sum(path.stat().st_size for path in files_in(cache_folder("features"))) // 2**20,
     }
 
 

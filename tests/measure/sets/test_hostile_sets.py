@@ -1,14 +1,12 @@
-"""Whatever is wrong with a set on disk is one message with file and member, before memory is spent on it."""
+"""Whatever is wrong with a set on disk is one message with file and member."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +38,16 @@ def arrays(**values):
     return lambda path: np.savez(path, **values)
 
 
+def arrays_in(name: str):
+    """An .npz archive under another name."""
+
+    def write(path: Path) -> None:
+        with path.with_name(name).open("wb") as file:
+            np.savez(file, arr_0=images())
+
+    return write
+
+
 def cut(share: float):
     def write(path: Path) -> None:
         np.savez(path, arr_0=images(200))
@@ -63,55 +71,29 @@ def damaged_stream(path: Path) -> None:
     path.write_bytes(content)
 
 
-def declaring(bytes_of: Callable[[int], int]):
-    """An archive of black images whose list of members declares another size than that of their array."""
-
-    def write(path: Path) -> None:
-        np.savez_compressed(path, arr_0=np.zeros((1000, 32, 32, 3), dtype=np.uint8))
-        with zipfile.ZipFile(path) as archive:
-            size = archive.getinfo("arr_0.npy").file_size
-        path.write_bytes(path.read_bytes().replace(struct.pack("<I", size), struct.pack("<I", bytes_of(size))))
-
-    return write
-
-
-def an_npy_file(path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, images())
-
-
+FORM = "images are uint8 of shape"
+DAMAGED = r"not an \.npz archive, or a damaged one"
 NPZ = {
-    "an .npy file": (an_npy_file, "not an .npz archive"),
-    "a text": (lambda path: path.write_text("images"), "not an .npz archive"),
-    "an empty file": (lambda path: path.touch(), "not an .npz archive"),
-    "a pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "holds Python objects"),
-    "cut in front": (cut(0.3), "a damaged .npz archive, or one that was cut short"),
-    "cut at the end": (cut(0.99), "a damaged .npz archive, or one that was cut short"),
+    "an .npy file": (lambda path: path.write_bytes(head((1, 8, 8, 3)) + bytes(192)), DAMAGED),
+    "a text": (lambda path: path.write_text("images"), DAMAGED),
+    "an empty file": (lambda path: path.touch(), DAMAGED),
+    "a pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "of a pickle that you trust, store the arrays"),
+    "cut in front": (cut(0.3), DAMAGED),
+    "cut at the end": (cut(0.99), DAMAGED),
+    "other arrays": (arrays(x=images(), y=images()), "no array arr_0 in it; it has x, y"),
+    "no arrays": (arrays(), "no array arr_0 in it; it has none"),
     "pickled images": (arrays(arr_0=np.array([{}], dtype=object)), "arr_0 holds Python objects"),
-    "floats": (arrays(arr_0=images() / 255), r"arr_0 is float64 of shape \(11, 6, 5, 3\); images are arr_0, uint8"),
-    "one image": (arrays(arr_0=images()[0]), "images are arr_0, uint8 of shape"),
-    "channels first": (arrays(arr_0=images().transpose(0, 3, 1, 2).copy()), "channels first"),
+    "floats": (arrays(arr_0=images() / 255), r"arr_0 is float64 of shape \(11, 6, 5, 3\); " + FORM),
+    "one image": (arrays(arr_0=images()[0]), FORM),
+    "channels first": (arrays(arr_0=images().transpose(0, 3, 1, 2).copy()), FORM),
     "an alpha channel": (arrays(arr_0=images(channels=4)), "C 1 or 3"),
     "Fortran order": (arrays(arr_0=np.asfortranarray(images())), "in Fortran order"),
-    "no images": (arrays(arr_0=images(0)), "no images"),
-    "no pixels": (arrays(arr_0=images(3, (0, 5))), "images of 5x0 pixels"),
-    "huge images": (member("arr_0", head((1, 10**9, 10**9, 3))), "bytes where its header declares"),
-    "large images": (arrays(arr_0=images(1, (5000, 2))), "a side has 1 to 4,096"),
-    "fewer bytes than declared": (member("arr_0", head((50_000, 512, 512, 3))), "declares 39,321,600,0"),
-    "another size than that of its array": (declaring(lambda size: size - 1), "bytes where its header declares"),
+    "no images": (arrays(arr_0=images(0)), "n at least 1"),
+    "no pixels": (arrays(arr_0=images(3, (0, 5))), FORM),
     "a negative shape": (member("arr_0", head((-1, 8, 8, 3))), "a NumPy header with the shape"),
     "no header": (member("arr_0", b"images" * 9), "not a NumPy array"),
     "a header without end": (member("arr_0", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(99)), "and none needs"),
     "code in the header": (member("arr_0", head(("__import__('os').abort()",))), "not a readable NumPy header"),
-    "a zip bomb": (declaring(lambda size: 3 * 2**30), "arr_0 has 3,221,225,472 bytes where its header declares"),
-    "labels of another count": (arrays(arr_0=images(), arr_1=np.arange(3)), "arr_1 has 3 labels for 11 images"),
-    "negative labels": (arrays(arr_0=images(), arr_1=np.arange(11) - 1), "label -1 of image 0"),
-    "huge labels": (
-        arrays(arr_0=images(), arr_1=np.full(11, 2**64 - 1, dtype=np.uint64)),
-        "label 18446744073709551615",
-    ),
-    "labels in a table": (arrays(arr_0=images(), labels=np.zeros((11, 1), dtype=int)), r"shape \(11, 1\); labels are"),
-    "pickled labels": (arrays(arr_0=images(), arr_1=np.array([{}], dtype=object)), "arr_1 holds Python objects"),
 }
 
 
@@ -127,26 +109,40 @@ def test_an_npz_file_that_cannot_be_used_is_one_message(tmp_path, kind, open_set
 
 
 READ = {
-    "a damaged image": (damaged, "arr_0 cannot be read.*CRC"),
-    "a damaged stream": (damaged_stream, "arr_0 cannot be read"),
+    "a damaged image": damaged,
+    "a damaged stream": damaged_stream,
+    "fewer bytes than declared": member("arr_0", head((50_000, 512, 512, 3))),
+    "more bytes than declared": member("arr_0", head((1, 8, 8, 3)) + bytes(193)),
+    "huge images": member("arr_0", head((1, 10**9, 10**9, 3))),
 }
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_damaged_pixels_are_found_when_they_are_read(tmp_path, kind):
-    write, message = READ[kind]
-    write(tmp_path / "set.npz")
-    with pytest.raises(UserError, match=message):
+    READ[kind](tmp_path / "set.npz")
+    with pytest.raises(UserError, match=r"set\.npz: arr_0 cannot be read \(.*\); copy the file again"):
         [*open_samples(tmp_path / "set.npz").batches(8)]
 
 
-@pytest.mark.parametrize(("written", "has"), [({}, "nothing"), ({"x": images(), "y": images()}, "x, y")])
-def test_a_file_without_images_says_what_it_has(tmp_path, written, has):
-    np.savez(tmp_path / "set.npz", **written)
-    with pytest.raises(UserError, match=re.escape(f"no array arr_0 in it (it has {has})")):
-        open_samples(tmp_path / "set.npz")
-    with pytest.raises(UserError, match=f"holds {has}; a reference holds mu_dinov2 and sigma_dinov2, mu and"):
-        open_reference(tmp_path / "set.npz")
+NPY = {
+    "a text": (lambda path: path.write_text("images"), "no array that can be read"),
+    "cut short": (lambda path: path.write_bytes(head((9, 8, 8, 3)) + bytes(99)), "no array that can be read"),
+    "a pickle": (lambda path: np.save(path, np.array([{"a": 1}])), "no array that can be read .*Python objects"),
+    "an archive": (arrays_in("set.npy"), "no array that can be read"),
+    "floats": (lambda path: np.save(path, images() / 255), r"is float64 of shape \(11, 6, 5, 3\); " + FORM),
+    "a pipe": (os.mkfifo, "it is not a file"),
+    "nothing": (lambda path: None, "No such file"),
+}
+
+
+@pytest.mark.parametrize("kind", NPY)
+def test_an_npy_file_that_cannot_be_used_is_one_message(tmp_path, kind):
+    write, message = NPY[kind]
+    path = tmp_path / "set.npy"
+    write(path)
+    with pytest.raises(UserError, match=message) as raised:
+        open_samples(path)
+    assert str(raised.value).startswith(f"{path}") and "\n" not in str(raised.value)
 
 
 def test_nothing_but_a_file_is_waited_for(tmp_path):
@@ -158,22 +154,11 @@ def test_nothing_but_a_file_is_waited_for(tmp_path):
         open_samples(tmp_path / "none.npz")
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path):
-    np.savez(tmp_path / "set.npz", arr_0=images().astype(np.float32), arr_1=np.arange(3))
-    (tmp_path / "labels.npy").write_text("0 1 2")
-    with pytest.raises(UserError) as raised:
-        open_samples(tmp_path / "set.npz", labels=tmp_path / "labels.npy")
-    lines = str(raised.value).splitlines()
-    assert len(lines) == 3
-    for line, part in zip(lines, ("arr_0 is float32", "arr_1 has 3 labels", "labels.npy: not a NumPy"), strict=True):
-        assert part in line
-
-
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_flipped_bytes_are_a_message_or_make_no_difference(tmp_path, save):
     generator = np.random.default_rng(0)
     path = tmp_path / "set.npz"
-    save(path, arr_0=images(5), arr_1=np.arange(5), mu=np.zeros(3), sigma=np.eye(3), num_images=np.array(9))
+    save(path, arr_0=images(5), mu=np.zeros(3), sigma=np.eye(3), num_images=np.array(9))
     content, messages = path.read_bytes(), []
     for number in range(150):
         changed = bytearray(content)
@@ -183,11 +168,11 @@ def test_flipped_bytes_are_a_message_or_make_no_difference(tmp_path, save):
             found = open_reference(path)
             read = torch.cat([*found.images.batches(2)]) if found.images else None
         except UserError as error:
-            messages += str(error).splitlines()
+            messages.append(str(error))
         else:
             assert read is None or np.array_equal(read.permute(0, 2, 3, 1), images(5))
     assert len(messages) > 75
-    assert all(line.startswith(str(path)) and len(line) < 600 for line in messages)
+    assert all(line.startswith(str(path)) and len(line) < 600 and "\n" not in line for line in messages)
 
 
 # Folders
@@ -218,18 +203,14 @@ FOLDERS = {
     "a text": (as_text, "00003.png: not a readable image"),
     "a script": (lambda path: path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n"), "not a readable"),
     "an empty file": (lambda path: path.touch(), "not a readable image"),
-    "a bomb": (lambda path: path.write_bytes(png_bomb()), "00003.png: (not a readable image|.*a side has at most)"),
-    "another size": (lambda path: write_png(path, images(1, (8, 8))[0]), "8x8 pixels where 00000.png is colour, 5x6"),
+    "a bomb": (lambda path: path.write_bytes(png_bomb()), "00003.png: not a readable image"),
+    "another size": (lambda path: write_png(path, images(1, (8, 8))[0]), "8x8 pixels where 00000.png has 5x6"),
     "an alpha channel": (saved("RGBA"), "00003.png: image mode RGBA"),
     "16 bits": (lambda path: Image.fromarray(images(1)[0, ..., 0].astype(np.uint16)).save(path), "image mode I;16"),
-    "a pipe": (os.mkfifo, "00003.png: a link to nothing, a device or a pipe"),
-    "a link to nothing": (lambda path: path.symlink_to("nothing"), "00003.png: a link to nothing"),
-    "a link to itself": (lambda path: path.symlink_to(path.name), "00003.png cannot be read"),
+    "a pipe": (os.mkfifo, "00003.png: it is not a file"),
+    "a link to nothing": (lambda path: path.symlink_to("nothing"), "00003.png: No such file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "00003.png"),
     "a loop of folders": (lambda path: path.symlink_to(path.parent), "a link to a folder that contains it"),
-    "an image in a class folder": (
-        lambda path: write_png(path.parent / "a" / "0.png", images(1)[0]),
-        "no class folder",
-    ),
     "a JPEG": (lambda path: saved("RGB", "JPEG")(path.with_suffix(".jpg")), "00003.jpg: samples are PNG files"),
 }
 
@@ -259,13 +240,3 @@ def test_a_folder_without_images_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("none")
     with pytest.raises(UserError, match=r"no image files \(\.png\)"):
         open_samples(tmp_path)
-
-
-def test_many_wrong_images_are_named_and_counted(tmp_path):
-    for number in range(20):
-        write_png(tmp_path / f"{number:05d}.png", images(1, (6, 5) if number < 12 else (7, 7))[0])
-    with pytest.raises(UserError) as raised:
-        open_samples(tmp_path)
-    lines = str(raised.value).splitlines()
-    assert [Path(line.split(":")[0]).name for line in lines[:3]] == ["00012.png", "00013.png", "00014.png"]
-    assert lines[3] == f"{tmp_path}/: 8 of 20 images cannot be used; the first 3 are named"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.measure.sets.test_hostile_sets import head
 from tests.measure.sets.test_samples import all_of, images, write_png
 from tread_bench.core.errors import UserError
 from tread_bench.measure.sets.reference import open_reference
-from tread_bench.measure.sets.write import write_samples_npz
 
 
 def statistics(dims: int, seed: int = 0, count: int = 40) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +46,6 @@ def test_statistics_and_images_of_adms_files_are_what_was_stored(tmp_path):
         assert np.array_equal(stored.mean, written[mean].astype(np.float64))
         assert np.array_equal(stored.covariance, written[covariance])
     assert np.array_equal(all_of(found.images), written["arr_0"])
-    assert found.images.labels.tolist() == list(range(11))
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ EDM2S, PILLOWS = {"resize": "torch"}, {}
 @pytest.mark.parametrize(
     ("said", "own", "other", "told"),
     [
-        ({}, EDM2S, PILLOWS, "{name: dinov2, resize: torch}, and this network is {name: dinov2};"),
-        ({"resize_dinov2": "torch"}, EDM2S, PILLOWS, "{name: dinov2, resize: torch}, and this network"),
-        ({"resize_dinov2": "pillow"}, PILLOWS, EDM2S, "{name: dinov2}, and this network is {name: dinov2, resize: tor"),
+        ({}, EDM2S, PILLOWS, "under the settings {'resize': 'torch'}, and this network has 4 under {};"),
+        ({"resize_dinov2": "torch"}, EDM2S, PILLOWS, "under the settings {'resize': 'torch'}, and"),
+        ({"resize_dinov2": "pillow"}, PILLOWS, EDM2S, "under the settings {}, and this network has 4 under {'resize'"),
     ],
 )
 def test_statistics_are_of_edm2s_resize_unless_a_file_says_another_and_no_other_takes_them(
@@ -97,9 +97,8 @@ def test_statistics_are_of_edm2s_resize_unless_a_file_says_another_and_no_other_
     np.savez(tmp_path / "img512.npz", mu_dinov2=mean, sigma_dinov2=covariance, **said)
     found = open_reference(tmp_path / "img512.npz")
     assert found.gaussian("dinov2", 4, own) is found.stored["dinov2"]
-    with pytest.raises(UserError, match=re.escape(f"img512: mu_dinov2 and sigma_dinov2 are of {told}")) as raised:
+    with pytest.raises(UserError, match=re.escape(f"img512: its statistics of dinov2 are of 4 features {told}")):
         found.gaussian("dinov2", 4, other)
-    assert "resize_dinov2" in str(raised.value)
 
 
 def test_statistics_of_another_network_are_refused_by_its_length(tmp_path):
@@ -107,7 +106,9 @@ def test_statistics_of_another_network_are_refused_by_its_length(tmp_path):
     found = open_reference(tmp_path / "ref.npz")
     assert found.gaussian("inception", 6, {}) is found.stored["inception"]
     assert found.gaussian("dinov2", 1024, {}) is None
-    with pytest.raises(UserError, match="ref: mu and sigma are of 6 features where this network has 2,048"):
+    with pytest.raises(
+        UserError, match=r"ref: its statistics of inception are of 6 features .*, and this network has 2,048"
+    ):
         found.gaussian("inception", 2048, {})
 
 
@@ -128,32 +129,28 @@ def with_nan(values: np.ndarray) -> np.ndarray:
 MEAN, COVARIANCE = statistics(6)
 SKEWED = COVARIANCE + np.triu(np.full((6, 6), 0.1), 1)
 INDEFINITE = COVARIANCE - 2 * np.eye(6)
+NO_COVARIANCE = "mu and sigma are no mean and covariance: all values are finite"
+FORM = "a mean is of shape"
+DINOV2 = {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE}
 BROKEN = {
-    "a mean alone": ({"sigma": None}, "no sigma, and mu and sigma belong together"),
-    "a covariance alone": ({"mu_s": None}, "no mu_s, and mu_s and sigma_s belong together"),
-    "NaN in the mean": ({"mu": with_nan(MEAN)}, "mu has 1 values that are NaN or infinite"),
-    "NaN in the covariance": ({"sigma": with_nan(COVARIANCE)}, "sigma has 1 values that are NaN or infinite"),
-    "infinity": ({"sigma": COVARIANCE * np.inf}, "sigma has 36 values that are NaN or infinite"),
-    "not symmetric": ({"sigma": SKEWED}, r"sigma is not symmetric \(entries differ .* by up to 0\.1\)"),
-    "not a covariance": ({"sigma": INDEFINITE}, r"sigma has the eigenvalue -1\.\d+, and a covariance has none below"),
-    "negative variances": ({"sigma": -np.eye(6)}, "sigma has the eigenvalue -1,"),
-    "integers": ({"mu": np.arange(6)}, "mu is int64 .*; statistics are float64 or float32"),
-    "another length": ({"mu": MEAN[:5]}, r"sigma has shape \(6, 6\) where mu has 5 values"),
-    "variances alone": ({"sigma": np.diag(COVARIANCE)}, r"sigma is float64 of shape \(6,\); expected \(d, d\)"),
-    "a table": ({"mu": MEAN[None]}, r"mu is float64 of shape \(1, 6\); expected \(d,\)"),
-    "nothing": ({"mu": MEAN[:0], "sigma": COVARIANCE[:0, :0]}, "with d from 1 to 8,192"),
-    "too long": ({"mu": np.zeros(9000)}, "with d from 1 to 8,192"),
+    "a mean alone": ({"sigma": None}, "no array sigma in it; it has mu, mu_s"),
+    "a covariance alone": ({"mu_s": None}, "no array mu_s in it"),
+    "NaN in the mean": ({"mu": with_nan(MEAN)}, NO_COVARIANCE),
+    "NaN in the covariance": ({"sigma": with_nan(COVARIANCE)}, NO_COVARIANCE),
+    "infinity": ({"sigma": COVARIANCE * np.inf}, NO_COVARIANCE),
+    "not symmetric": ({"sigma": SKEWED}, NO_COVARIANCE),
+    "not a covariance": ({"sigma": INDEFINITE}, NO_COVARIANCE),
+    "negative variances": ({"sigma": -np.eye(6)}, NO_COVARIANCE),
+    "integers": ({"mu": np.arange(6)}, FORM),
+    "another length": ({"mu": MEAN[:5]}, r"mu is float64 of shape \(5,\), sigma float64 of shape \(6, 6\); " + FORM),
+    "variances alone": ({"sigma": np.diag(COVARIANCE)}, FORM),
+    "a table": ({"mu": MEAN[None]}, FORM),
+    "nothing": ({"mu": MEAN[:0], "sigma": COVARIANCE[:0, :0]}, FORM),
     "pickles": ({"mu": np.array([None])}, "mu holds Python objects"),
-    "a count in words": ({"num_images": np.array("many")}, "num_images is str"),
-    "another resize": (
-        {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE, "resize_dinov2": np.array("pil")},
-        "resize_dinov2: unknown resize 'pil'",
-    ),
-    "a resize that is a number": (
-        {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE, "resize_dinov2": np.array(1)},
-        r"resize_dinov2 is int64 of shape \(\), not one text",
-    ),
-    "a count of one": ({"num_images": np.array(1)}, "num_images is 1; a covariance is of two images or more"),
+    "a count in words": ({"num_images": np.array("many")}, "num_images is many; it must be the number of images"),
+    "a count of one": ({"num_images": np.array(1)}, "num_images is 1; it must be the number of images, 2 or more"),
+    "another resize": ({**DINOV2, "resize_dinov2": np.array("pil")}, "resize_dinov2: unknown resize 'pil'"),
+    "a resize that is a number": ({**DINOV2, "resize_dinov2": np.array(1)}, "resize_dinov2: unknown resize '1'"),
 }
 
 
@@ -163,23 +160,20 @@ def test_broken_statistics_are_one_message(tmp_path, kind):
     adm(tmp_path / "ref.npz", **changes)
     with pytest.raises(UserError, match=message) as raised:
         open_reference(tmp_path / "ref.npz")
-    lines = str(raised.value).splitlines()
-    assert len(lines) == (2 if kind == "nothing" else 1)
-    assert all(line.startswith(f"{tmp_path / 'ref.npz'}: ") for line in lines)
+    assert str(raised.value).startswith(f"{tmp_path / 'ref.npz'}: ") and "\n" not in str(raised.value)
 
 
-def test_all_mistakes_of_a_reference_are_reported_at_once(tmp_path):
-    adm(tmp_path / "ref.npz", mu=with_nan(MEAN), mu_s=None, arr_0=images().astype(float))
-    with pytest.raises(UserError) as raised:
+def test_statistics_larger_than_any_network_has_are_refused_before_they_are_read(tmp_path):
+    adm(tmp_path / "ref.npz", sigma=None)
+    with zipfile.ZipFile(tmp_path / "ref.npz", "a") as archive:
+        archive.writestr("sigma.npy", head((8193, 8193), "<f8"))
+    with pytest.raises(UserError, match=r"sigma of shape \(8193, 8193\) has 537,001,992 bytes, more than"):
         open_reference(tmp_path / "ref.npz")
-    lines = str(raised.value).splitlines()
-    for line, part in zip(lines, ("arr_0 is float64", "mu has 1 values", "no mu_s"), strict=True):
-        assert part in line
 
 
 def test_a_pickled_reference_says_how_to_convert_it(tmp_path):
     (tmp_path / "img512.pkl").write_bytes(pickle.dumps({"fid": {"mu": 0}}))
-    with pytest.raises(UserError, match=r"img512\.pkl: holds Python objects .*store its arrays with numpy\.savez"):
+    with pytest.raises(UserError, match=r"img512\.pkl: not an \.npz archive.*of a pickle that you trust, store"):
         open_reference(tmp_path / "img512.pkl")
 
 
@@ -196,9 +190,7 @@ def test_a_data_source_is_a_reference_by_its_name_its_settings_or_a_suite(tmp_pa
     assert {one.sha256 for one in found} == {digits.train.sha256}
     images_found = found[0].images
     assert (images_found.count, images_found.shape) == (1438, (1, 8, 8))
-    assert np.array_equal(images_found.labels, digits.train.classes)
-    for start in (0, 1000):
-        assert np.array_equal(torch.cat([*images_found.batches(300, start)]), digits.train.pixels[start:])
+    assert np.array_equal(torch.cat([*images_found.batches(300)]), digits.train.pixels)
 
 
 def test_images_of_any_size_are_a_reference_through_a_data_source(tmp_path, monkeypatch):
@@ -206,7 +198,7 @@ def test_images_of_any_size_are_a_reference_through_a_data_source(tmp_path, monk
         write_png(tmp_path / "images" / f"{number}.png", images(1, (8 + number % 3, 9), seed=number)[0])
     settings = "{name: image_folder, train: [%s], held_out: [%s], image_size: 8, num_classes: 0}"
     found = open_reference(settings % ("$data_root/images", "$data_root/images"), tmp_path)
-    assert (found.images.count, found.images.shape, found.images.labels) == (20, (3, 8, 8), None)
+    assert (found.images.count, found.images.shape) == (20, (3, 8, 8))
     monkeypatch.chdir(tmp_path)
     assert open_reference(settings % ("images", "images")).sha256 == found.sha256
 
@@ -218,10 +210,14 @@ def test_a_folder_may_hold_any_format_of_one_size(tmp_path):
     assert np.array_equal(all_of(open_reference(tmp_path).images), written)
 
 
-def test_samples_of_one_network_are_a_reference_for_another(tmp_path):
-    pixels = torch.from_numpy(images()).permute(0, 3, 1, 2)
-    write_samples_npz(tmp_path / "a.npz", pixels.split(4), 11, (3, 6, 5))
-    assert np.array_equal(all_of(open_reference(tmp_path / "a.npz").images), images())
+@pytest.mark.parametrize("name", ["a.npz", "a.npy"])
+def test_samples_of_one_network_are_a_reference_for_another(tmp_path, name):
+    if name.endswith("npz"):
+        np.savez(tmp_path / name, arr_0=images(), arr_1=np.arange(11))
+    else:
+        np.save(tmp_path / name, images())
+    found = open_reference(tmp_path / name)
+    assert np.array_equal(all_of(found.images), images()) and found.sha256 == found.images.sha256 and not found.stored
 
 
 @pytest.mark.parametrize(

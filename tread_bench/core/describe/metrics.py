@@ -138,11 +138,6 @@ class MetricFamily:
     source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
-    def needs_network(self) -> bool:
-        """Whether it reads what a feature network computes, instead of images and labels alone."""
-        return not self.needs | self.needs_of_real <= {Needs.IMAGES, Needs.LABELS, Needs.CAPTIONS}
-
-    @property
     def needs_of_real(self) -> frozenset[Needs]:
         """What it reads of real images."""
         return self.needs - _OF_GENERATED if self.real_needs is None else self.real_needs

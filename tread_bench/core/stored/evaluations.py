@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, JsonValue, NonNegativeFloat, PositiveInt, model_validator
+from pydantic import Field, JsonValue, NonNegativeFloat, PositiveInt
 
 from tread_bench.core.stored.records import Part
 
@@ -27,8 +26,6 @@ class EvaluatedSet(Part):
     sha256: str  # of the content of its files
     count: PositiveInt | None
     shape: Shape | None
-    has_labels: bool = False
-    labels_sha256: str = ""  # "": there are none
     statistics: list[str] = Field(default_factory=list)
     generated: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -52,42 +49,26 @@ class FitPoint(Part):
 
 
 class EvaluatedFigure(Part):
-    """One figure of a metric on the features of one network, "" for one that reads images alone; `refused` says why it
-    was not measured.
+    """One figure of a metric on the features of one network.
 
     `fingerprint` is the hash of everything that it depends on besides the samples: those of two evaluations are
     comparable where theirs are the same. `low` and `high` are the ends of an interval, `method` says how it was made.
-    `points` are what a figure was extrapolated from, `parts` its values of each class.
+    `points` are what a figure was extrapolated from.
     """
 
+    network: str
+    network_sha256: str
     metric: str
     figure: str
     title: str
-    network: str
-    network_sha256: str = ""  # "": refused
     lower_is_better: bool | None
-    value: float | None
-    fingerprint: str = ""
+    value: float
     low: float | None = None
     high: float | None = None
     method: str = ""
     points: list[FitPoint] = Field(default_factory=list)
-    refused: str = ""
+    fingerprint: str
     warnings: list[str] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _has_a_value_or_a_reason(self) -> EvaluatedFigure:
-        if (self.value is None) != bool(self.refused):
-            raise ValueError("a figure has either a value or the reason why it was refused")
-        if (self.low is None) != (self.high is None):
-            raise ValueError("low and high must both be there, or neither")
-        return self
-
-
-_IN_FRAME = (
-    *("network", "metric", "figure", "title", "value", "low", "high", "method"),
-    *("fingerprint", "refused"),
-)  # in that order
 
 
 class SetEvaluation(Part):
@@ -97,71 +78,36 @@ class SetEvaluation(Part):
     """
 
     generator: Literal["tread-bench evaluate"] = EVALUATED  # first key of the file, which identifies it
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     version: str  # of the program that made it
     samples: EvaluatedSet
     reference: EvaluatedSet
     protocol: str
     networks: list[EvaluatedNetwork]
-    images_protocol: dict[str, JsonValue] = Field(default_factory=dict)  # of figures that read images alone
     rows: list[EvaluatedFigure] = Field(min_length=1)
-    warnings: list[str] = Field(default_factory=list)  # that concern all figures
+    warnings: list[str] = Field(default_factory=list)  # that concern all figures, and what was not measured
     device: str
     batch: PositiveInt | None  # images at a time; None: as many as pay on the device
     seconds: NonNegativeFloat
     versions: dict[str, str]
 
-    @model_validator(mode="after")
-    def _measures_each_figure_once(self) -> SetEvaluation:
-        measured = [(row.network, row.figure) for row in self.rows]
-        if len(set(measured)) < len(measured):
-            raise ValueError("rows must have each figure of a network once")
-        known = {"", *(network.name for network in self.networks)}
-        if any(row.network not in known for row in self.rows if not row.refused):
-            raise ValueError("rows with a value must be of a network that networks names")
-        return self
-
     @property
-    def measured(self) -> list[EvaluatedFigure]:
-        """The rows that have a value."""
-        return [row for row in self.rows if not row.refused]
-
-    @property
-    def refused(self) -> list[EvaluatedFigure]:
-        """The rows that have the reason why there is no value."""
-        return [row for row in self.rows if row.refused]
+    def cautions(self) -> list[str]:
+        """What a reader must know before comparing figures, each warning once."""
+        of_rows = [warning for row in self.rows for warning in row.warnings]
+        return [*dict.fromkeys([*self.warnings, *of_rows])]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per figure and network, refused ones with their reason and NaN.
+        """Return one row per figure and network.
 
         Columns: samples, reference, protocol, network, metric, figure, title, value, low, high, method, fingerprint,
-        refused, warnings. What a figure was extrapolated from, and its parts, are in `rows`.
+        warnings. What a figure was extrapolated from is in `rows`.
         """
         import pandas as pd
 
         about = {"samples": self.samples.name, "reference": self.reference.name, "protocol": self.protocol}
-        lines = []
-        for row in self.rows:
-            figures = {name: getattr(row, name) for name in _IN_FRAME}
-            lines.append({**about, **figures, "warnings": "; ".join(row.warnings)})
+        hidden = {"network_sha256", "lower_is_better", "points"}
+        lines = [about | row.model_dump(exclude=hidden) for row in self.rows]
+        for line in lines:
+            line["warnings"] = "; ".join(line["warnings"])
         return pd.DataFrame(lines).astype({"value": "float64", "low": "float64", "high": "float64"})
-
-
-class Refusal(NamedTuple):
-    """Why figures of a network were not measured."""
-
-    figures: str  # their titles
-    network: str
-    reason: str
-
-    def __str__(self) -> str:
-        where = f" ({self.network})" if self.network else ""
-        return f"{self.figures}{where}: {self.reason}"
-
-
-def by_reason(rows: Iterable[EvaluatedFigure]) -> list[Refusal]:
-    """Return each reason for which figures of a network were refused, once."""
-    titles: dict[tuple[str, str], dict[str, None]] = {}
-    for row in rows:
-        titles.setdefault((row.network, row.refused), {})[row.title] = None
-    return [Refusal(", ".join(of), network, reason) for (network, reason), of in titles.items()]

@@ -21,8 +21,7 @@ from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords, lacking
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
-from tread_bench.measure.sets.gaussians import spatial_name
-from tread_bench.measure.sets.reference import ReferenceSet, open_reference
+from tread_bench.measure.sets.reference import ReferenceSet, open_reference, spatial_name
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, RealImages
@@ -76,9 +75,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
         UserError: the file's statistics are of another feature network, or it has no images and none of this network.
     """
     # What the file states.
-    stored, wrong = stored_statistics(chosen, extractor.name, extractor)
-    if wrong:
-        raise UserError("\n".join(wrong.values()))
+    stored = stored_statistics(chosen, extractor.name, extractor)
     published = stored.get(Needs.STATISTICS)
     stated = frozenset(stored)
     images = chosen.images
@@ -97,35 +94,25 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     compared = Reference.compared
     if len(kept) < len(images):
         compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
-    found = _of_images(images, images.labels, kept, extractor, compared)
+    found = _of_images(images, None, kept, extractor, compared)
     spatial = stored.get(Needs.SPATIAL) or found.spatial
     return replace(found, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
 
-def stored_statistics(
-    chosen: ReferenceSet, network: str, extractor: Extractor
-) -> tuple[dict[Needs, Gaussian], dict[Needs, str]]:
-    """Return the statistics that came with a reference, by what metrics read of them, and why others are not used.
+def stored_statistics(chosen: ReferenceSet, network: str, extractor: Extractor) -> dict[Needs, Gaussian]:
+    """Return the statistics that came with a reference, by what metrics read of them.
 
     Args:
         network: name that its features are stored under.
+
+    Raises:
+        UserError: they are of another network, or of other settings.
     """
-    stored: dict[Needs, Gaussian] = {}
-    wrong: dict[Needs, str] = {}
-    for need, features, dims in (
-        (Needs.STATISTICS, network, extractor.dims),
-        (Needs.SPATIAL, spatial_name(network), extractor.spatial_dims),
-    ):
-        if dims is None:
-            continue
-        try:
-            found = chosen.gaussian(features, dims, extractor.settings)
-        except UserError as error:
-            wrong[need] = str(error)
-        else:
-            if found is not None:
-                stored[need] = found
-    return stored, wrong
+    stored = {Needs.STATISTICS: chosen.gaussian(network, extractor.dims, extractor.settings)}
+    if extractor.spatial_dims is not None:
+        spatial = chosen.gaussian(spatial_name(network), extractor.spatial_dims, extractor.settings)
+        stored[Needs.SPATIAL] = spatial
+    return {need: found for need, found in stored.items() if found is not None}
 
 
 def reference_problems(path: str) -> Iterator[str]:
@@ -143,12 +130,12 @@ def _of_images(
 ) -> Reference:
     """Statistics of all images, from the cache folder if they are there; features and labels of those in `kept`."""
     key = _key(images, extractor, compared)
-    path = cache_folder("reference") / f"{key}.safetensors"
+    path = cache_folder("reference") / f"{key}.npz"
     with one_at_a_time(key):
-        found = load_statistics(path, key)
+        found = load_statistics(path)
         if found is None:
             found = statistics_of(images, extractor, kept)
-            save_statistics(found, path, key)
+            save_statistics(found, path)
     of_kept = None if labels is None else torch.from_numpy(labels[kept])
     batches = partial(images.batches, _BATCH)
     return Reference(found.pooled, batches, of_kept, found.spatial, sha256=images.sha256, compared=compared)

@@ -65,7 +65,7 @@ class Samples:
     """A set of images, generated or real, limited to what a metric's description needs.
 
     Logits exist for generated images. Of many reference images `features` holds a part: of a cell's at most 10,000, of
-    those of `evaluate` at most 50,000, or all where the metric reads their labels. Mean and covariance are of all.
+    those of `evaluate` at most 50,000. Mean and covariance are of all.
 
     Raises:
         LookupError: something is read that the description does not need, or that these images do not have.

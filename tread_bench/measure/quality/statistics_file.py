@@ -1,19 +1,20 @@
-"""Statistics of feature sets in a file of the cache: one that is damaged counts as missing."""
+"""Statistics of feature sets as .npz files of the cache: one that is damaged counts as missing."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 
-from tread_bench.core.stored.cache import keep
-from tread_bench.data.source import tensors_sha256
+from tread_bench.core.stored.files import replacing
+from tread_bench.core.stored.foreign import open_file
+from tread_bench.core.stored.outputs import OutputError
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
-_PREFIXES = ("", "spatial_")  # of the tensors in a file
+_PREFIXES = ("", "spatial_")  # of the arrays in a file
 
 
 class Statistics(NamedTuple):
@@ -27,36 +28,35 @@ class Statistics(NamedTuple):
         return Statistics(self.pooled.to(device), None if self.spatial is None else self.spatial.to(device))
 
 
-def save_statistics(statistics: Statistics, path: Path, key: str) -> None:
-    """Write the sums and the features that are kept, not the logits; where that is not possible, nothing is written.
-
-    Args:
-        key: hash of what they are of.
-    """
-    tensors = {}
+def save_statistics(statistics: Statistics, path: Path) -> None:
+    """Write the sums, and the features and logits that are kept; where that is not possible, nothing is written."""
+    pooled = statistics.pooled
+    arrays = {"features": pooled.features.cpu().numpy()}
+    if pooled.has_logits:
+        arrays["logits"] = pooled.logits.numpy()
     for prefix, part in zip(_PREFIXES, statistics, strict=True):
         if part is not None:
-            tensors[f"{prefix}count"] = torch.tensor(part.count)
-            tensors[f"{prefix}total"] = part.total.cpu()
-            tensors[f"{prefix}outer"] = part.outer.cpu()
-    tensors["features"] = statistics.pooled.features.cpu()
-    keep(path, save(tensors, {"key": key, "content": tensors_sha256(tensors)}))
+            arrays[f"{prefix}count"] = np.array(part.count)
+            arrays[f"{prefix}total"] = part.total.cpu().numpy()
+            arrays[f"{prefix}outer"] = part.outer.cpu().numpy()
+    with suppress(OSError, OutputError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
 
 
-def load_statistics(path: Path, key: str) -> Statistics | None:
-    """Return what was saved under that key, on the CPU; None where there is no such file, or it is damaged."""
+def load_statistics(path: Path) -> Statistics | None:
+    """Return what was saved, on the CPU; None where there is no such file, or it is damaged."""
     try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (OSError, SafetensorError):
+        with open_file(path) as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
+        found = []
+        for prefix, features, logits in zip(
+            _PREFIXES, (arrays["features"], torch.empty(0)), (arrays.get("logits"), None), strict=True
+        ):
+            if f"{prefix}count" in arrays:
+                count, total, outer = (arrays[f"{prefix}{name}"] for name in ("count", "total", "outer"))
+                found.append(FeatureStatistics.restored(int(count), total, outer, features, logits))
+        return Statistics(*found)
+    except Exception:  # a damaged file may raise anything
         return None
-    if about.get("key") != key or about.get("content") != tensors_sha256(tensors):
-        return None
-    found = []
-    for prefix, features in zip(_PREFIXES, (tensors["features"], torch.empty(0)), strict=True):
-        if f"{prefix}count" in tensors:
-            count, total, outer = (tensors[f"{prefix}{name}"] for name in ("count", "total", "outer"))
-            found.append(FeatureStatistics.restored(int(count), total, outer, features))
-    return Statistics(*found)

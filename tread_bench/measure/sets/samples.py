@@ -1,47 +1,40 @@
-"""A set of images, as an .npz file, a folder or a data source holds it, in batches: never as a whole in memory."""
+"""A set of images, as a file, a folder or a data source holds it, in batches: never as a whole in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+import hashlib
+import math
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.errors import UserError, collected
-from tread_bench.core.names import few
-from tread_bench.measure.sets.folder import PNG, FolderStore
-from tread_bench.measure.sets.labels import array_sha256, labels_of_file
+from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.data_paths import entries_below, folder_name, named_where_unreadable
+from tread_bench.core.stored.foreign import IMAGE_BYTES, check_file, one_line, open_file
+from tread_bench.data.image_folder.listing import SUFFIXES
+from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
+from tread_bench.data.latents.cache import Arrays, remembered
+from tread_bench.measure.quality.png import is_grid
 from tread_bench.measure.sets.npz import Npz
-from tread_bench.measure.sets.npz_images import NpzStore
 
-_SHOWN = 3
-
-
-class ImageStream(Protocol):
-    """A set of images that is read in order."""
-
-    @property
-    def sha256(self) -> str:
-        """Hash of content and order."""
-
-    @property
-    def count(self) -> int: ...
-
-    def batches(self, size: int, start: int) -> Iterator[Tensor]:
-        """uint8 (B, C, H, W), from image `start` on, `size` at a time."""
-
-
-class ImageStore(ImageStream, Protocol):
-    """Where the images of a set are."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(C, H, W)."""
+IMAGES = "arr_0"  # in ADM's files
+PNG = (".png",)
+Shape = tuple[int, int, int]  # (C, H, W)
+_THREADS = 8  # that decode; Pillow's decoders run side by side
+_FORM = "images are uint8 of shape (n, H, W, C) in C order, with n at least 1 and C 1 or 3"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,121 +43,194 @@ class SampleSet:
 
     Args:
         name: of the file or folder, without its place, or of the data source.
-        labels: (n,) int64, the class of each image; None: not known.
-        classes: name of each class, by its label; None: they have numbers alone.
+        shape: (C, H, W); C is 1 or 3.
+        hashed: returns the hash of their content.
+        read: batch size -> images (B, C, H, W), uint8.
+        warnings: what to know of all figures of these images.
+        made: how samples of a run are made, as JSON values.
+        sampling: what figures depend on of that.
     """
 
     name: str
-    labels: NDArray[np.int64] | None = field(repr=False)
-    store: ImageStore = field(repr=False)
-    classes: tuple[str, ...] | None = None
+    count: int
+    shape: Shape
+    hashed: Callable[[], str] = field(repr=False)
+    read: Callable[[int], Iterator[Tensor]] = field(repr=False)
+    warnings: Sequence[str] = ()
+    made: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return self.count
 
-    @property
-    def count(self) -> int:
-        return self.store.count
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(C, H, W); C is 1 or 3."""
-        return self.store.shape
-
     @cached_property
     def sha256(self) -> str:
-        """Hash of the files' content, without labels that were given apart; unchanged files are hashed only once."""
-        return self.store.sha256
+        """Hash of content and order; unchanged files are hashed only once."""
+        return self.hashed()
 
-    @cached_property
-    def labels_sha256(self) -> str:
-        """Hash of the labels; empty: there are none."""
-        return "" if self.labels is None else array_sha256(self.labels)
-
-    def batches(self, size: int, start: int = 0) -> Iterator[Tensor]:
-        """Yield images (B, C, H, W), uint8, from image `start` on, in order, `size` at a time.
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """Yield images (B, C, H, W), uint8, in order, `size` at a time.
 
         Raises:
-            UserError: a file is damaged, or has changed since the set was opened; it is named.
+            UserError: a file is damaged; it is named.
         """
-        return self.store.batches(size, start)
-
-    def warnings(self) -> Iterator[str]:
-        """Yield what to know of all figures of these images."""
-        if isinstance(self.store, FolderStore):
-            yield from self.store.warnings()
+        return self.read(size)
 
     def picture(self, n: int) -> Tensor:
         """Return the first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
         return next(self.batches(min(n, self.count)))
 
 
-def open_samples(path: str | Path, labels: str | Path | None = None, num: int | None = None) -> SampleSet:
-    """Open images to be scored. Headers are read and checked, pixels are not.
+def open_samples(path: str | Path, num: int | None = None) -> SampleSet:
+    """Open images to be scored.
 
     Args:
-        path: an .npz file with `arr_0`, images (n, H, W, C) of uint8, as ADM's evaluator takes them; integers (n,)
-            in `arr_1` or `labels` are their classes. Or a folder of PNG files in the order of the numbers in their
-            names, where class folders are classes.
-        labels: an .npy file of integers (n,), in place of those.
+        path: an .npz file with `arr_0`, images (n, H, W, C) of uint8, as ADM's evaluator takes them; the same as .npy;
+            or a folder of PNG files of one size, in the order of the numbers in their names.
         num: of a folder, open only the first images in that order; None: all.
 
     Raises:
-        UserError: all mistakes, a line for each, with file and member.
+        UserError: it is none of these, with file and member.
 
     Source of the format: Dhariwal and Nichol 2021, guided_diffusion, evaluations/evaluator.py.
     """
-    problems: list[str] = []
-    found, given = None, None
-    with collected(problems):
-        found = open_images(Path(path))
-    if labels is not None:
-        with collected(problems):
-            given = labels_of_file(Path(labels), None if found is None else found.count)
-    if problems or found is None:
-        raise UserError("\n".join(problems))
-    found = found if given is None else replace(found, labels=given, classes=None)
-    if num is None or not isinstance(found.store, FolderStore):
-        return found
-    return replace(found, store=found.store.first(num), labels=None if found.labels is None else found.labels[:num])
+    return open_images(Path(path), PNG, num)
 
 
-def open_images(path: Path, suffixes: tuple[str, ...] = PNG) -> SampleSet:
-    """Open the images of an .npz file, or those in a folder and below. Raises UserError."""
+def open_images(path: Path, suffixes: tuple[str, ...], num: int | None = None) -> SampleSet:
+    """Open the images of an .npz or .npy file, or those in a folder and below. Raises UserError."""
     if path.is_dir():
-        folder = FolderStore.open(path, suffixes)
-        return SampleSet(path.resolve().name, folder.labels, folder, folder.classes)
-    npz = NpzStore.open(Npz(path))
-    return SampleSet(path.stem, npz.labels, npz)
+        return _of_folder(path, suffixes, num)
+    if num is not None:
+        raise UserError(f"--num {num}: for a folder, and {path} is a file; leave it out")
+    return _of_npy(path) if path.suffix.lower() == ".npy" else of_npz(Npz(path))
 
 
-def matched(samples: SampleSet, reference: SampleSet) -> tuple[SampleSet, SampleSet]:
-    """Return both sets with labels under one numbering, that of the reference, and names where one set has them.
+# Files of arrays
+
+
+def of_npz(npz: Npz) -> SampleSet:
+    """The images of an .npz file, which are read as a stream. Raises UserError."""
+    declared = npz.header(IMAGES)
+    shape = _checked(f"{npz.path}: {IMAGES}", declared.dtype, declared.shape, declared.is_fortran)
+
+    def read(size: int) -> Iterator[Tensor]:
+        return map(_channels_first, npz.rows(IMAGES, size))
+
+    return SampleSet(npz.path.stem, declared.shape[0], shape, lambda: content_sha256(str(npz.path)), read)
+
+
+def _of_npy(path: Path) -> SampleSet:
+    """The images of an .npy file, which is mapped. Raises UserError."""
+    try:
+        check_file(path)
+        images = np.lib.format.open_memmap(path, "r")
+    except Exception as error:  # a damaged header may raise anything
+        raise UserError(f"{path}: no array that can be read ({one_line(error)}); {_FORM}") from None
+    shape = _checked(str(path), images.dtype, images.shape)
+
+    def read(size: int) -> Iterator[Tensor]:
+        return (_channels_first(images[first : first + size]) for first in range(0, len(images), size))
+
+    return SampleSet(path.stem, len(images), shape, lambda: content_sha256(str(path)), read)
+
+
+def _checked(where: str, dtype: np.dtype[Any], shape: tuple[int, ...], is_fortran: bool = False) -> Shape:
+    """(C, H, W) of an array of images. Raises UserError."""
+    is_right = dtype == np.uint8 and len(shape) == 4 and not is_fortran
+    if not is_right or shape[3] not in (1, 3) or not math.prod(shape):
+        raise UserError(f"{where} is {dtype} of shape {shape}{' in Fortran order' * is_fortran}; {_FORM}")
+    return shape[3], shape[1], shape[2]
+
+
+def _channels_first(images: NDArray[np.uint8]) -> Tensor:
+    return torch.from_numpy(images.transpose(0, 3, 1, 2).copy())
+
+
+# Folders
+
+
+def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> SampleSet:
+    """The image files in a folder and below, decoded in threads; grey images of a set in colour become colour.
 
     Raises:
-        UserError: the reference lacks a class that the samples have by name; or one set has names, the other numbers,
-            and these are not the places of the names.
+        UserError: there are none, or fewer than `num`; one is damaged, or of another format, mode or size.
     """
-    if samples.labels is None or reference.labels is None:
-        return samples, reference
+    # Which files there are, and what they hold; those that have not changed are read only once.
+    root = folder_name(str(path))
+    listed = _listed(root, suffixes)
+    names = listed[:num]
+    if num is not None and num > len(names):
+        raise UserError(f"{root}: {len(listed):,} images, and --num requests {num:,}")
+    found = remembered(root, names, lambda: _looked_through(root, names))
+    channels, height, width = map(int, found["shape"])
+    warnings = []
+    if len(names) < len(listed):
+        order = "in the order of the numbers in their names"
+        warnings.append(f"{root}: the first {len(names):,} of {len(listed):,} images, {order}.")
 
-    # Both have names, by which their classes match.
-    if samples.classes is not None and reference.classes is not None:
-        places = {name: place for place, name in enumerate(reference.classes)}
-        if lacking := [name for name in samples.classes if name not in places]:
-            there = few(reference.classes, _SHOWN)
-            raise UserError(f"the reference has no class {few(lacking, _SHOWN)}; it has {there}")
-        labels = np.array([places[name] for name in samples.classes])[samples.labels]
-        return replace(samples, labels=labels, classes=reference.classes), reference
+    # Their pixels.
+    def decoded(name: str) -> NDArray[np.uint8]:
+        with _opened(root + name) as file:
+            return decode_whole(file, channels).reshape(channels, height, width)
 
-    # One has: the other's numbers must be the places of its names.
-    names = samples.classes or reference.classes
-    if names is None:
-        return samples, reference
-    numbers = np.unique(reference.labels if reference.classes is None else samples.labels)
-    if not np.array_equal(numbers, np.arange(len(names))):
-        raise UserError(
-            f"one set has {len(names)} classes by name and the other {len(numbers)} by number, which cannot be "
-            "matched; name the class folders of both alike"
-        )
-    return replace(samples, classes=names), replace(reference, classes=names)
+    def read(size: int) -> Iterator[Tensor]:
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for first in range(0, len(names), size):
+                yield torch.from_numpy(np.stack([*threads.map(decoded, names[first : first + size])]))
+
+    sha256 = found["sha256"].tobytes().hex()
+    return SampleSet(path.resolve().name, len(names), (channels, height, width), lambda: sha256, read, warnings)
+
+
+def _listed(root: str, suffixes: tuple[str, ...]) -> list[str]:
+    """Names of the image files, in natural order: 2.png before 10.png. Raises UserError."""
+    with named_where_unreadable(root):
+        files = [entry.path for entry in entries_below(root) if entry.name.lower().endswith(SUFFIXES)]
+        names = [file.removeprefix(root) for file in files if not is_grid(Path(file))]
+    if other := next((name for name in names if not name.lower().endswith(suffixes)), ""):
+        raise UserError(f"{root}{other}: samples are PNG files, which keep every pixel; write them as PNG")
+    if not names:
+        raise UserError(f"{root}: no image files ({', '.join(suffixes)}); name a folder that has some")
+    return sorted(names, key=_natural)
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    parts = re.split("([0-9]+)", name)  # text and numbers in turn
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+
+def _looked_through(root: str, names: Sequence[str]) -> Arrays:
+    """Shape (C, H, W) of the images, in colour if any is, and hash of their names and contents. Raises UserError."""
+    digest = hashlib.sha256()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        looks = [*threads.map(lambda name: _look(root + name), names)]
+    (_, *size), _ = looks[0]
+    for name, ((_, *own), sha256) in zip(names, looks, strict=True):
+        digest.update(os.fsencode(f"{name}\0{sha256}\0"))
+        if own != size:
+            sizes = f"{own[1]}x{own[0]} pixels where {names[0]} has {size[1]}x{size[0]}"
+            raise UserError(f"{root}{name}: {sizes}; images of a set are of one size")
+    channels = max(channels for (channels, *_), _ in looks)
+    return {"shape": np.array([channels, *size]), "sha256": np.frombuffer(digest.digest(), np.uint8)}
+
+
+def _look(path: str) -> tuple[Shape, str]:
+    """Shape (C, H, W) of an image, by its header, and the hash of its file. Raises UserError."""
+    with _opened(path) as file:
+        image = header(file)
+        channels = 1 if is_grey(image) else 3
+        check_mode(image, channels)
+        file.seek(0)
+        return (channels, image.height, image.width), hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BufferedReader]:
+    """An image file. Raises UserError, also from the body, in place of OSError and ValueError."""
+    try:
+        with open_file(path, IMAGE_BYTES) as file:
+            yield file
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{path}: {reason}; copy it again, or take it out") from None

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import replacing
-from tread_bench.measure.sets.npz_images import IMAGES
+from tread_bench.measure.sets.samples import IMAGES
 
 LABELS = "arr_1"  # where ADM's files have classes
 _HEADERS_BYTES = 2**16  # of the archive and its arrays, at most
