@@ -298,12 +298,12 @@ def test_a_study_that_stops_is_not_advised_to_go_on(tmp_path, capsys):
     plan = {"cells": [one.cell for one in records]}
     print_comparison(records, len(records))
     assert "Add seeds to this run: --set seeds=" in capsys.readouterr().out
-    assert "adds seeds to this run" in render(records, plan, tmp_path)
+    assert "Add seeds to this run" in render(records, plan, tmp_path)
 
     print_comparison(records, len(records), stated=STATED)
     assert "--set seeds" not in capsys.readouterr().out
     stated = render(records, plan | {"registered": STATED.model_dump()}, tmp_path)
-    assert "adds seeds to this run" not in stated
+    assert "Add seeds to this run" not in stated
 
 
 def test_the_ratios_and_their_map_are_tables_of_their_own(tmp_path, monkeypatch):
