@@ -103,6 +103,6 @@ def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tread_bench.services.encode.encode", interrupted)
+    monkeypatch.setattr("tread_bench.data.encode.encode.encode", interrupted)
     assert app(["encode", "smoke", "--vae", "vae", "--out", "latents"], standalone_mode=False) == 130
     assert capsys.readouterr() == ("", "interrupted; run the same command again to resume\n")

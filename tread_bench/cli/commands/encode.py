@@ -25,19 +25,41 @@ def encode(
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
     dtype: Annotated[Literal["float32", "float16"], typer.Option("--dtype", help="of what is stored")] = "float32",
-    shard_samples: Annotated[
-        int | None, number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
-    ] = None,
+    shard_samples: Annotated[int, number("--shard-samples", "samples in a file")] = 4096,
     device: DeviceOption = "auto",
 ) -> None:
     """Encode images to latents, and captions to features; print the `data` of a suite that trains on them.
 
     Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
     """
-    from tread_bench.data.encode.encode import EncodeRequest
-    from tread_bench.services.encode import encode_images
+    import yaml
+    from rich.console import Console
+
+    from tread_bench.cell.numerics import usable_device
+    from tread_bench.core.errors import UserError
+    from tread_bench.data.check import data_problems
+    from tread_bench.data.encode.encode import SPLITS, EncodeRequest
+    from tread_bench.data.encode.encode import encode as encode_images
+    from tread_bench.services.display import counted
     from tread_bench.suite.data import data_of
 
-    request = EncodeRequest(data_of(source, overrides, data_root), vae, out, dtype, device, shard_samples)
+    # Encode.
+    images = data_of(source, overrides, data_root)
     with resumable():
-        typer.echo(encode_images(request))
+        if problems := data_problems([(images, False)], reads_everything=True):
+            raise UserError("\n".join(problems))
+        usable = usable_device(device)
+        with counted(Console(stderr=True), usable, "images are encoded") as report:
+            encode_images(EncodeRequest(images, vae, out, dtype, usable, shard_samples), report)
+
+    # The keys that the manifests do not state; paths are absolute, so that the suite may be anywhere.
+    train, held_out = (str(out.absolute() / name) for name in SPLITS)
+    data = {
+        "name": "latents",
+        "train": [train],
+        "held_out": [held_out],
+        "decoder": str(vae.absolute()),
+        "decoded_size": images.image_size,
+    }
+    typer.echo(yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True), nl=False)
+    typer.echo("  # images: [...]  the real images, for FID")

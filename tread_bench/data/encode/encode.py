@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +39,7 @@ GENERATOR = "tread-bench encode"
 DOCUMENT = "encode.json"  # what a folder was made from
 SPLITS = ("train", "held_out")
 _LOCK = ".encode.lock"
-_SHARD_BYTES = 2**28
+SHARD_SAMPLES = 4096  # moments of 4 x 32 x 32 in float32 are 128 MiB
 _SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # of an autoencoder's configuration
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _WORKERS = 8  # threads that read images
@@ -53,7 +52,7 @@ class EncodeRequest:
     """What to encode, how, and where to.
 
     Args:
-        shard_samples: samples in a file; None: as many as fit 256 MiB.
+        shard_samples: samples in a file.
     """
 
     data: DataOptions
@@ -61,7 +60,7 @@ class EncodeRequest:
     out: Path
     dtype: Literal["float32", "float16"] = "float32"
     device: str = "cpu"
-    shard_samples: int | None = None
+    shard_samples: int = SHARD_SAMPLES
 
 
 def encode(request: EncodeRequest, report: ReportProgress) -> None:
@@ -86,20 +85,13 @@ def encode(request: EncodeRequest, report: ReportProgress) -> None:
 
     # All that the latents depend on; data without the files, whose contents have a hash.
     files = {str(place[0]) for place, _ in data.family.files(data, True) if place}
-    bytes_each = (1 + vae.has_posterior) * int(np.prod(latent)) * _DTYPES[request.dtype].itemsize
-    if isinstance(source.train, CaptionedImages):
-        text = source.train.settings
-        numbers = source.train.texts.counts.mean() * text.encoder.tokens * text.encoder.width
-        bytes_each += int(numbers) * _DTYPES[text.dtype].itemsize
     job = {
         "data": data.model_dump(mode="json", exclude={*files, "captions"}),
         **{name: {"count": len(split), "sha256": split.sha256} for name, split in splits.items()},
-        "autoencoder": vae.kind,
-        "autoencoder_sha256": vae.sha256,
-        "is_mirrored": data.family.is_flipped(data),
+        **manifests["train"].model_dump(mode="json", include={"encoder", "flips", "text_encoder"}),
         "dtype": request.dtype,
-        "shard_samples": request.shard_samples or max(CHUNK, _SHARD_BYTES // bytes_each // CHUNK * CHUNK),
-        "text": f"{manifests['train'].text_encoder} {settings.dtype}" if settings else "",
+        "text_dtype": settings.dtype if settings else "",
+        "shard_samples": request.shard_samples,
     }
 
     # Both splits, shard by shard.
@@ -143,12 +135,12 @@ def _manifest(data: DataOptions, vae: Vae, latent: Shape, count: int) -> LatentM
             encoder=f"{vae.kind} of diffusers, {vae.folder.resolve().name}, sha256 {vae.sha256}",
             text_encoder=f"{text.name}, sha256 {encoder_sha256(text)}" if text else "",
         )
-    except ValidationError as error:
-        reasons = [problem.message for problem in validation_problems(error, LatentManifest)]
     except (TypeError, ValueError, ArithmeticError) as error:
-        reasons = [str(error)]
+        reason = str(error)
+        if isinstance(error, ValidationError):
+            reason = "; ".join(problem.message for problem in validation_problems(error, LatentManifest))
     stated = ", ".join(f"{key} {vae.config[key]!r}" for key in _SCALING if key in vae.config)
-    raise UserError("\n".join(f"{vae.folder / VAE_FILES[0]}: {stated}: {reason}; correct it" for reason in reasons))
+    raise UserError(f"{vae.folder / VAE_FILES[0]}: {stated}: {reason}; correct it")
 
 
 @contextmanager
@@ -194,11 +186,11 @@ def _encode_split(
 ) -> None:
     """Write the shards of a split that are not there, and the manifest."""
     # What is there.
-    folder, step = request.out / name, job["shard_samples"]
-    rows_of = {
-        folder / f"latents-{number:05d}.safetensors": range(first, min(first + step, len(split)))
-        for number, first in enumerate(range(0, len(split), step))
-    }
+    folder = request.out / name
+    rows_of = {}
+    for number, first in enumerate(range(0, len(split), request.shard_samples)):
+        rows = range(first, min(first + request.shard_samples, len(split)))
+        rows_of[folder / f"latents-{number:05d}.safetensors"] = rows
     marks = {path: canonical_json([job, name, rows.start]) for path, rows in rows_of.items()}
     for path in (*rows_of, folder / MANIFEST):
         refuse_irregular(path)
@@ -211,7 +203,12 @@ def _encode_split(
         rows = rows_of[path]
         firsts = range(rows.start, rows.stop, CHUNK)
         parts: list[dict[str, Tensor]] = []
-        with Loader(partial(_read, split, rows.stop), firsts, _WORKERS) as batches:
+
+        def read(first: int, stop: int = rows.stop) -> tuple[Tensor, Tensor]:
+            index = np.arange(first, min(first + CHUNK, stop))
+            return split.images(index), split.labels(index)
+
+        with Loader(read, firsts, _WORKERS) as batches:
             for first, (images, labels) in zip(firsts, batches, strict=True):
                 parts.append({**_latents(request, vae, images, f"{name}, image {first}"), "labels": labels})
                 done += len(labels)
@@ -224,17 +221,10 @@ def _encode_split(
 
     # What they are.
     found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
-    there = read_json(folder / MANIFEST)
-    if there is None:
-        write_json(folder / MANIFEST, found.model_dump(mode="json"))
-    elif there != found.model_dump(mode="json"):
+    about = found.model_dump(mode="json")
+    if read_json(folder / MANIFEST) not in (None, about):
         raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
-
-
-def _read(split: DataSplit, stop: int, first: int) -> tuple[Tensor, Tensor]:
-    """Images (B, C, S, S) and labels (B,) of at most one chunk."""
-    index = np.arange(first, min(first + CHUNK, stop))
-    return split.images(index), split.labels(index)
+    write_json(folder / MANIFEST, about)
 
 
 def _is_there(path: Path, mark: str) -> bool:
