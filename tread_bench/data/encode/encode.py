@@ -222,9 +222,11 @@ def _encode_split(
     # What they are.
     found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
     about = found.model_dump(mode="json")
-    if read_json(folder / MANIFEST) not in (None, about):
+    there = read_json(folder / MANIFEST)
+    if there is None:
+        write_json(folder / MANIFEST, about)
+    elif there != about:
         raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
-    write_json(folder / MANIFEST, about)
 
 
 def _is_there(path: Path, mark: str) -> bool:
