@@ -25,7 +25,6 @@ from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
 from tread_bench.cli.app import GONE, app
 from tread_bench.cli.commands.listing import Listed
-from tread_bench.cli.show.listing import show_list
 from tread_bench.core.describe.families import find_family
 from tread_bench.runner.folder import MADE
 from tread_bench.services import listing
@@ -388,11 +387,11 @@ def test_everything_that_can_be_named_is_listed(what):
 def test_a_family_without_published_sizes_is_listed_by_its_name(monkeypatch, capsys):
     unpublished = replace(find_family("DiT")[0], name="Mine", aliases=(), published={})
     monkeypatch.setattr(listing, "families", lambda: {"Mine": unpublished})
-    show_list("backbones", as_json=True)
+    list_("backbones", as_json=True)
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["family"], row["token_order"]) == ("Mine", "Mine", "set")
     assert row["params"] is row["num_blocks"] is None
-    show_list("backbones", as_json=False)
+    list_("backbones", as_json=False)
     assert "—" in capsys.readouterr().out
 
 

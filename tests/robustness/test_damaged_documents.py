@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
-from tread_bench.cli.show.clean import clean_folder
+from tread_bench.cli.commands.clean import clean
 from tread_bench.core.errors import UserError
 from tread_bench.reports.page.run import render
 from tread_bench.runner import folder as folder_module
@@ -69,7 +69,7 @@ def readers(folder):
     return {
         "status": lambda: status_of(folder),
         "check": lambda: check_run(folder.root, baseline, True),
-        "clean": lambda: clean_folder(folder.root, False),
+        "clean": lambda: clean(folder.root, False),
         "sample": lambda: _find(folder, request),
         "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),
     }

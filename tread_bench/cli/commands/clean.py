@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +16,29 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
 ) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
-    from tread_bench.cli.show.clean import clean_folder
+    from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
-    clean_folder(run_dir, yes)
+    folder = RunFolder(run_dir)
+    folder.existing_plan()
+    with folder.lock(), disk_errors_reported(run_dir):
+        files = folder.removable()
+        if not files:
+            typer.echo(f"{run_dir}: nothing to remove")
+            return
+        typer.echo("\n".join([*map(str, files), _summary(run_dir, files)]))
+        if yes or (sys.stdin.isatty() and typer.confirm("Remove them?")):
+            folder.remove(files)
+            typer.echo("removed")
+        elif not sys.stdin.isatty():
+            typer.echo("nothing was removed: without a terminal to ask at, give --yes")
+
+
+def _summary(root: Path, files: list[Path]) -> str:
+    """What the files are."""
+    folders = [path.parent for path in files if path.name.startswith("step-")]
+    of_cells = [folder for folder in folders if folder.name in ("checkpoints", "equal_time")]
+    size = sum(path.lstat().st_size for path in files) / 2**20
+    return (
+        f"{root}: {len(files)} files, {size:,.1f} MiB: {len(of_cells)} checkpoint files of {len(set(of_cells))} "
+        f"finished cells (and the weights in them); {len(files) - len(of_cells)} files left by interrupted writers"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -37,11 +38,22 @@ def report(
     An exported file is a zip of plan.json and records.jsonl, without weights, images and logs. Settings in it name
     files without their folders; what failed cells said is in it as they said it.
     """
-    from tread_bench.cli.show.report import show_report
+    from tread_bench.cli.show.comparison import print_comparison
+    from tread_bench.services.decisions import decisions_of, hypothesis_of
     from tread_bench.services.export import export_run
     from tread_bench.services.report import write_report
 
     if export_to is not None:
         typer.echo(export_run(sources, export_to, out or tables, overwrite))
-    else:
-        show_report(write_report(sources, out, tables), as_json)
+        return
+    page, records, plan = write_report(sources, out, tables)
+    if as_json:
+        document = {
+            "page": page,
+            "decision": decisions_of(records, plan.planned, plan.smoke),
+            "hypothesis": hypothesis_of(records, plan.planned, plan.smoke, plan.registered),
+        }
+        typer.echo(json.dumps(document, indent=2))
+        return
+    print_comparison(records, plan.planned, plan.smoke, plan.stand_ins, plan.registered)
+    typer.echo(page)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -46,8 +47,8 @@ def sample(
     as_json: JsonOption = False,
 ) -> None:
     """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
-    from tread_bench.cli.show.sample import show_samples
     from tread_bench.services.sample import SampleRequest
+    from tread_bench.services.sample import sample as write_samples
 
     request = SampleRequest(
         root=run_dir,
@@ -63,4 +64,10 @@ def sample(
         npz=npz,
         overwrite=overwrite,
     )
-    show_samples(request, as_json)
+    done = write_samples(request)
+    if as_json:
+        typer.echo(json.dumps({**done.files, "sampling_macs": done.macs}, indent=2))
+        return
+    for paths in done.files.values():
+        typer.echo("\n".join([paths] if isinstance(paths, str) else paths))
+    typer.echo(f"{done.macs / 1e9:.4g} GMACs per image")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tread_bench.services.display import note
 from tread_bench.services.hours import hours_in_words, in_hours
 from tread_bench.services.plan import Planned, plan_suite
 from tread_bench.suite.decidable import OBSTACLES
-from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def show_plan(
@@ -69,10 +67,14 @@ def show_plan(
 
 def _as_json(planned: Planned) -> str:
     plan = planned.plan
+    cells = []
+    for row in plan.rows.values():
+        config = row[0].cell.model_dump(mode="json")  # which the seeds of a row share
+        cells += [{"cell": cell.id, "row": cell.row, "seed": cell.seed, "config": config} for cell in row]
     document: dict[str, Any] = {
         "suite": plan.suite.name,
         "rows": planned.rows,
-        "cells": [],
+        "cells": cells,
         "missing": planned.missing,
         "obstacles": planned.obstacles,
     }
@@ -82,22 +84,7 @@ def _as_json(planned: Planned) -> str:
         document["device_hours"] = planned.hours
     if planned.detection is not None:
         document["detection"] = planned.detection.as_json()
-    return _with_cells(json.dumps(document, indent=2), plan)
-
-
-def _with_cells(document: str, plan: Plan) -> str:
-    """The indented JSON of a plan with its cells; a configuration, which the seeds of a row share, is encoded once."""
-    cells = ",\n    ".join(cell for row in plan.rows.values() for cell in _cells_as_json(row))
-    return document.replace('\n  "cells": []', f'\n  "cells": [\n    {cells}\n  ]')
-
-
-def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
-    row = json.dumps(cells[0].row)
-    config = json.dumps(cells[0].cell.model_dump(mode="json"), indent=2)
-    config = config.replace("\n", "\n      ")  # no text in JSON has a line break, so these are those between its lines
-    for cell in cells:
-        about = f'"cell": {json.dumps(cell.id)},\n      "row": {row},\n      "seed": {cell.seed}'
-        yield f'{{\n      {about},\n      "config": {config}\n    }}'
+    return json.dumps(document, indent=2)
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
