@@ -24,7 +24,7 @@ from tests.yardstick import slowness
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
 from tread_bench.cli.app import GONE, app
-from tread_bench.cli.commands.listing import Listed
+from tread_bench.cli.commands.listing import Listed, list_
 from tread_bench.core.describe.families import find_family
 from tread_bench.runner.folder import MADE
 from tread_bench.services import listing

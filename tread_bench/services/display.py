@@ -30,16 +30,12 @@ def note(message: str) -> None:
 
 
 def make_display(console: Console) -> Display:
-    """Bars where the console is a terminal, one line in a notebook, else lines."""
-    if console.is_jupyter:
-        return OneLine(console.print)
+    """Bars where the console is a terminal, else lines."""
     return Bars(console) if console.is_terminal else Lines(console.print)
 
 
 class Lines:
     """A line when a cell ends, and now and then one about running cells."""
-
-    quiet_s = QUIET_S
 
     def __init__(self, write: Callable[..., object], clock: Callable[[], float] = time.monotonic) -> None:
         self.write, self.clock = write, clock
@@ -60,7 +56,7 @@ class Lines:
 
     def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
         self.shares[key] = min(done / of, 0.999)
-        if self.clock() - self.spoke >= self.quiet_s:
+        if self.clock() - self.spoke >= QUIET_S:
             self.spoke = self.clock()
             self._say(f"{self.labels[key]}: {phase} {done}/{of}{_loss(loss)}{self._remaining()}")
 
@@ -81,29 +77,6 @@ class Lines:
 
     def _say(self, text: str) -> None:
         self.write(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class OneLine(Lines):
-    """One line that each piece of news replaces; a failure keeps its line."""
-
-    quiet_s = 0.5
-    _longest = 0
-
-    def note(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
-
-    def ended(self, key: str, failure: str = "") -> None:
-        super().ended(key, failure)
-        if failure:
-            sys.stderr.write("\n")
-
-    def end(self) -> None:
-        sys.stderr.write("\n")
-
-    def _say(self, text: str) -> None:
-        self._longest = max(self._longest, len(text))
-        sys.stderr.write(f"\r{text:<{self._longest}}")
-        sys.stderr.flush()
 
 
 class Bars:

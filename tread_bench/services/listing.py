@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-from pydantic import BaseModel
+from typing import Any
 
 from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.describe.extractors import extractors
@@ -47,52 +45,36 @@ def _suites() -> list[dict[str, Any]]:
     return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
 
 
-class _Announced(Protocol):
-    """What is listed of whatever plugs in."""
+def _plugins(known: Callable[[], Mapping[str, Any]], *keys: str) -> Callable[[], list[dict[str, Any]]]:
+    """Return what lists the announced ones: name, what it is, further attributes, and the distribution it is from."""
 
-    @property
-    def options(self) -> type[BaseModel]: ...
-    @property
-    def source(self) -> str: ...
+    def rows() -> list[dict[str, Any]]:
+        found = []
+        for name, plugin in known().items():
+            about = plugin.about if "about" in dir(plugin) else _first_line(plugin.options.__doc__)
+            more = {key: _listed(getattr(plugin, key)) for key in keys}
+            found.append({"name": name, "about": about, **more, "source": plugin.source})
+        return found
 
-
-def _described(plugins: Mapping[str, _Announced]) -> list[dict[str, Any]]:
-    """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
-    return [
-        {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
-    ]
+    return rows
 
 
-def _about(options: type[BaseModel]) -> str:
-    return (options.__doc__ or "").strip().partition("\n")[0]
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]
 
 
-def _samplers() -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "about": one.about, "order": one.order, "source": one.source} for one in samplers().values()
-    ]
+def _listed(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def _mixers() -> list[dict[str, Any]]:
     """With the values of the state of one block, at the width and heads of S."""
     small = MixerSize(width=384, heads=6)
-    return [
-        {
-            "name": one.name,
-            "about": one.about,
-            "state_of_s": one.state(small),
-            "kernels": " ".join(one.kernels),
-            "source": one.source,
-        }
-        for one in mixers().values()
-    ]
-
-
-def _selectors() -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "about": one.about, "token_orders": sorted(one.token_orders), "source": one.source}
-        for one in selectors().values()
-    ]
+    rows = []
+    for one in mixers().values():
+        more = {"state_of_s": one.state(small), "kernels": " ".join(one.kernels), "source": one.source}
+        rows.append({"name": one.name, "about": one.about, **more})
+    return rows
 
 
 def _kernels() -> list[dict[str, Any]]:
@@ -113,15 +95,15 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
     "mixers": _mixers,
     "suites": _suites,
-    "datasets": lambda: _described(data_sources()),
-    "objectives": lambda: _described(objectives()),
-    "samplers": _samplers,
-    "selectors": _selectors,
-    "methods": lambda: _described(methods()),
-    "losses": lambda: _described(losses()),
-    "guidance": lambda: _described(guidance_rules()),
-    "metrics": lambda: _described(metrics()),
-    "extractors": lambda: _described(extractors()),
-    "text_encoders": lambda: _described(text_encoders()),
+    "datasets": _plugins(data_sources),
+    "objectives": _plugins(objectives),
+    "samplers": _plugins(samplers, "order"),
+    "selectors": _plugins(selectors, "token_orders"),
+    "methods": _plugins(methods),
+    "losses": _plugins(losses),
+    "guidance": _plugins(guidance_rules),
+    "metrics": _plugins(metrics),
+    "extractors": _plugins(extractors),
+    "text_encoders": _plugins(text_encoders),
     "kernels": _kernels,
 }
