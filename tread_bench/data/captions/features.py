@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -46,8 +45,7 @@ class CaptionFeatures:
         captions: all that are read; each is encoded once, and the empty one in any case.
 
     Raises:
-        UserError: a file of the encoder cannot be read; from its methods, where the encoder cannot be opened, the
-            features cannot be stored, or the disk has no room for them.
+        UserError: a file of the encoder cannot be read; from its methods, where the encoder cannot be opened.
     """
 
     def __init__(self, settings: Captions, captions: Iterable[str]) -> None:
@@ -89,15 +87,11 @@ class CaptionFeatures:
             "captions": captions_sha256(self._captions),
         }
 
-    @property
-    def _bytes_each(self) -> int:
-        tokens, width = self.shape
-        return tokens * width * DTYPES[self._settings.dtype].itemsize
-
     @cached_property
     def _each(self) -> int:
         """Captions in a shard."""
-        return max(1, _SHARD_BYTES // self._bytes_each)
+        tokens, width = self.shape
+        return max(1, _SHARD_BYTES // (tokens * width * DTYPES[self._settings.dtype].itemsize))
 
     @cached_property
     def _stored(self) -> list[Tensor]:
@@ -125,9 +119,11 @@ class CaptionFeatures:
 
     def _encoded(self, shards: list[Tensor | None]) -> Iterator[Tensor]:
         """All shards; those that are missing are encoded and stored."""
-        # Room for them, and what a killed writer left half written.
-        missing = sum(shard is None for shard in shards)
-        self._make_room(min(missing * self._each, len(self._captions)) * self._bytes_each)
+        # The folder, without what a killed writer left half written.
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for left in temporaries(self.folder):
+                left.unlink(missing_ok=True)
 
         # Shard by shard.
         settings = self._settings
@@ -143,19 +139,6 @@ class CaptionFeatures:
                 shard = features if shard is None else shard
             yield shard
         report_cut_off(settings, cut, len(self._captions) - 1)
-
-    def _make_room(self, needed: int) -> None:
-        """Make the folder, if that is possible. Raises UserError where the disk has no room."""
-        with suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for left in temporaries(self.folder):
-                left.unlink(missing_ok=True)
-            if (free := shutil.disk_usage(self.folder).free) < needed:
-                raise UserError(
-                    f"{self.folder}: the features of {len(self._captions):,} captions need {needed / 2**20:,.0f} MiB "
-                    f"and {free / 2**20:,.0f} MiB are free; free some space, set XDG_CACHE_HOME to a folder on another "
-                    "disk, or set data.captions.dtype: float16"
-                )
 
     def _save(self, number: int, features: Tensor) -> None:
         # In one entry: the library stores several in any order, and a shard has the same bytes each time.

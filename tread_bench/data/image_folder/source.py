@@ -40,17 +40,11 @@ def open_splits(choice: ImageFolderData) -> DataSource:
 
     # Images with their labels or captions.
     classes = train.classes if choice.num_classes else {}
-    texts, held_out_texts = _texts(choice, train, held_out)
+    (texts, held_out_texts), wrong = _read_captions(choice, train, held_out)
+    if wrong:
+        raise UserError("\n".join(wrong))
     held_out_images = None if held_out is None else FolderImages(held_out, classes, held_out_texts)
     return open_images(choice, FolderImages(train, classes, texts), held_out_images)
-
-
-def _texts(choice: ImageFolderData, *splits: Listing | None) -> list[Texts | None]:
-    """The captions of both splits, if they have some. Raises UserError with the mistakes in both."""
-    found, problems = _read_captions(choice, *splits)
-    if problems:
-        raise UserError("\n".join(problems))
-    return found
 
 
 def _read_captions(choice: ImageFolderData, *splits: Listing | None) -> tuple[list[Texts | None], list[str]]:
@@ -189,12 +183,9 @@ def _split_problems(choice: ImageFolderData, split: Listing) -> Iterator[str]:
             f"{where}: no class folders, and data.num_classes is {choice.num_classes}: put the images of each class "
             f"into a folder of its own, their labels into {INDEX}, or set data.num_classes: 0"
         )
-    elif choice.num_classes and (loose := _in_no_class(split)):
+    elif choice.num_classes and not all(split.class_of):
+        loose = [path for path, name in zip(split.paths, split.class_of, strict=True) if not name]
         yield f"{_names(loose)}: in no class folder; move them into one, or set data.num_classes: 0"
-
-
-def _in_no_class(split: Listing) -> list[str]:
-    return [path for path, name in zip(split.paths, split.class_of, strict=True) if not name]
 
 
 def _names(names: list[str]) -> str:
