@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench.cli.show.plan import show_plan
+from tread_bench.cli.commands.plan import plan as show_plan
 from tread_bench.core.config.suite import Cell
 from tread_bench.suite.load import load_plan
 

@@ -15,7 +15,7 @@ from tests.command_line import tread_bench
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder, put
 from tread_bench.cell.loop import DivergedError
-from tread_bench.cli.show.run import _agree
+from tread_bench.cli.commands.run import _agree
 from tread_bench.core.errors import UserError, failure_text
 from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record

@@ -167,7 +167,7 @@ def _fork_cells() -> None:
 
 def import_quickly() -> None:
     """What commands need that load no torch."""
-    for name in ("commands.check", "commands.clean", "show.plan", "show.status"):
+    for name in ("commands.check", "commands.clean", "commands.plan", "show.status"):
         importlib.import_module(f"tread_bench.cli.{name}")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
-from tread_bench.cli.show.plan import show_plan
+from tread_bench.cli.commands.plan import plan as show_plan
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tread_bench.cli.options import DataRootOption, JsonOption, SetOption, SuiteArgument
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tread_bench.services.plan import Planned
 
 
 def plan(
@@ -42,8 +50,125 @@ def plan(
 
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
-    from tread_bench.cli.show.plan import show_plan
+    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.core.stored.documents import Registered
     from tread_bench.services.detect_request import DetectRequest
+    from tread_bench.services.display import note
+    from tread_bench.services.hours import hours_in_words
+    from tread_bench.services.plan import plan_suite
+    from tread_bench.suite.decidable import OBSTACLES
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, overrides, as_json, request, step_time, data_root)
+    planned = plan_suite(suite, overrides, request, step_time, data_root)
+    if planned.obstacles:
+        note("\n".join([OBSTACLES, *planned.obstacles]))
+    if as_json:
+        typer.echo(_as_json(planned))
+        return
+
+    # The rows.
+    study, console = planned.plan, stdout_console()
+    console.print(
+        f"{study.suite.name}: {len(study.cells)} cells, {len(planned.rows)} rows, {len(study.suite.seeds)} seeds"
+    )
+    if stated := study.suite.hypothesis:
+        registered = Registered.of(stated)
+        rule = f"test {stated.test}, margin a ratio of {stated.margin:g}, stopped after {stated.stop} seeds"
+        typer.echo(f"hypothesis {registered.sha256[:10]}: {stated.claim} ({rule})")
+    if tuning := sum(row["tuning_cells"] for row in planned.rows):
+        macs = sum(row["tuning_macs"] for row in planned.rows)
+        share = macs / (macs + sum(row["cells"] * row["training_macs"] for row in planned.rows))
+        console.print(f"before them, {tuning} cells choose learning rates: {share:.0%} of all training MACs")
+    console.print(_table(planned.rows))
+
+    # What was asked about them.
+    if planned.pace is not None and planned.hours is not None:
+        for line in hours_in_words(planned.hours, study, planned.pace):
+            typer.echo(line)
+    if planned.missing:
+        typer.echo("\n".join(["missing, and needed to run it:", *planned.missing]))
+    if planned.detection is not None:
+        from tread_bench.cli.show.detect import detection_in_words, detection_table
+
+        console.print(detection_table(planned.detection))
+        for line in detection_in_words(planned.detection):
+            typer.echo(line)
+
+
+def _as_json(planned: Planned) -> str:
+    from tread_bench.core.stored.documents import Registered
+
+    plan = planned.plan
+    cells = []
+    for row in plan.rows.values():
+        config = row[0].cell.model_dump(mode="json")  # which the seeds of a row share
+        cells += [{"cell": cell.id, "row": cell.row, "seed": cell.seed, "config": config} for cell in row]
+    document: dict[str, Any] = {
+        "suite": plan.suite.name,
+        "rows": planned.rows,
+        "cells": cells,
+        "missing": planned.missing,
+        "obstacles": planned.obstacles,
+    }
+    if stated := plan.suite.hypothesis:
+        document["hypothesis"] = Registered.of(stated).model_dump(mode="json")
+    if planned.hours is not None:
+        document["device_hours"] = planned.hours
+    if planned.detection is not None:
+        document["detection"] = planned.detection.as_json()
+    return json.dumps(document, indent=2)
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Column, Table
+
+    from tread_bench.services.hours import in_hours
+
+    # The columns; those of budgets and other optimisers only where some row has one, that of hours on request.
+    has_budgets = any(row["budget"] for row in rows)
+    has_hours = any("device_hours" in row for row in rows)
+    has_optimizers = any(row["optimizer"] != "adamw" for row in rows)
+    table = Table(
+        Column("row", no_wrap=True),
+        "routes",
+        *(("optimiser",) if has_optimizers else ()),
+        "cells",
+        *(("iterations", "training MACs,\nof its budget") if has_budgets else ()),
+        "parameters",
+        "forward\nMMACs",
+        "mean training\nstep MMACs",
+        "ideal\nspeed-up",
+        "tokens per block",
+        "disk\nMiB",
+        "state\nGiB",
+        *(("device-\nhours",) if has_hours else ()),
+    )
+
+    # A line per row of the suite.
+    for row in rows:
+        table.add_row(
+            row["row"],
+            row["routes"],
+            *((row["optimizer"],) if has_optimizers else ()),
+            str(row["cells"]),
+            *((f"{row['iterations']:,}", _within(row["budget"])) if has_budgets else ()),
+            f"{row['params']:,}",
+            f"{row['forward_macs'] / 1e6:,.2f}",
+            f"{row['mean_train_step_macs'] / 1e6:,.2f}",
+            f"{row['ideal_speedup']:.3f}",
+            run_lengths(row["tokens_per_block"]),
+            f"{row['disk_bytes'] / 2**20:,.0f}",
+            f"{row['state_bytes'] / 2**30:,.3g}",
+            *((in_hours(row["device_hours"]),) if has_hours else ()),
+        )
+    return table
+
+
+def _within(budget: dict[str, Any] | None) -> str:
+    """Such as "1.003 x dense"."""
+    return f"{budget['ratio']:.3f} x {budget['macs_of']}" if budget else ""
+
+
+def run_lengths(counts: Sequence[int]) -> str:
+    """`2 x 256, 23 x 128, 3 x 256`."""
+    return ", ".join(f"{len([*run])} x {count}" for count, run in groupby(counts))
