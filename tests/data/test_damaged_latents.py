@@ -116,6 +116,7 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
         "not a shard": (content(SHARD, b"no tar" * 500), f"{SHARD}: not a readable, uncompressed tar"),
         "no latents": (nothing_but_npy, r"a sample is KEY.latent.npy and KEY.cls; .*: no file is either"),
         "no class": (more(latent_npy=SAMPLE), f"{SHARD}: .*only one of them: 0000099"),
+        "twice": (lambda f: add_members(f / SHARD, {"0000010.cls": b"1"}), "0000010.cls is there twice"),
         "class": (more(cls=b"cat"), "0000099.cls is b'cat', and must be a number in ASCII"),
         "huge class": (more(cls=b"9223372036854775808"), "is b'9223372036854775808', and .* at most 18 digits"),
         "moments": (more(cls=b"1", latent_npy=STORED), "0000099.latent.npy of shape .*twice the channels are moments"),

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource
@@ -161,6 +162,13 @@ def test_a_corrupt_page_is_named_with_its_file_and_rows(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"a\.parquet, rows from 2 on: cannot be read"):
         read(str(path))
+
+
+def test_one_of_several_files_may_be_empty(tmp_path: Path) -> None:
+    empty, full = write(tmp_path / "a.parquet", [], []), write(tmp_path / "b.parquet", [png(COLOUR[0])] * 3, [0, 1, 2])
+    choice = ParquetData(train=(empty, full), held_out=(full,), image_size=SIDE, num_classes=3)
+    assert data_problems([(choice, True)]) == []
+    assert len(open_data(choice).train) == 3
 
 
 def test_files_that_are_no_image_tables(tmp_path: Path) -> None:

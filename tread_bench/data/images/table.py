@@ -73,13 +73,13 @@ class TableImages:
         UserError: naming table, row (from 0) and rule.
     """
 
-    def __init__(self, choice: TableOptions, entries: Sequence[str]) -> None:
+    def __init__(self, choice: TableOptions, entries: Sequence[str], may_be_empty: bool = False) -> None:
         self.choice = choice
         kind = named(choice.table)
         self.tables: list[Table] = [kind(choice, path) for path in choice.paths(entries)]
         self._last = np.cumsum([table.count for table in self.tables]).tolist()  # rows up to the end of each table
         self.is_in_order = self.tables[0].is_in_order
-        if not self._last[-1]:
+        if not self._last[-1] and not may_be_empty:
             raise UserError(f"{', '.join(choice.paths(entries))}: no rows; a split needs at least one image")
 
         # Labels and captions; images stay on disk.
@@ -139,7 +139,7 @@ def file_problems(choice: Any, generates: bool) -> Iterator[str]:
         labels = []
         for path in paths:
             try:
-                images = TableImages(choice, (path,))
+                images = TableImages(choice, (path,), may_be_empty=True)
             except UserError as error:
                 yield str(error)
                 continue
