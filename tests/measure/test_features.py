@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from tests.command_line import tread_bench
 from tests.data.image_sets import write_folder
+from tread_bench.cli.commands.features import features as train_features
 from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
@@ -36,7 +37,6 @@ from tread_bench.measure.quality.networks.classifier.network import (
     load_classifier,
 )
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
-from tread_bench.services.features import train_features
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 
@@ -235,7 +235,7 @@ def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Pat
     Path("pets.yaml").write_text(CAPTIONED)
     with pytest.raises(SuiteError, match=r"train one with `tread-bench features pets\.yaml --out "):
         load_plan(Path("pets.yaml"), look=Look.HEADERS)
-    train_features("pets.yaml", [], Path("pets.safetensors"), iterations=2, seed=0)
+    train_features("pets.yaml", Path("pets.safetensors"), iterations=2)
     classifier, _ = load_classifier(Path("pets.safetensors"))
     assert classifier.spec.num_classes == 3
     plan = load_plan(Path("pets.yaml"), ["metrics.extractor_weights=pets.safetensors"], look=Look.NETWORKS)

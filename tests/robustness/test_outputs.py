@@ -14,6 +14,7 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
+from tread_bench.cli.commands.features import features
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.files import replacing, write_atomically
@@ -22,7 +23,6 @@ from tread_bench.regression.baseline import read_baseline
 from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.check import check_run
 from tread_bench.services.export import export_run
-from tread_bench.services.features import train_features
 from tread_bench.services.report import render_report
 from tread_bench.services.sample import SampleRequest, sample
 
@@ -102,7 +102,7 @@ def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -
 
 FILES = {
     "check --junit": lambda path, overwrite: check_run(Path("no-run"), Path("no.json"), False, path, overwrite),
-    "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
+    "features --out": lambda path, overwrite: features("no-suite", path, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
     "report --export": lambda path, overwrite: export_run([Path("no-run")], path, overwrite=overwrite),
 }

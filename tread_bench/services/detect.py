@@ -16,7 +16,7 @@ from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
 if TYPE_CHECKING:
-    from tread_bench.services.detect_request import DetectRequest
+    from tread_bench.services.plan import DetectRequest
 
 _NAMED = 3  # rows in a message
 ComparedAt = Literal["equal cost", "equal iterations"]

@@ -28,9 +28,24 @@ def features(
     as_json: JsonOption = False,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
-    from tread_bench.services.features import train_features
+    from rich.console import Console
 
-    found = train_features(suite, overrides, out, iterations, seed, max_width, data_root, overwrite)
+    from tread_bench.core.stored.destinations import refuse_taken
+    from tread_bench.core.stored.outputs import try_file
+    from tread_bench.services.display import counted
+    from tread_bench.suite.data import data_of_suite
+
+    # Where to, and of what.
+    refuse_taken("--out", out, overwrite)
+    try_file("--out", out)
+    data = data_of_suite(suite, overrides, data_root)
+
+    # Train.
+    from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
+
+    labelled, width = data.family.labelled(data), max_width or MAX_WIDTH
+    with counted(Console(stderr=True), unit="iterations") as report:
+        found = train_and_save(labelled, out, iterations, seed, suite, width, overwrite, report)
     if as_json:
         typer.echo(json.dumps(found))
         return

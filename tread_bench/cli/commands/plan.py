@@ -52,10 +52,9 @@ def plan(
     """
     from tread_bench.cli.show.console import stdout_console
     from tread_bench.core.stored.documents import Registered
-    from tread_bench.services.detect_request import DetectRequest
     from tread_bench.services.display import note
     from tread_bench.services.hours import hours_in_words
-    from tread_bench.services.plan import plan_suite
+    from tread_bench.services.plan import DetectRequest, plan_suite
     from tread_bench.suite.decidable import OBSTACLES
 
     request = DetectRequest.of(detect, spread, run_with_spread)
