@@ -146,8 +146,8 @@ def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> 
         ("safetensors", {"scale": [1.0, 2.0]}, "scale has 2 numbers for 4 channels"),
         ("safetensors", {"already_scaled": True}, "already_scaled with quantity mean_logvar: moments are scaled when"),
         ("safetensors", {"scale": 0}, "must be positive and finite"),
-        ("safetensors", {"layout": "maskdit-wds"}, "stores pickles, .*by the lines of docs/methods/latents.md"),
-        ("safetensors", {"layout": "u-vit"}, "stores pickles, .*by the lines of docs/methods/latents.md"),
+        ("safetensors", {"layout": "maskdit-wds"}, "are pickles, .*by the lines of docs/methods/latents.md"),
+        ("safetensors", {"layout": "u-vit"}, "are pickles, .*by the lines of docs/methods/latents.md"),
         (
             "safetensors",
             {"layout": "mar"},

@@ -15,7 +15,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
 from tread_bench.data.images.family import counted
-from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, UNREAD, Layout
+from tread_bench.data.latents.layouts import LAYOUTS, SD_VAE_SCALE, UNREAD, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
     LatentManifest,
@@ -42,13 +42,8 @@ def _is(default: object) -> Callable[[object], bool]:
 
 
 def _known_layout(name: str) -> str:
-    if name in PICKLED:
-        raise ValueError(
-            f"layout {name} stores pickles, which can run any code when they are opened; where you trust them, "
-            f"{CONVERTED}, then layout: {_OWN}"
-        )
-    if name in UNREAD:
-        raise ValueError(f"files of layout {name} are not read; {CONVERTED}, then layout: {_OWN}")
+    if reason := UNREAD.get(name):
+        raise ValueError(f"files of layout {name} {reason}, then layout: {_OWN}")
     if name not in LAYOUTS:
         raise ValueError(unknown("layout", name, LAYOUTS))
     return name
@@ -127,20 +122,14 @@ class LatentsData(DataOptions):
                 f"train_images: samples of layout {self.layout} have no names by which an image is found; those of "
                 f"{named} have"
             )
-        found += self._wrong_captions()
+        if self.captions is not None and not self.about.has_captions:
+            named = ", ".join(layout.name for layout in LAYOUTS.values() if layout.has_captions)
+            found.append(f"captions: layout {self.layout} stores none; {named} do")
+        if self.captions is not None and self.num_classes:
+            found.append(f"num_classes {self.num_classes}: captions take the place of labels; set num_classes: 0")
         if found:
             raise ValueError("; ".join(found))
         return self
-
-    def _wrong_captions(self) -> Iterator[str]:
-        """The rules that the captions break."""
-        if self.captions is None:
-            return
-        if not self.about.has_captions:
-            named = ", ".join(layout.name for layout in LAYOUTS.values() if layout.has_captions)
-            yield f"captions: layout {self.layout} stores none; {named} do"
-        if self.num_classes:
-            yield f"num_classes {self.num_classes}: captions take the place of labels; set num_classes: 0"
 
     @property
     def text_shape(self) -> tuple[int, int] | None:
@@ -233,12 +222,9 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
 def empty_text_file(options: LatentsData) -> str | None:
     """Return the file with the features of the empty caption; None: there is none of its own."""
     name = options.about.empty_text_beside
-    return beside(options.train[0], name) if name and options.captions is not None else None
-
-
-def beside(path: str, name: str) -> str:
-    """Return the path of a file beside a folder."""
-    return os.path.join(os.path.dirname(os.path.normpath(path)), name)
+    if not name or options.captions is None:
+        return None
+    return os.path.join(os.path.dirname(os.path.normpath(options.train[0])), name)
 
 
 def holds_image_files(entry: str) -> bool:
@@ -267,10 +253,6 @@ def _decoding(options: LatentsData) -> Decoding | None:
     return Decoding(options.decoder, options.scale, options.decoded_size, options.shift, pixels=options.encoder_input)
 
 
-def _has_pictures(options: LatentsData) -> bool:
-    return options.train_images is not None
-
-
 def _counts(options: LatentsData) -> tuple[int, int] | None:
     """By headers, names and labels; opening a set needs no torch."""
     from tread_bench.data.latents.store import Store  # which needs these options
@@ -289,6 +271,6 @@ LATENTS = DataFamily(
     check_files="tread_bench.data.latents.source:file_problems",
     check_all="tread_bench.data.latents.source:content_problems",
     decoding=_decoding,
-    has_pictures=_has_pictures,
+    has_pictures=lambda options: options.train_images is not None,
     has_published_fids=True,
 )

@@ -161,9 +161,12 @@ LAYOUTS: dict[str, Layout] = {
     )
 }
 
-PICKLED = ("maskdit-wds", "u-vit")  # their files run code when they are opened as their authors do
-UNREAD = ("mar", "ddt", "dc-ae", "zigma-wds")
-CONVERTED = "convert them once by the lines of docs/methods/latents.md"  # the way out
+_CONVERTED = "convert them once by the lines of docs/methods/latents.md"  # the way out
+_PICKLED = f"are pickles, which can run any code when they are opened; where you trust them, {_CONVERTED}"
+UNREAD = {
+    **dict.fromkeys(("mar", "ddt", "dc-ae", "zigma-wds"), f"are not read; {_CONVERTED}"),
+    **dict.fromkeys(("maskdit-wds", "u-vit"), _PICKLED),
+}
 
 
 def alike(layout: Layout) -> list[str]:
