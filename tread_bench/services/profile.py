@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,10 +23,12 @@ from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.costs import branch_cost, cost_figures
+from tread_bench.core.numbers.costs import branch_cost, cost_figures, figures_of
+from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.records import CostFigures
-from tread_bench.services.configs import count_file
 from tread_bench.services.guidance import changed_sampling
+
+_MOST_BYTES = 2**24  # of a configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,7 @@ def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures | None
         routes = _routes_of(request, request.depth)
         return {"routes": format_routes(routes), "written": _written(request, routes, request.depth, 1)}, None
     if request.config is not None:
-        text_tokens = request.text_tokens if request.dialect is None else None
-        cost, about = count_file(request.config, request.routes, _side(request.overrides), text_tokens)
+        cost, about = _count_file(request, request.config)
         found = _counts(cost) | about
         if request.dialect is not None:
             blocks = len(cost.tokens_per_block)
@@ -124,6 +126,43 @@ def _counts(cost: CostFigures) -> dict[str, Any]:
         "train_step_macs": cost.train_step_macs,
         "tokens_per_block": cost.tokens_per_block,
         "macs_ratio": cost.forward_macs / cost.dense_forward_macs,
+    }
+
+
+def _count_file(request: ProfileRequest, path: Path) -> tuple[CostFigures, dict[str, Any]]:
+    """The cost of the network that a `config.json` of diffusers describes, and what was counted. Raises UserError."""
+    # The file.
+    way_out = "name the config.json of a transformer (of a pipeline, the one in its folder transformer)"
+    try:
+        config = json.loads(read_file(path, _MOST_BYTES))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is not JSON; {way_out}") from None
+    if not isinstance(config, dict) or not isinstance(config.get("_class_name"), str):
+        raise UserError(f"{path} has no _class_name; {way_out}")
+
+    # Its network, dense and routed.
+    from tread_bench.measure.diffusers_cost import count_config
+
+    text_tokens = request.text_tokens if request.dialect is None else None
+    try:
+        routes = [route for text in request.routes for route in read_routes(text)]
+        found = count_config(config, routes, _side(request.overrides), text_tokens)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    cost = figures_of(found.routed, found.dense, found.tokens_per_block, found.image_tokens)
+    return cost, {
+        "backbone": found.name,
+        "dense_train_step_macs": found.dense.train_step,
+        "routes": format_routes(found.routes),
+        "image_size": found.image_size,
+        "channels": found.channels,
+        "image_tokens": found.image_tokens,
+        "text_tokens": found.text_tokens,
+        "ignored_keys": list(found.ignored),
     }
 
 
