@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, marks_of, tone
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, tone
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number
 
 MOST = 18  # lines in a panel of lines
@@ -32,8 +32,8 @@ class Figure:
     """What to draw, from the lines of a frame that were chosen for it.
 
     Args:
-        lines: with the columns that are named here, and `row`, whose marks belong together on the page; `is_dense`,
-            where it is there, gives a line the look of dense rows.
+        lines: with the columns that are named here, and `row`, which the numbers begin with; `is_dense`, where it is
+            there, gives a line the look of dense rows.
         x, y: columns. Where `y` holds names it is a forest: a line for each, from top to bottom.
         hue: the column that tells lines of one panel apart.
         panel: the column that tells panels apart; "": one panel.
@@ -177,22 +177,19 @@ def _line(axes: Axes, points: Sequence[_Point], look: Look) -> None:
         return
     colour, marker, dashes = look
     places = [point.place for point in points]
-    rows = {point.row for point in points}
-    with marks_of(points[0].row if len(rows) == 1 else "", axes):
-        means = [point.estimate.mean for point in points]
-        axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.3)
-        if not math.isnan(points[0].ideal):
-            ideals = [point.ideal for point in points]
-            axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
+    means = [point.estimate.mean for point in points]
+    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.3)
+    if not math.isnan(points[0].ideal):
+        ideals = [point.ideal for point in points]
+        axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
     for point in points:
         own = (INK, "o") if point.is_dense else (colour, marker)
-        with marks_of(point.row, axes):
-            if point.estimate.bounds is not None:
-                axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
-            axes.plot(
-                [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
-                markeredgecolor=SURFACE, markeredgewidth=0.8,
-            )  # fmt: skip
+        if point.estimate.bounds is not None:
+            axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
+        axes.plot(
+            [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
+            markeredgecolor=SURFACE, markeredgewidth=0.8,
+        )  # fmt: skip
 
 
 def _scale(axes: Axes, figure: Figure, points: Sequence[_Point]) -> None:
@@ -223,15 +220,14 @@ def _forest(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> 
         for point in (point for point in points if point.panel == panel):
             y, estimate = names.index(str(point.place)), point.estimate
             colour = INK if figure.ideal or figure.still is None else tone(estimate.low, estimate.high, figure.still)
-            with marks_of(point.row, axes):
-                if not math.isnan(point.ideal):
-                    axes.plot([point.ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
-                if estimate.bounds is not None:
-                    axes.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-                axes.plot(
-                    [estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE,
-                    markeredgewidth=0.8, linestyle="none",
-                )  # fmt: skip
+            if not math.isnan(point.ideal):
+                axes.plot([point.ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
+            if estimate.bounds is not None:
+                axes.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+            axes.plot(
+                [estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE,
+                markeredgewidth=0.8, linestyle="none",
+            )  # fmt: skip
         if figure.still is not None:
             axes.axvline(figure.still, color=MUTED, linewidth=1, zorder=0.5)
         axes.set_title(clean(panel))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -17,7 +16,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from tread_bench.reports.figures.style import MARK, VARIABLES, is_exporting, row_key
+from tread_bench.reports.figures.style import VARIABLES, is_exporting
 
 _UNDATED = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}  # equal data give equal bytes
 _PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
@@ -53,17 +52,7 @@ class Picture:
     def inline(self) -> Markup:
         """The SVG for the page: named, described, coloured by CSS variables, its ids its own."""
         root = _inline(self.svg, self.name, self.title, self.description)
-        _name_marks(root, self._tips())
         return Markup(ElementTree.tostring(root, encoding="unicode"))  # what it serialises is escaped
-
-    def _tips(self) -> dict[str, str]:
-        """Row -> what the tooltip of its marks says: its numbers, where the table has one line of it, else its name."""
-        lines = Counter(line[0] for line in self.table)
-        tips = {}
-        for label, *values in self.table:
-            numbers = zip(self.headers[1:], values, strict=False) if lines[label] == 1 else ()
-            tips[row_key(label)] = "\n".join([label, *(f"{header}: {value}" for header, value in numbers)])
-        return tips
 
 
 def picture_of(
@@ -77,8 +66,6 @@ def picture_of(
 
 def save(figure: Figure) -> Mapping[str, bytes]:
     """Return the SVG and, in a `theme` that exports, all other kinds; the same figure gives the same bytes."""
-    for number, artist in enumerate(figure.findobj(lambda artist: (artist.get_gid() or "").startswith(MARK))):
-        artist.set_gid(f"{artist.get_gid()}~{number}")  # ids are unique within a file
     files = {"svg": _saved(figure, "svg")}
     figure.set_layout_engine("none")  # it is laid out now
     if is_exporting.get():
@@ -113,16 +100,6 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.
     return root
 
 
-def _name_marks(root: ElementTree.Element, words: Mapping[str, str]) -> None:
-    """Give the marks of each row its words, which browsers show as a tooltip."""
-    for element in root.iter(f"{{{_SVG}}}g"):
-        text = words.get(element.get("data-row", ""))
-        if text:
-            title = ElementTree.Element(f"{{{_SVG}}}title")
-            title.text = text
-            element.insert(0, title)
-
-
 def _drop(root: ElementTree.Element, *tags: str) -> None:
     for parent in list(root.iter()):
         for child in [c for c in parent if c.tag.partition("}")[2] in tags]:
@@ -131,9 +108,6 @@ def _drop(root: ElementTree.Element, *tags: str) -> None:
 
 def _own_ids(element: ElementTree.Element, name: str, used: set[str]) -> None:
     """Several drawings share one page: ids in use get the drawing's name in front, colours become variables."""
-    row, is_mark, _ = (element.get("id") or "").removeprefix(MARK).rpartition("~")
-    if is_mark:
-        element.set("data-row", row)
     if element.get("id") not in used:
         element.attrib.pop("id", None)
     for key, value in element.attrib.items():

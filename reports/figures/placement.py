@@ -12,7 +12,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.differences import ITERATIONS, MACS, Differences
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, marks_of, tone
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, tone
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.architectures import by_architecture
 from tread_bench.reports.rows.row import Row
@@ -90,19 +90,18 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
     for y, row in enumerate(rows):
         estimate = shown[row.label]
         colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
-        with marks_of(row.label, bars, fids):
-            bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
-            for first, last in row.spans:
-                place = (first - 0.5, y - 0.29), last - first + 1, 0.58
-                bars.add_patch(Rectangle(*place, facecolor=colour, edgecolor=SURFACE, linewidth=0.8))
-            if estimate:
-                if estimate.bounds is not None:
-                    fids.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-                fids.plot([estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE)
-            left = bars.get_yaxis_transform()
-            name = f"{row.architecture} {row.short_label}" if several else row.short_label
-            bars.text(-0.03, y - 0.05, clean(name, 30), transform=left, ha="right", va="bottom", color=INK)
-            bars.text(-0.03, y + 0.02, said[row.label], transform=left, ha="right", va="top", color=MUTED, size=7.5)
+        bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
+        for first, last in row.spans:
+            place = (first - 0.5, y - 0.29), last - first + 1, 0.58
+            bars.add_patch(Rectangle(*place, facecolor=colour, edgecolor=SURFACE, linewidth=0.8))
+        if estimate:
+            if estimate.bounds is not None:
+                fids.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+            fids.plot([estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE)
+        left = bars.get_yaxis_transform()
+        name = f"{row.architecture} {row.short_label}" if several else row.short_label
+        bars.text(-0.03, y - 0.05, clean(name, 30), transform=left, ha="right", va="bottom", color=INK)
+        bars.text(-0.03, y + 0.02, said[row.label], transform=left, ha="right", va="top", color=MUTED, size=7.5)
     blocks = max(row.blocks for row in rows)
     bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 8))), xlabel="block", yticks=[])
     bars.set_ylim(len(rows) - 0.5, -0.5)
@@ -182,11 +181,10 @@ def _map(found: dict[float, list[Row]], shown: dict[str, MeanInterval | None], p
             estimate = shown[row.label]
             colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
             column, line = starts.index(first), ends.index(last)
-            with marks_of(row.label, axes):
-                cell = (column - 0.46, line - 0.44), 0.92, 0.88
-                axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))
-                text = number(estimate.mean, min(places, 1), True) if estimate else DASH
-                axes.text(column, line, text, ha="center", va="center", size=8.5, color=INK)
+            cell = (column - 0.46, line - 0.44), 0.92, 0.88
+            axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))
+            text = number(estimate.mean, min(places, 1), True) if estimate else DASH
+            axes.text(column, line, text, ha="center", va="center", size=8.5, color=INK)
         axes.set(xlim=(-0.5, len(starts) - 0.5), ylim=(-0.5, len(ends) - 0.5), xlabel="first block of the route")
         axes.set_xticks(range(len(starts)), [str(start) for start in starts])
         axes.set_yticks(range(len(ends)), [str(end) for end in ends])

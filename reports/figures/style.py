@@ -1,4 +1,4 @@
-"""How pictures look: colours in light and dark, the settings of Matplotlib, and which marks belong to a row."""
+"""How pictures look: colours in light and dark, and the settings of Matplotlib."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 
 INK, MUTED, RULE, SURFACE = "#1b1f24", "#59636e", "#d6dbe1", "#ffffff"
 BETTER, WORSE = "#0072b2", "#d55e00"
@@ -25,7 +24,6 @@ VARIABLES = {
     INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", SURFACE: "var(--surface)",
     **{colour: f"var(--line-{place})" for place, colour in enumerate(COLOURS)},
 }  # fmt: skip
-MARK = "row-"  # what the id of a mark of a row begins with
 Look = tuple[str, str, str]  # colour, marker, dashes
 
 _SETTINGS = {
@@ -112,21 +110,5 @@ def clean(text: str, longest: int = 40) -> str:
 
 
 def row_key(label: str) -> str:
-    """Return what a row is called in the page's addresses, and what marks of a picture belong to it."""
+    """Return what a row is called in the page's addresses."""
     return re.sub(r"[^\w.:@+-]+", "_", label)
-
-
-@contextmanager
-def marks_of(label: str, *panels: Axes) -> Iterator[None]:
-    """What is drawn inside belongs to the row of that label: the page names, selects and hides it together."""
-    before = {id(artist) for axes in panels for artist in axes.get_children()}
-    yield
-    for axes in panels:
-        for artist in axes.get_children():
-            if id(artist) not in before:
-                artist.set_gid(mark(label))
-
-
-def mark(label: str) -> str:
-    """Return the id of what belongs to a row, which `save` makes unique."""
-    return f"{MARK}{row_key(label)}"

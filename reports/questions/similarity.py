@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tread_bench.core.config.choices import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE, clean, mark
+from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE, clean
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row, by_key
 from tread_bench.reports.text.numbers import DASH, number
@@ -152,7 +152,6 @@ def _maps(rows: Sequence[Row], maps: Mapping[str, Matrix], names: Mapping[str, M
         axes.tick_params(labelcolor=MUTED, labelsize=8)
         axes.spines[:].set_visible(False)
         axes.set_title(clean(f"{row.architecture} {row.short_label}".strip(), 150 // columns), size=8.5)
-        axes.set_gid(mark(row.label))
     _colour_bar(figure, image)
     return figure
 

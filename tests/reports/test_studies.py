@@ -15,7 +15,7 @@ from tread_bench.reports.decision import ranked_candidates
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.draw import draw
-from tread_bench.reports.figures.style import row_key, theme
+from tread_bench.reports.figures.style import theme
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions import depths, gap, guidance, speed
 from tread_bench.reports.rows import requested
@@ -74,7 +74,7 @@ def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
 
 
 @pytest.mark.parametrize("name", ["location_scaling", "guidance", "selection_rate"])
-def test_the_marks_of_a_picture_carry_the_rows_of_its_numbers_whatever_the_order_of_records(name):
+def test_the_order_of_records_changes_no_picture(name):
     def own(records):
         found = comparison(records)
         if name == "guidance":
@@ -84,8 +84,6 @@ def test_the_marks_of_a_picture_carry_the_rows_of_its_numbers_whatever_the_order
         return alone(figures.rates(figures.labelled(found, results_frame(records))))
 
     picture, again = own(STUDIES[name]()), own(list(reversed(STUDIES[name]())))
-    marked = set(re.findall('data-row="([^"]+)"', picture.inline))
-    assert marked == {row_key(line["row"]) for line in picture.numbers}
     assert again.table == picture.table and again.svg == picture.svg
 
 

@@ -28,7 +28,7 @@ function reveal() {
   target.classList.add("target");
   target.scrollIntoView();
 }
-// Tooltips: what a column means, by pointer and by keyboard, and the numbers of a row in a picture; until Escape.
+// Tooltips: what a column means, by pointer and by keyboard, until Escape.
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.id = "tip";
@@ -40,18 +40,12 @@ for (const header of all("th[title]")) {
   button.dataset.tip = header.title;
   header.removeAttribute("title");
 }
-function textOf(part) {
-  const title = part.querySelector(":scope > title");
-  if (title) { part.dataset.tip = title.textContent; title.remove(); }  // else the browser would show its own as well
-  return part.dataset.tip;
-}
 function show(part) {
   hide();
-  const text = part && textOf(part);
-  if (!text) return;
-  tip.textContent = text;
+  if (!part) return;
+  tip.textContent = part.dataset.tip;
   tip.hidden = false;
-  if (part instanceof HTMLElement) part.setAttribute("aria-describedby", "tip");
+  part.setAttribute("aria-describedby", "tip");
   const at = part.getBoundingClientRect();
   const below = at.bottom + 8 + tip.offsetHeight < innerHeight;
   tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
@@ -62,7 +56,7 @@ function hide() {
   for (const part of all("[aria-describedby=tip]")) part.removeAttribute("aria-describedby");
 }
 for (const kind of ["pointerover", "focusin"]) {
-  document.addEventListener(kind, (event) => show(event.target.closest("[data-tip], svg [data-row]")));
+  document.addEventListener(kind, (event) => show(event.target.closest("[data-tip]")));
 }
 document.addEventListener("focusout", hide);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
