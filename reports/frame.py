@@ -99,20 +99,23 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    done = frame[(frame.status == "done") & frame.iteration.notna()]
+    done = frame[frame.status == "done"]
     metrics = metrics_of(frame)
+    of_metrics = [f"{name}{end}" for name in metrics for end in ("", "_low", "_high")]
     lines = []
     for (suite, row, protocol), cells in done.groupby(["suite", "row", "protocol"], sort=False, dropna=False):
-        last = cells[cells.iteration == cells.iteration.max()]
+        iterations = cells.iteration.fillna(0)  # of a row that was only timed
+        last = cells[iterations == iterations.max()]
         line = {"suite": suite, "row": row, "protocol": protocol, "iteration": last.iteration.iloc[0]}
         line |= {name: last[name].iloc[0] for name in _OF_ROW} | {"seeds": len(last)}
         for name in metrics:
-            values = last[name].dropna()
-            estimate = mean_interval(values.to_list()) if len(values) else MeanInterval(math.nan, None, None, 0)
+            values = [value for value in last[name].astype("float64") if math.isfinite(value)]
+            estimate = mean_interval(values) if values else MeanInterval(math.nan, None, None, 0)
             low, high = estimate.bounds or (math.nan, math.nan)
             line |= {name: estimate.mean, f"{name}_low": low, f"{name}_high": high}
         lines.append(line | {name: last[name].mean() for name in _COSTS})
-    return pd.DataFrame(lines)
+    about = ["suite", "row", "protocol", "iteration", *_OF_ROW, "seeds"]
+    return pd.DataFrame(lines, columns=[*about, *of_metrics, *_COSTS])
 
 
 def metrics_of(frame: pd.DataFrame) -> list[str]:

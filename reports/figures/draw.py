@@ -100,7 +100,7 @@ def _points(figure: Figure) -> list[_Point]:
     """Means and intervals, in the order of the lines."""
     is_forest = not pd.api.types.is_numeric_dtype(figure.lines[figure.y])
     value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
-    lines = figure.lines[figure.lines[value].notna()]
+    lines = figure.lines[figure.lines[value].astype("float64").map(math.isfinite).astype(bool)]
     has_bounds = bool(figure.low)
     keys = [name for name in dict.fromkeys((figure.panel, figure.hue, "row", place)) if name]
     points = []

@@ -35,6 +35,7 @@ from tread_bench.core.stored.records import DataFile
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.cautions import disturbed_timing, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.frame import results_frame, rows_frame
 from tread_bench.reports.rows.comparison import comparison
 
 
@@ -153,10 +154,11 @@ def test_an_fid_that_is_not_finite_is_said_and_stops_nothing(tmp_path, plan):
     rows = [("dense", ""), ("2:8", "2:8@0.5"), ("0:8", "0:8@0.5")]
     records = [record(row, routes, seed, 20.0, timing=None, similarity=None, gradient_norms=None)
                for row, routes in rows for seed in range(3)]  # fmt: skip
-    odd = evaluation(1200, 20.0).model_copy(update={"fid": math.inf})
+    odd = records[4].evaluations[-1].model_copy(update={"fid": math.inf})
     records[4] = records[4].model_copy(update={"evaluations": [odd]})
     page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
     assert "FIDs that are not finite are left out" in page
+    assert rows_frame(results_frame(records)).set_index("row").loc["2:8", "fid"] < 100
 
 
 def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_lowest(tmp_path, plan):

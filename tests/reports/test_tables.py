@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import random
 from pathlib import Path
 
@@ -68,6 +69,9 @@ def test_the_frame_by_row_has_means_over_finished_seeds_at_the_last_iteration(re
     assert (line.seeds, line.iteration, line.forward_macs) == (4, 1200, records[-1].cost.forward_macs)
     alone = rows_frame(results_frame(study(1)))
     assert alone.fid.notna().all() and alone.fid_low.isna().all() and alone.sfid.isna().all()
+    assert list(rows_frame(results_frame([])).columns) == list(alone.columns)
+    (timed,) = rows_frame(results_frame([record("timed", "2:8@0.5", 0, None, evaluations=[])])).itertuples()
+    assert timed.speedup > 1 and math.isnan(timed.fid) and timed.seeds == 1
 
 
 def test_figures_of_one_cell():
