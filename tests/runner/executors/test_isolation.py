@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.runner.executors.slurm_here import SKIP_REASON, slurm_here
-from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
+from tests.toy_suite import FEW_SAMPLES, OF_TWO_RANKS, toy_suite, write_suite
 
 NAMES = ("numpy", "selectors", "signal", "sitecustomize", "socket", "struct", "torch", "tread_bench", "yaml")
 PLANTED = "import pathlib; pathlib.Path(__file__).with_suffix('.executed').touch()"
@@ -78,8 +78,7 @@ def test_no_job_of_slurm_executes_it(planted: Path, tmp_path: Path) -> None:
 def test_no_command_executes_it_and_no_cell_of_two_processes(planted: Path) -> None:
     write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0))
     program = Path(sys.executable).with_name("tread-bench")
-    of_two_ranks = ["--rows", "routed", "--processes", "2", "--device", "cpu"]
-    for command in (["plan"], ["run", "--out", "run", *of_two_ranks]):
+    for command in (["plan"], ["run", "--out", "run", "--device", "cpu", *OF_TWO_RANKS]):
         done = subprocess.run(
             [program, command[0], "toy.yaml", *command[1:]], cwd=planted, capture_output=True, text=True
         )
