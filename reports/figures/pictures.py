@@ -103,7 +103,7 @@ def gain(rows: Sequence[Row], compared: Differences) -> Figure:
         panel="at",
         low="low",
         high="high",
-        still=0.0,
+        still=None if any(row.is_smoke for row in rows) else 0.0,
         extra={"reference": "reference", "how": "how"},
         titles={"difference": "ΔFID", "at": "compared at"},
     )  # fmt: skip

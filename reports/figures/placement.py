@@ -89,7 +89,7 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
     several = len({row.architecture for row in rows}) > 1
     for y, row in enumerate(rows):
         estimate = shown[row.label]
-        colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
+        colour = tone(*estimate.bounds) if estimate and estimate.bounds and not row.is_smoke else MUTED
         bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
         for first, last in row.spans:
             place = (first - 0.5, y - 0.29), last - first + 1, 0.58
@@ -179,7 +179,7 @@ def _map(found: dict[float, list[Row]], shown: dict[str, MeanInterval | None], p
         for row in members:
             first, last = row.spans[0]
             estimate = shown[row.label]
-            colour = tone(*(estimate.bounds or (None, None))) if estimate else MUTED
+            colour = tone(*estimate.bounds) if estimate and estimate.bounds and not row.is_smoke else MUTED
             column, line = starts.index(first), ends.index(last)
             cell = (column - 0.46, line - 0.44), 0.92, 0.88
             axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))

@@ -15,7 +15,7 @@ from tread_bench.reports.decision import ranked_candidates
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.draw import draw
-from tread_bench.reports.figures.style import theme
+from tread_bench.reports.figures.style import WORSE, theme
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions import depths, gap, guidance, speed
 from tread_bench.reports.rows import requested
@@ -90,6 +90,12 @@ def test_the_order_of_records_changes_no_picture(name):
 def test_in_a_smoke_run_no_row_is_the_lowest(rows):
     assert not any(row.is_lowest_fid for row in comparison(made.rates(), is_smoke=True))
     assert sum(row.is_lowest_fid for row in rows["selection_rate"]) == 1
+
+
+def test_in_a_smoke_run_no_difference_has_a_colour():
+    of_smoke, in_earnest = (pictures_of(study(), is_smoke) for is_smoke in (True, False))
+    for name in ("gain", "route_placement", "placement_map"):
+        assert WORSE.encode() in in_earnest[name].svg and WORSE.encode() not in of_smoke[name].svg
 
 
 def test_rates_run_from_dense_at_0():
