@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -181,18 +181,17 @@ class RunFolder:
     def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
         plan = self.plan()
-        if plan is None:
-            raise StoreError(self._why_no_plan())
-        return plan
-
-    def _why_no_plan(self) -> str:
+        if plan is not None:
+            return plan
         lock = self.root / ".lock"
         if not lock.exists():
             makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
-            return f"{self.root} is not a run folder: it has no plan.json; {makes_one}"
+            raise StoreError(f"{self.root} is not a run folder: it has no plan.json; {makes_one}")
         if is_locked(lock):
-            return f"{self.root}: a runner has just started here and has not written its plan.json yet; wait for it"
-        return f"{self.root}: a runner started here and was interrupted before it wrote its plan.json; run it again"
+            why = "a runner has just started here and has not written its plan.json yet; wait for it"
+        else:
+            why = "a runner started here and was interrupted before it wrote its plan.json; run it again"
+        raise StoreError(f"{self.root}: {why}")
 
     def started(self, plan: RunPlan) -> datetime:
         """Return when the run of this plan.json was first started."""
@@ -330,25 +329,22 @@ class RunFolder:
         """Files that this program made and no longer needs: checkpoints of cells with a record, and what was left half
         written. Nothing of a cell without a readable record, and nothing behind a link.
         """
-        finished = {
-            path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)
-        }
-        return [path for path in files_in(self.root) if self._is_done_with(path, finished)]
-
-    def _is_finished(self, cell: Path) -> bool:
-        """Whether its record can be read; where it cannot, the checkpoints may be all that is left of the cell."""
-        try:
-            return self.record(cell.name) is not None
-        except UserError:
-            return False
-
-    def _is_done_with(self, path: Path, finished: Container[str]) -> bool:
-        place = path.relative_to(self.root).parts
-        is_half_written = TEMPORARIES.fullmatch(path.name) is not None
-        if place[0] != "cells" or len(place) < 3:
-            return is_half_written
-        below = "/".join(place[2:])
-        return place[1] in finished and (is_half_written or _CHECKPOINT.fullmatch(below) is not None)
+        # Where a record cannot be read, the checkpoints may be all that is left of the cell.
+        finished = set()
+        for path in self.root.glob("cells/*/record.json"):
+            with suppress(UserError):
+                if self.record(path.parent.name) is not None:
+                    finished.add(path.parent.name)
+        found = []
+        for path in files_in(self.root):
+            place = path.relative_to(self.root).parts
+            is_removable = TEMPORARIES.fullmatch(path.name) is not None
+            if place[0] == "cells" and len(place) > 2:
+                is_checkpoint = _CHECKPOINT.fullmatch("/".join(place[2:])) is not None
+                is_removable = place[1] in finished and (is_removable or is_checkpoint)
+            if is_removable:
+                found.append(path)
+        return found
 
     def remove(self, files: Iterable[Path]) -> None:
         """Remove files of this folder."""

@@ -273,21 +273,13 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     """
     by_row = {cell.row_key: cell for cell in untrained}
     params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
-    missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
-    running = (_while_it_runs(cell, params[cell.row_key]) for cell in untrained)
-    written = sorted(running, reverse=True)[:workers]
-    return sum(max(0, rest) for rest in missing) + sum(written)
-
-
-def _while_it_runs(cell: PlannedCell, params: int) -> int:
-    """Bytes that a cell may have while it runs, beside those that it keeps."""
-    at_equal_time = is_compared_at_equal_time(cell.cell)
-    checkpoints = 1 + CHECKPOINTS_KEPT if at_equal_time else 1
-    return checkpoints * checkpoint_bytes(params)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    missing, running = 0, []
+    for cell in untrained:
+        there = sum(path.stat().st_size for path in folder.cell(cell.id).rglob("*") if path.is_file())
+        missing += max(0, disk_bytes(cell, params[cell.row_key]) - there)
+        checkpoints = 1 + CHECKPOINTS_KEPT if is_compared_at_equal_time(cell.cell) else 1
+        running.append(checkpoints * checkpoint_bytes(params[cell.row_key]))
+    return missing + sum(sorted(running, reverse=True)[:workers])
 
 
 def git_state() -> GitState | None:

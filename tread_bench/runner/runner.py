@@ -16,7 +16,7 @@ from tread_bench.runner.display import Display
 from tread_bench.runner.equal_time import is_compared_at_equal_time, plan_equal_times, with_references
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress
+from tread_bench.runner.executors.tasks import Ended, Event, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import (
@@ -289,14 +289,11 @@ def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options
         latest = folder.record(cell.id) or outcome
         if latest is not None and latest.status == "failed":
             is_trained = outcome is not None and outcome.status == "done"
-            found[cell.id] = Kept.TRAINING if is_trained else _kept_of_failed(latest, folder)
+            found[cell.id] = Kept.TRAINING if is_trained else Kept.NOTHING
+            # Where training diverged, it would do so again from a checkpoint.
+            if not is_trained and folder.has_checkpoints(cell.id) and not latest.has_diverged:
+                found[cell.id] = Kept.CHECKPOINTS
     return found
-
-
-def _kept_of_failed(record: Record, folder: RunFolder) -> Kept:
-    """What training leaves for its next attempt; where it diverged, it would do so again from a checkpoint."""
-    resumes = folder.has_checkpoints(record.cell) and not record.has_diverged
-    return Kept.CHECKPOINTS if resumes else Kept.NOTHING
 
 
 def _missing(
@@ -340,31 +337,29 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
 
     Cells whose process was lost resume from their checkpoint after all others, where there is more room.
     """
+    # The name of the phase in which these cells run.
+    if any(cell.tunes for cell in cells):
+        phase = "choosing learning rates"
+    elif any(cell.trains for cell in cells):
+        phase = "training"
+    else:
+        phase = "counting costs" if cells and cells[0].is_timed else "evaluating"
+
     left, retries = {cell.id: cell for cell in cells}, site.limits.retries
+    function = "tread_bench.cell.run:run_cell"
     for retries_left in reversed(range(1 + retries)):
         if not left:
             return
-        phase = _phase(cells)
-        phase = phase if retries_left == retries else f"{phase}, lost cells again"
-        display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
-        with closing(site.executor(_tasks(left, folder, site))) as events:
+        named = phase if retries_left == retries else f"{phase}, lost cells again"
+        display.begin(named, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
+        tasks = [
+            site.task_of_ranks(name, function, folder.root, name, folder.cell(name) / "log", reports=True)
+            for name in left
+        ]
+        with closing(site.executor(tasks)) as events:
             for event in _shown(events, folder, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
-
-
-def _phase(cells: Sequence[PlannedCell]) -> str:
-    """Return the name of the phase in which these cells run."""
-    if any(cell.tunes for cell in cells):
-        return "choosing learning rates"
-    if any(cell.trains for cell in cells):
-        return "training"
-    return "counting costs" if cells[0].is_timed else "evaluating"
-
-
-def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:
-    function = "tread_bench.cell.run:run_cell"
-    return [site.task_of_ranks(c, function, folder.root, c, folder.cell(c) / "log", reports=True) for c in cell_ids]
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:

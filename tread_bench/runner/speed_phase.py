@@ -11,7 +11,6 @@ from tread_bench.core.stored.outputs import make_below
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.executors.tasks import Task
 from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -88,9 +87,10 @@ def _time_row(
 ) -> RowTiming | _Failure:
     """What the seeds of a row share, measured on its cell `example`, each in a process of its own, and kept."""
     ends = []
-    for task in _tasks(key, example, folder, site):
+    log = folder.cell(example) / "log"
+    for function in ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory"):
         display.started(key)
-        ended = site.end_of(task)
+        ended = site.end_of(site.task_of_ranks(key, function, folder.root, example, log, reports=False))
         if ended.failure:
             display.ended(key, ended.failure)
             return _Failure(f"measuring speed and memory: {ended.failure}")
@@ -106,12 +106,6 @@ def _time_row(
     make_below(folder.root, folder.timing_path(key).parent)
     write_document(folder.timing_path(key), measured)
     return measured
-
-
-def _tasks(key: str, cell_id: str, folder: RunFolder, site: Site) -> list[Task]:
-    functions = ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory")
-    log = folder.cell(cell_id) / "log"
-    return [site.task_of_ranks(key, function, folder.root, cell_id, log, reports=False) for function in functions]
 
 
 def _completed(outcome: Record, timing: RowTiming | _Failure | None) -> Record:
