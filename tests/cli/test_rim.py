@@ -11,19 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench.cli.app import app
-from tread_bench.cli.options import fits
-from tread_bench.core.errors import LARGEST, printable
+from tread_bench.core.errors import printable
 from tread_bench.runner.executors.local import FILES
 
-DIGITS = "9" * 5000
 LONG = "a" * 5000
 
 
@@ -113,60 +108,12 @@ def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("plan", LONG),
-        ("run", "smoke", "--shard", f"1/{DIGITS}"),
-        ("run", "smoke", "--shard", "1/1000000000"),
-        ("plan", "smoke", "--set", f"backbone.hidden={DIGITS[:250]}"),
-        ("profile", "DiT-S/2", "--route", f"2:{DIGITS}@0.5"),
-        ("profile", "DiT-S/2", "--set", f"image_size={LARGEST // 8 * 8}"),
-        *(
-            pytest.param(arguments, marks=pytest.mark.slow)
-            for arguments in (
-                ("run", "smoke", "--out", LONG),
-                ("report", LONG),
-                ("status", LONG),
-                ("clean", LONG),
-                ("sample", LONG, "--cell", "x"),
-                ("ci", "check", LONG, "--baseline", "x"),
-                ("features", LONG, "--out", "x"),
-                ("sample", "x", "--cell", "x", "--num", DIGITS),
-                ("plan", "smoke", "--set", f"training.iterations={DIGITS}"),
-                ("profile", "DiT-S/2", "--batch", DIGITS[:4000]),
-            )
-        ),
-    ],
-    ids=lambda arguments: " ".join(str(a)[:20] for a in arguments),
+    "arguments", [("plan", LONG), ("run", "smoke", "--out", LONG), ("report", LONG), ("status", LONG)]
 )
-def test_names_and_numbers_beyond_sense(arguments, tmp_path):
+def test_names_beyond_sense(arguments, tmp_path):
     done = tread_bench(*arguments, cwd=tmp_path)
     assert "Traceback" not in done.stderr and "bug in tread-bench" not in done.stderr, done.stderr
-    assert done.returncode == (0 if "--set" in arguments and "DiT-S/2" in arguments else 2), done.stderr
-    assert not list(tmp_path.iterdir())
-
-
-_INTEGERS = [(int,), (int | None,)]
-
-
-def test_every_integer_that_an_option_takes_fits_64_bits():
-    hints = [get_type_hints(found.callback, include_extras=True) for found in app.registered_commands]
-    found = {
-        name: hint for one in hints for name, hint in one.items() if getattr(hint, "__args__", ())[:1] in _INTEGERS
-    }
-    assert {"workers", "num", "batch", "steps", "iteration"} <= set(found)
-    about = {name: hint.__metadata__[0] for name, hint in found.items()}
-    assert [name for name, option in about.items() if option.max is None and option.callback is not fits] == []
-
-
-@pytest.mark.parametrize("command", ["run", "profile", "sample", "evaluate", "encode", "features"])
-def test_no_help_speaks_of_a_bound_that_nobody_reaches(command):
-    assert not re.search(r"\d{7}", CliRunner().invoke(app, [command, "--help"]).output)
-
-
-def test_a_number_beyond_64_bits_is_told_with_its_option():
-    told = CliRunner().invoke(app, ["run", "smoke", "--workers", str(LARGEST + 1)])
-    assert told.exit_code == 2 and "--workers" in told.output and "must be at most 1e+18" in told.output
+    assert done.returncode == 2 and not list(tmp_path.iterdir())
 
 
 NO_GIT = {"PATH": "/nowhere"}
@@ -291,14 +238,6 @@ def test_an_interrupt_that_a_library_changes_still_ends_the_command(tmp_path):
     changed = f"{body}\n    try:\n        {rest}\n    except BaseException:\n        raise ImportError('half')"
     status, told = interrupted(in_place_of_a_command(tmp_path, changed), lambda _: wait_for(mark.exists))
     assert (status, told) == (130, "interrupted\n")
-
-
-def test_what_was_typed_is_quoted_printably_and_not_for_ever():
-    odd = tread_bench("profile", "a\u2028b\x1b[2J")
-    assert odd.returncode == 2 and "\u2028" not in odd.stderr and "\x1b" not in odd.stderr
-    for arguments in ([f"command-{'x' * 9000}"], ["profile", f"--option-{'x' * 9000}"], [f"--option-{'x' * 9000}"]):
-        long = tread_bench(*arguments)
-        assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr
 
 
 @pytest.mark.parametrize("command", ["report --export run.json", "report"])

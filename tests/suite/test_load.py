@@ -126,7 +126,6 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("seeds: 2", "seeds: &a [*a]", "2:8: an alias to something that contains it"),
         ("seeds: 2", "seeds: " + "[" * 20_000, "not readable as YAML: maximum recursion depth"),
         ("seeds: 2", "seeds: 1e999", "2:8: '1e999' is not a finite number"),
-        ("seeds: 2", "seeds: " + "9" * 5000, "is not an integer of at most 1e+18"),
         ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
         ("seeds: 2", "seeds: \x07", "2:8: a control character"),
         ("seeds: 2", "seeds: [1", "expected ',' or ']'"),

@@ -22,7 +22,7 @@ from tread_bench.cli.commands.run import run
 from tread_bench.cli.commands.sample import sample
 from tread_bench.cli.commands.status import status
 from tread_bench.cli.options import FORGETS
-from tread_bench.core.errors import Passed, printable, shortened_middle
+from tread_bench.core.errors import Passed
 
 # Options of earlier versions, and what is typed in their place.
 GONE = {
@@ -52,17 +52,9 @@ class Commands(TyperGroup):
             raise Passed(error) from error
         except Exception as error:
             _advise(error)
-            _make_readable(error)
             raise
         finally:
             signal.signal(signal.SIGINT, before)
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        try:
-            return super().make_context(*arguments, **options)
-        except Exception as error:
-            _make_readable(error)
-            raise
 
 
 def _advise(error: Any) -> None:
@@ -74,12 +66,6 @@ def _advise(error: Any) -> None:
         error.message, error.possibilities = f"{option} is gone: write {instead}", None
     elif error.possibilities:
         error.possibilities = sorted(set(error.possibilities) - _forgetting(command))
-
-
-def _make_readable(error: Exception) -> None:
-    """The message of a mistake on the command line: it quotes what was typed, safe to print and not too long."""
-    if isinstance(message := getattr(error, "message", None), str):
-        error.message = shortened_middle(printable(message))  # type: ignore[attr-defined]
 
 
 def _forgetting(command: Any) -> set[str]:

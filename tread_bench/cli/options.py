@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tread_bench.core.errors import LARGEST
 from tread_bench.core.signals import INTERRUPTED
 from tread_bench.services.choices import Device
 
@@ -18,15 +17,8 @@ FORGETS = "What is removed or replaced"
 
 
 def number(name: str, about: str, least: int = 1) -> Any:
-    """Return an option for an integer that fits 64 bits, a bound that nobody needs to read of."""
-    return typer.Option(name, min=least, callback=fits, help=about)
-
-
-def fits(value: int | None) -> int | None:
-    """Check an integer. Raises BadParameter where it needs more than 64 bits."""
-    if value is not None and value > LARGEST:
-        raise typer.BadParameter(f"{value} is too large: must be at most {LARGEST:.0e}")
-    return value
+    """Return an option for an integer."""
+    return typer.Option(name, min=least, help=about)
 
 
 def _suites(incomplete: str) -> list[str]:

@@ -17,7 +17,6 @@ DISK_ERRORS = {  # that end a run, and what makes it resume
     errno.ENOSPC: _SPACE,
     errno.EROFS: "make the disk writable: it is read-only",
 }
-LARGEST = 10**18  # maximum of a user's integers: fits 64 bits, and products of several still fit a float
 _HALF = 500  # characters of each half of a shortened message
 _WAYS_OUT = {
     errno.EACCES: "change its permissions, or name another place",
