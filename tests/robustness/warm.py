@@ -159,6 +159,7 @@ def _fork_cells() -> None:
     from tread_bench.runner.executors import local
 
     local._context = multiprocessing.get_context("fork")
+    local._start_server = lambda: None
     server = ModuleType("tread_bench.runner.executors.server")
     server.PID = os.getpid()
     server.failure = ""

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
 from tread_bench.core.environment import variables
@@ -148,16 +148,13 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
-    # The server that children are forked from starts with the first of them. It and all that it starts import nothing
-    # from the working directory, as by `python -P`.
-    environment = {"PYTHONSAFEPATH": "1", RUNNER: str(os.getpid())}
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         arguments = (task, outbox, gpus, _temporary_folder().name)
         process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
         try:
-            with variables(**environment):
-                process.start()
+            _start_server()
+            process.start()
             break
         except (OSError, EOFError) as error:
             if left:
@@ -170,6 +167,20 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
         finally:
             outbox.close()
     return _Running(task, process, inbox, gpus)
+
+
+def _start_server() -> None:
+    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's.
+
+    It and all that it starts import nothing from the working directory, which `python -c` would search first.
+    """
+    with variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):  # as `python -P`
+        resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @cache

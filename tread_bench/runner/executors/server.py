@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import suppress
 from importlib import import_module
 
@@ -11,7 +10,6 @@ from tread_bench.core.errors import failure_text
 from tread_bench.core.stored.cache import cache_folder
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
 end_with_parent(int(os.environ[RUNNER]))
 PID = os.getpid()
 
