@@ -102,11 +102,6 @@ class Reached:
     n: int
     reached: int
 
-    @property
-    def is_known(self) -> bool:
-        """Whether more than half of the seeds reached it."""
-        return math.isfinite(self.ratio)
-
 
 def over_seeds(ratios: Iterable[float]) -> Reached | None:
     """Return the median of positive ratios, of which some may be infinite, and its interval; None without any.
