@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save
 from tread_bench.core.stored.cache import cache_folder, keep
 from tread_bench.core.stored.data_files import is_settled, stamp_of
 
-_VERSION = 3  # of what is kept
+_VERSION = 4  # of what is kept
 
 Arrays = dict[str, NDArray[Any]]
 
