@@ -183,12 +183,6 @@ def blocks_of(kind: str) -> list[str]:
     return re.findall(r"^```\w+\n(.*?)^```$", page_of(kind), re.MULTILINE | re.DOTALL)
 
 
-def rows_of(kind: str, heading: str) -> list[str]:
-    """The names that the tables under a heading of a page explain."""
-    section = page_of(kind).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
     shown = blocks_of(kind)
