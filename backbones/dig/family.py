@@ -1,16 +1,13 @@
-"""DiG: sizes, published names and closed-form cost, without torch."""
+"""DiG: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.dit.family import DiTSpec, dit_cost
 from tread_bench.backbones.mixers.attention.family import ATTENTION
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.mixers import MixerFamily, MixerSize, find_mixer, mixers
 from tread_bench.core.describe.selectors import TokenOrder
 
@@ -75,34 +72,6 @@ class DiGSpec(BackboneSpec):
         return MixerSize(self.hidden, self.heads, block, self.depth)
 
 
-def dig_cost(spec: DiGSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens: its mixer, 3 T D H of SwiGLU, 6 D^2 of modulation, 9 N D of convolution on the grid."""
-    width = spec.hidden
-    mlp = 3 * width * spec.mlp_hidden
-    convolution = KERNEL**2 * width
-    mixers_in = [(spec.mixer_at(block), spec.mixer_size(block)) for block in range(spec.depth)]
-    blocks = tuple(
-        mixer.macs(size, t) + Macs(linear=t * mlp + spec.num_tokens * convolution + 6 * width * width)
-        for (mixer, size), t in zip(mixers_in, tokens, strict=True)
-    )
-
-    # Outside the blocks it is DiT.
-    outside = DiTSpec(
-        depth=1, hidden=width, heads=1, **spec.model_dump(include={*BackboneSpec.model_fields, "learn_sigma"})
-    )
-    dit = dit_cost(outside, [spec.num_tokens])
-    two = dit_cost(outside.model_copy(update={"depth": 2}), [spec.num_tokens] * 2)
-    dit_block = two.params - dit.params
-    of_blocks = sum(mixer.params(size) + mlp + convolution + width for mixer, size in mixers_in)
-    of_blocks += spec.depth * (6 * width * width + 6 * width)
-    return replace(
-        dit,
-        params=dit.params - dit_block + of_blocks,
-        trainable_params=dit.trainable_params - dit_block + of_blocks,
-        blocks=blocks,
-    )
-
-
 _SIZES = {
     "S": {"depth": 12, "hidden": 384, "heads": 6},
     "B": {"depth": 12, "hidden": 768, "heads": 12},
@@ -117,5 +86,4 @@ DIG = Family(
     token_order=TokenOrder.GRID,
     num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.dig.network:DiG",
-    cost=dig_cost,
 )

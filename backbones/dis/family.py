@@ -1,14 +1,13 @@
-"""DiS: sizes, published names and closed-form cost, without torch."""
+"""DiS: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
-from tread_bench.core.describe.mixers import MixerSize, both_ways, find_mixer
+from tread_bench.core.describe.families import BackboneSpec, Family, mirrored_skips
+from tread_bench.core.describe.mixers import MixerSize, both_ways
 from tread_bench.core.describe.selectors import TokenOrder
 
 if TYPE_CHECKING:
@@ -49,40 +48,6 @@ class DiSSpec(BackboneSpec):
         return self.channels * (2 if self.learn_sigma else 1)
 
 
-def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens: a mixer in both directions, and 2 T D^2 more if a long skip ends there."""
-    # Blocks.
-    width = spec.hidden
-    half = spec.depth // 2
-    skip = 2 * width * width
-    mixer = find_mixer(spec.mixer)
-    blocks = tuple(
-        mixer.macs(spec.mixer_size, t) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
-    )
-
-    # Parameters.
-    patch_in = spec.patch**2 * spec.channels
-    patch_out = spec.patch**2 * spec.out_channels
-    time = 8 * width * width
-    modulation = 2 * width * width * bool(spec.num_classes)
-    params = (
-        (spec.depth + 1) * (mixer.params(spec.mixer_size) + width)
-        + half * (skip + width)
-        + (patch_in + 1) * width
-        + time
-        + 5 * width
-        + ((spec.num_classes + 1) * width + modulation + 2 * width) * bool(spec.num_classes)
-        + (spec.num_prefix + spec.num_tokens) * width
-        + width
-        + (width + 1) * patch_out
-    )
-
-    # Outside the blocks, and the part of that before the first one.
-    patches = spec.num_tokens * width * patch_in
-    outside = patches + time + modulation + (spec.num_prefix + spec.num_tokens) * width * patch_out
-    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + time // 2)
-
-
 _SIZES = {
     "S": {"depth": 24, "hidden": 368},
     "B": {"depth": 24, "hidden": 768},
@@ -102,5 +67,4 @@ DIS = Family(
     builder="tread_bench.backbones.dis.network:DiS",
     num_prefix=lambda spec: spec.num_prefix,
     time_scale=1000.0,  # the release numbers its noise levels 0 to 999
-    cost=dis_cost,
 )

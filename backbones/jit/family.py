@@ -1,13 +1,10 @@
-"""JiT: sizes, published names and closed-form cost, without torch."""
+"""JiT: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.dit.family import FREQUENCIES
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, LastLayer, Macs
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.selectors import TokenOrder
 
 
@@ -50,46 +47,6 @@ class JiTSpec(BackboneSpec):
         return self.in_context_tokens if block >= self.in_context_start else 0
 
 
-def jit_cost(spec: JiTSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens, in-context ones included: T (4 D^2 + 3 D H) + 6 D^2 linear and 2 T^2 D attention MACs.
-
-    H is the width of SwiGLU. A patch of P values passes the bottleneck of width E in P E + E D.
-    """
-    # Blocks.
-    width, gated = spec.hidden, spec.swiglu_hidden
-    per_token = 4 * width * width + 3 * width * gated
-    counts = [t + spec.in_context(block) for block, t in enumerate(tokens)]
-    blocks = tuple(Macs(linear=t * per_token + 6 * width * width, attention=2 * t * t * width) for t in counts)
-
-    # Outside the blocks.
-    time = FREQUENCIES * width + width * width
-    into_bottleneck = spec.num_tokens * spec.patch_values * spec.bottleneck
-    last_layer = LastLayer(
-        width,
-        condition=width,
-        params=2 * width * width + 3 * width + (width + 1) * spec.patch_values,
-        macs=2 * width * width + spec.num_tokens * width * spec.patch_values,
-    )
-    outside = Macs(linear=time + into_bottleneck + spec.num_tokens * spec.bottleneck * width + last_layer.macs)
-    inputs = FREQUENCIES * width + into_bottleneck
-
-    # Parameters.
-    norms = 2 * width + 2 * (width // spec.heads)
-    biases = 4 * width + 2 * gated + width + 6 * width
-    trainable = (
-        spec.depth * (per_token + 6 * width * width + norms + biases)
-        + spec.patch_values * spec.bottleneck
-        + (spec.bottleneck + 1) * width
-        + time
-        + 2 * width
-        + (spec.num_classes + 1) * width * bool(spec.num_classes)
-        + spec.in_context_tokens * width
-        + last_layer.params
-    )
-    positions = spec.num_tokens * width  # fixed, not learned
-    return Cost(trainable + positions, trainable, blocks, outside, inputs, last_layer)
-
-
 _SIZES = {
     "B": {"depth": 12, "hidden": 768, "heads": 12, "bottleneck": 128, "in_context_start": 4},
     "L": {"depth": 24, "hidden": 1024, "heads": 16, "bottleneck": 128, "in_context_start": 8},
@@ -104,5 +61,4 @@ JIT = Family(
     token_order=TokenOrder.SET,
     num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.jit.network:JiT",
-    cost=jit_cost,
 )

@@ -1,15 +1,13 @@
-"""LightningDiT: sizes, published names and closed-form cost, without torch."""
+"""LightningDiT: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.dit.family import DiTSpec, dit_cost
-from tread_bench.core.describe.families import Cost, Family, Macs
+from tread_bench.backbones.dit.family import DiTSpec
+from tread_bench.core.describe.families import Family
 from tread_bench.core.describe.selectors import TokenOrder
 
 
@@ -32,24 +30,6 @@ class LightningDiTSpec(DiTSpec):
     def swiglu_hidden(self) -> int:
         """Two thirds of the MLP's width, so that three matrices have as many parameters as two."""
         return int(2 / 3 * int(self.hidden * self.mlp_ratio))
-
-
-def lightningdit_cost(spec: LightningDiTSpec, tokens: Sequence[int]) -> Cost:
-    """DiT's cost, with the three D x H matrices of SwiGLU instead of the MLP's two, and a gain in every norm."""
-    dit = dit_cost(spec, tokens)
-    width = spec.hidden
-    mlp = int(width * spec.mlp_ratio)
-    gated = spec.swiglu_hidden
-    more = 3 * width * gated - 2 * width * mlp
-    more_params = spec.depth * (more + (2 * gated - mlp) + 2 * width) + width
-    assert dit.last_layer is not None
-    return replace(
-        dit,
-        last_layer=replace(dit.last_layer, params=dit.last_layer.params + width),
-        params=dit.params + more_params,
-        trainable_params=dit.trainable_params + more_params,
-        blocks=tuple(block + Macs(linear=t * more) for block, t in zip(dit.blocks, tokens, strict=True)),
-    )
 
 
 _SIZES = {
@@ -76,5 +56,4 @@ LIGHTNINGDIT = Family(
     token_order=TokenOrder.SET,
     num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.lightningdit.network:LightningDiT",
-    cost=lightningdit_cost,
 )

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mamba.cost import CONV, EXPAND, STATE, step_rank
+from tread_bench.backbones.mamba.family import CONV, EXPAND, STATE, step_rank
 from tread_bench.backbones.mixers.base import Mixer, init_step_bias
 from tread_bench.core.describe.mixers import MixerSize
 from tread_bench.model.ops.conv import causal_conv

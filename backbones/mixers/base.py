@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mamba.cost import CONV
+from tread_bench.backbones.mamba.family import CONV
 from tread_bench.model.ops.conv import causal_conv
 from tread_bench.model.ops.recurrence import prepare_recurrence
 

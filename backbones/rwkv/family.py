@@ -1,4 +1,4 @@
-"""DRWKV (Diffusion-RWKV): sizes, published names and closed-form cost, without torch."""
+"""DRWKV (Diffusion-RWKV): sizes and published names, without torch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from tread_bench.backbones.dit.family import FREQUENCIES
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
+from tread_bench.core.describe.families import BackboneSpec, Family, mirrored_skips
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import TokenOrder, keeps_grid, selectors
 
-WKV_MACS = 6  # multiply-adds of Bi-WKV per token and channel, as counted in `tread_bench.model.ops.wkv`
 MLP_RATIO = 4
 
 
@@ -45,41 +43,6 @@ class DRWKVSpec(BackboneSpec):
     @property
     def out_channels(self) -> int:
         return self.channels * (2 if self.learn_sigma else 1)
-
-
-def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens: 13 T D^2 + 6 D^2 linear, 2 T D^2 more if a long skip ends there, and 6 T D of Bi-WKV."""
-    width = spec.hidden
-    half = spec.depth // 2
-    square = width * width
-    per_token = (5 + 2 * MLP_RATIO) * square
-    skip = 2 * square
-    blocks = tuple(
-        Macs(linear=t * (per_token + (skip if block > half else 0)) + 6 * square, scan=WKV_MACS * t * width)
-        for block, t in enumerate(tokens)
-    )
-    patch_in = spec.patch**2 * spec.channels
-    patch_out = spec.patch**2 * spec.out_channels
-    time = FREQUENCIES * width + square
-    # In addition to the linear layers: adaLN's bias, two norms, mixes and decays.
-    block_params = per_token + 6 * square + 6 * width + 4 * width + 7 * width
-    params = (
-        spec.depth * block_params
-        + half * (skip + width)
-        + 2 * width
-        + (patch_in + 1) * width
-        + spec.num_tokens * width
-        + time
-        + 2 * width
-        + (spec.num_classes + 1) * width * bool(spec.num_classes)
-        + 2 * width
-        + 2 * square
-        + 2 * width
-        + (width + 1) * patch_out
-    )
-    outside = time + spec.num_tokens * width * (patch_in + patch_out) + 2 * square
-    inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
-    return Cost(params, params, blocks, Macs(linear=outside), inputs)
 
 
 def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> None:
@@ -115,6 +78,5 @@ DRWKV = Family(
     long_skips=lambda spec: mirrored_skips(spec.depth),
     builder="tread_bench.backbones.rwkv.network:DRWKV",
     time_scale=1000.0,  # the release numbers its noise levels 0 to 999
-    cost=drwkv_cost,
     check_routes=check_routes,
 )

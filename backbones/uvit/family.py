@@ -1,12 +1,10 @@
-"""U-ViT: sizes, published names and closed-form cost, without torch."""
+"""U-ViT: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pydantic import Field, model_validator
 
-from tread_bench.core.describe.families import Cost, Family, Macs, TextSpec, mirrored_skips
+from tread_bench.core.describe.families import Family, TextSpec, mirrored_skips
 from tread_bench.core.describe.selectors import TokenOrder
 
 
@@ -35,43 +33,6 @@ class UViTSpec(TextSpec):
         return 1 + bool(self.num_classes) + self.context_tokens
 
 
-def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens: 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more if a skip ends there, 2 T^2 D attention."""
-    # Blocks.
-    width = spec.hidden
-    mlp = int(width * spec.mlp_ratio)
-    channels = spec.channels
-    per_token = 4 * width * width + 2 * width * mlp
-    per_skip = 2 * width * width
-    blocks = tuple(
-        Macs(linear=t * (per_token + (per_skip if block > spec.depth // 2 else 0)), attention=2 * t * t * width)
-        for block, t in enumerate(tokens)
-    )
-
-    # Parameters.
-    patch = spec.patch**2 * channels
-    conv = 9 * channels * channels if spec.final_conv else 0
-    text = spec.context_dim * width if spec.context_tokens else 0
-    block_params = per_token + width + (mlp + width) + 4 * width
-    params = (
-        (spec.depth + 1) * block_params
-        + spec.depth // 2 * (per_skip + width)
-        + (patch + 1) * width
-        + (spec.num_classes + 1) * width * bool(spec.num_classes)
-        + (text + width) * bool(text)
-        + (spec.num_prefix + spec.num_tokens) * width
-        + 2 * width
-        + (width + 1) * patch
-        + (conv + channels if spec.final_conv else 0)
-    )
-
-    # Outside the blocks, and the part of that before the first one.
-    patches = spec.num_tokens * width * patch
-    text_in = spec.context_tokens * text
-    outside = 2 * patches + text_in + spec.image_size**2 * conv
-    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + text_in)
-
-
 _SIZES = {
     "S": {"depth": 12, "hidden": 512, "heads": 8},
     "S-Deep": {"depth": 16, "hidden": 512, "heads": 8},
@@ -93,5 +54,4 @@ UVIT = Family(
     num_prefix=lambda spec: spec.num_prefix,
     time_scale=1000.0,
     first_level=1,  # the release numbers the noise levels of latents 1 to 1000 (of pixels: 999 t)
-    cost=uvit_cost,
 )

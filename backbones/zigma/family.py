@@ -1,15 +1,13 @@
-"""ZigMa: sizes, published names and closed-form cost, without torch."""
+"""ZigMa: sizes and published names, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from tread_bench.backbones.dit.family import FREQUENCIES, cross_attention_macs
-from tread_bench.core.describe.families import Cost, Family, Macs, TextSpec
-from tread_bench.core.describe.mixers import MixerSize, both_ways, find_mixer
+from tread_bench.core.describe.families import Family, TextSpec
+from tread_bench.core.describe.mixers import MixerSize, both_ways
 from tread_bench.core.describe.selectors import TokenOrder
 
 if TYPE_CHECKING:
@@ -46,42 +44,6 @@ class ZigMaSpec(TextSpec):
         return MixerSize(self.hidden, heads=1, depth=self.depth, directions=self.directions)
 
 
-def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens: a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
-    # Blocks.
-    width = spec.hidden
-    patch = spec.patch**2 * spec.channels
-    modulation = (6 if spec.context_tokens else 3) * width * width
-    inner = HEADS * HEAD_DIM
-    mixer = find_mixer(spec.mixer)
-    blocks = tuple(
-        mixer.macs(spec.mixer_size, t) + Macs(linear=modulation) + cross_attention_macs(spec, width, inner, t)
-        for t in tokens
-    )
-
-    # Parameters.
-    time = FREQUENCIES * width + width * width
-    text = spec.context_dim * width if spec.context_tokens else 0
-    cross_attention = (4 * width * inner + width + 3 * width) * bool(text)
-    params = (
-        spec.depth * (mixer.params(spec.mixer_size) + width + modulation + 3 * width + cross_attention)
-        + (patch + 1) * width
-        + time
-        + 2 * width
-        + (spec.num_classes + 1) * width * bool(spec.num_classes)
-        + (text + width) * bool(text)
-        + spec.num_tokens * width * spec.learned_positions
-        + width
-        + (width + 1) * patch
-    )
-
-    # Outside the blocks, and the part of that before the first one.
-    patches = spec.num_tokens * width * patch
-    text_in = spec.context_tokens * text
-    inputs = FREQUENCIES * width + patches + text_in
-    return Cost(params, params, blocks, Macs(linear=time + 2 * patches + text_in), inputs=inputs)
-
-
 _SIZES = {
     "S": {"depth": 24, "hidden": 368},
     "B": {"depth": 24, "hidden": 768},
@@ -104,5 +66,4 @@ ZIGMA = Family(
     num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.zigma.network:ZigMa",
     time_scale=1000.0,
-    cost=zigma_cost,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -15,7 +15,7 @@ def full_float32(device: torch.device) -> Iterator[None]:
     torch.set_float32_matmul_precision("highest")
     try:
         with (
-            torch.autocast(device.type, enabled=False),
+            nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False),
             torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
         ):
             yield

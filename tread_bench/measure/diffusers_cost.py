@@ -24,7 +24,8 @@ from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
 from tread_bench.data.encode.vae import quiet
 from tread_bench.measure.bypassing import bypassing, record, removed
-from tread_bench.measure.macs import count_passes, macs_by_kind, macs_counter
+from tread_bench.measure.counter import MacsCounter
+from tread_bench.measure.macs import count_passes
 
 _TWO_STREAMS_THEN_ONE = ("transformer_blocks", "single_transformer_blocks")
 
@@ -211,15 +212,15 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
 
 def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str, Any]) -> Cost:
     """The cost of a forward and a backward pass."""
-    counter = macs_counter()
+    counter = MacsCounter()
     before: list[Macs] = []
     passed: list[Macs] = []
 
     def enter(*_: Any) -> None:
-        before.append(macs_by_kind(counter))
+        before.append(counter.macs)
 
     def leave(*_: Any) -> None:
-        passed.append(macs_by_kind(counter) - before[-1])
+        passed.append(counter.macs - before[-1])
 
     handles: list[RemovableHandle] = []
     for block in blocks:

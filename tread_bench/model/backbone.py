@@ -199,7 +199,7 @@ def checkpointed(backbone: Backbone, run: Callable[..., Result], *arguments: obj
 def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:
     """Run this one block with streams and conditioning in float32; later blocks get the original conditioning."""
     device = state.device.type
-    if not torch.is_autocast_enabled(device):
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return backbone.run_block(block, state)
     conditioning = tuple(_float32(one) for one in state.conditioning)
     streams = {name: stream.float() for name, stream in state.streams.items()}

@@ -18,7 +18,7 @@ from tread_bench.core.describe.objectives import objectives
 from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.describe.text_encoders import text_encoders
-from tread_bench.core.numbers.costs import cost_of
+from tread_bench.core.numbers.costs import num_parameters
 from tread_bench.suite.load import shipped_suites
 
 
@@ -33,7 +33,7 @@ def _backbones() -> list[dict[str, Any]]:
                     "name": name,
                     "family": family.name,
                     "token_order": family.token_order.value,
-                    "params": cost_of(family, spec).params if spec else None,
+                    "params": num_parameters(family, spec) if spec else None,
                     "num_blocks": family.num_blocks(spec) if spec else None,
                     "source": family.source,
                 }

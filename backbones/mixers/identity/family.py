@@ -1,8 +1,7 @@
-"""No mixer: closed-form cost, without torch."""
+"""No mixer, without torch."""
 
 from __future__ import annotations
 
-from tread_bench.core.describe.families import Macs
 from tread_bench.core.describe.mixers import MixerFamily
 
 IDENTITY = MixerFamily(
@@ -10,6 +9,4 @@ IDENTITY = MixerFamily(
     about="no mixer: returns its tokens, as in IdentityFormer (Yu et al., arXiv 2210.13452)",
     builder="tread_bench.backbones.mixers.identity.network:Identity",
     state=lambda size: 0,
-    params=lambda size: 0,
-    macs=lambda size, tokens: Macs(),
 )

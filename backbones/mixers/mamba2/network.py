@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.backbones.mamba.cost import EXPAND
+from tread_bench.backbones.mamba.family import EXPAND
 from tread_bench.backbones.mixers.base import (
     Mixer,
     ShortConvolution,

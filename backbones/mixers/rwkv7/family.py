@@ -1,8 +1,7 @@
-"""RWKV-7: closed-form cost, without torch."""
+"""RWKV-7, without torch."""
 
 from __future__ import annotations
 
-from tread_bench.core.describe.families import Macs
 from tread_bench.core.describe.mixers import MixerFamily, MixerSize, heads_divide_width
 
 
@@ -16,22 +15,6 @@ def ranks(size: MixerSize) -> dict[str, int]:
     return {name: max(32, round(width / 32) * 32) for name, width in wanted.items()}
 
 
-def rwkv7_params(size: MixerSize) -> int:
-    """Count four projections, low-rank ones with a bias but for the gate's, 6 mixes, 3 scales and a norm."""
-    width = size.width
-    low_rank = 2 * width * sum(ranks(size).values()) + width * (len(ranks(size)) - 1)
-    return 4 * width**2 + low_rank + (6 + 3 + 2) * width
-
-
-def rwkv7_macs(size: MixerSize, tokens: int) -> Macs:
-    """Count linear layers, and five multiply-adds per token and entry of the state.
-
-    These are the decay, S^T a, b u^T, k v^T and S^T r.
-    """
-    per_token = 4 * size.width**2 + 2 * size.width * sum(ranks(size).values())
-    return Macs(linear=tokens * per_token, scan=5 * tokens * rwkv7_state(size))
-
-
 def rwkv7_state(size: MixerSize) -> int:
     """Count a matrix per head."""
     return size.width * (size.width // size.heads)
@@ -42,8 +25,6 @@ RWKV7 = MixerFamily(
     about="RWKV-7: a delta rule with a decay per channel, and first values (Peng et al., arXiv 2503.14456)",
     builder="tread_bench.backbones.mixers.rwkv7.network:RWKV7",
     state=rwkv7_state,
-    params=rwkv7_params,
-    macs=rwkv7_macs,
     rule=heads_divide_width,
     shares_values=True,
     gates_by_token=True,

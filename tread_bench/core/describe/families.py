@@ -117,25 +117,11 @@ class Macs:
 
 
 @dataclass(frozen=True, slots=True)
-class LastLayer:
-    """What follows the blocks, which a method with a last layer of its own leaves out.
-
-    `width` is that of its tokens, `condition` that of the conditioning c, and 0 without any.
-    """
-
-    width: int
-    condition: int
-    params: int
-    macs: int
-
-
-@dataclass(frozen=True, slots=True)
 class Cost:
-    """Parameters of a backbone and MACs of one forward pass of one image, in closed form.
+    """Parameters of a backbone and MACs of one forward pass of one image.
 
     `blocks` holds one entry per block, `outside` everything before, between and after the blocks. `inputs` is the part
-    of `outside` in layers whose input is data, so that their backward pass computes no gradient of the input.
-    `last_layer` is part of `outside`; where it is not stated, methods with a last layer of their own are counted.
+    in layers whose input is data, so that their backward pass computes no gradient of the input.
     """
 
     params: int
@@ -143,7 +129,6 @@ class Cost:
     blocks: tuple[Macs, ...]
     outside: Macs
     inputs: int = 0
-    last_layer: LastLayer | None = field(default=None, compare=False)  # which a count does not tell
 
     @property
     def forward(self) -> Macs:
@@ -169,7 +154,7 @@ def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) ->
     """Accept all routes that `resolve_routes` accepts."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Family:
     """Torch-free description of a family of backbones.
 
@@ -184,7 +169,6 @@ class Family:
         time_scale: factor of the objective's time t before it is embedded.
         first_level: where the objective numbers its noise levels, the number that is embedded for the first of them, as
             released weights count them.
-        cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
         selectors: names of the selectors that work with this family; None: all that serve its token order.
         long_skips: (block that saves, block that reads) for each skip outside run_block's streams.
         check_routes: raises ValueError, with the rule and a working alternative, if a route would be wrong.
@@ -200,7 +184,6 @@ class Family:
     num_prefix: Callable[[Any], int] = lambda spec: 0
     time_scale: float = 1.0
     first_level: int = 0
-    cost: Callable[[Any, Sequence[int]], Cost] | None = None
     selectors: tuple[str, ...] | None = None
     long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule

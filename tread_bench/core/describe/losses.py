@@ -39,8 +39,6 @@ class LossFamily:
         needs_absent_tokens: it is computed over tokens that were absent inside a route but are still predicted.
         reads_tokens: it reads every sample's tokens after a block (`Auxiliary.block`).
         sees_images: it reads `Images.seen`, images in [-1, 1]; of latents, those beside them.
-        extra_cost: "module:attribute" of a callable (options, family, spec, image tokens after each block) -> `Extra`;
-            None: it has neither parameters nor matrix products.
         check: finds further problems of a cell with this loss; their keys are those of the loss's options.
         files: key of the options -> file that the loss reads.
     """
@@ -50,7 +48,6 @@ class LossFamily:
     builder: str
     needs_absent_tokens: bool
     reads_tokens: bool
-    extra_cost: str | None
     sees_images: bool = False
     check: Callable[[Any, Any], Iterable[Problem]] = lambda setting, options: ()
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()

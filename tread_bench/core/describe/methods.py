@@ -71,8 +71,6 @@ class MethodFamily:
         own_losses: auxiliary losses that the method includes -> the option with their weight.
         evaluation_options: options that change the evaluation alone, and nothing of what is trained -> a value other
             than the default, which the contract tries. A row with `evaluate` may set them.
-        extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens after each block)
-            -> `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
     """
 
     name: str
@@ -86,7 +84,6 @@ class MethodFamily:
     check: Callable[[Any], Iterable[Problem]] = lambda setting: ()
     own_losses: Mapping[str, str] = field(default_factory=dict)
     evaluation_options: Mapping[str, Any] = field(default_factory=dict)
-    extra_cost: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
 
     @property

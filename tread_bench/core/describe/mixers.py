@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tread_bench.core.describe.families import Macs
 from tread_bench.core.describe.plugins import Kind
 
 
@@ -39,9 +38,6 @@ class MixerFamily:
         about: one line that `tread-bench list mixers` shows.
         builder: "module:attribute" of a callable (MixerSize, kernels) -> `tread_bench.backbones.mixers.base.Mixer`.
         state: MixerSize -> number of values that pass from token to token; 0: it has no recurrence.
-        params: MixerSize -> number of parameters.
-        macs: (MixerSize, tokens) -> multiply-adds; those of the recurrence, by its formula and not by its chunks, in
-            `scan`.
         rule: MixerSize -> the rule that these sizes break; empty if none.
         kernels: kinds of formulations that it chooses from.
         shares_values: its blocks also read the values of the first block that a token passed.
@@ -53,8 +49,6 @@ class MixerFamily:
     about: str
     builder: str
     state: Callable[[MixerSize], int]
-    params: Callable[[MixerSize], int]
-    macs: Callable[[MixerSize, int], Macs]
     rule: Callable[[MixerSize], str] = lambda size: ""
     kernels: tuple[str, ...] = ()
     shares_values: bool = False

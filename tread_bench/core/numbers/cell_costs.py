@@ -11,10 +11,10 @@ from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.describe.methods import Evaluated, Tokens
-from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.routes import Route, resolve_routes, tokens_per_block
-from tread_bench.core.numbers.costs import cost_figures, cost_of
+from tread_bench.core.numbers.costs import cost_figures, cost_of, evaluated_macs, network_of, parts_of
+from tread_bench.core.numbers.counts import counted
 from tread_bench.core.numbers.schedule import mean_share, stretches, summed_share
 from tread_bench.core.stored.records import CostFigures
 
@@ -23,20 +23,13 @@ VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """Parameters and MACs per image that modules add to the backbone, under the same routes."""
+    """Parameters and MACs per image that a method and auxiliary losses add to the backbone, under the same routes."""
 
-    params: int = 0
+    params: int = 0  # of the method
     removed_params: int = 0  # backbone parameters that the method does not use
-    forward: Macs = field(default_factory=Macs)
-    train_step: int = 0
-
-    def __add__(self, other: Extra) -> Extra:
-        return Extra(
-            self.params + other.params,
-            self.removed_params + other.removed_params,
-            self.forward + other.forward,
-            self.train_step + other.train_step,
-        )
+    loss_params: int = 0  # of auxiliary losses
+    forward: Macs = field(default_factory=Macs)  # without losses
+    train_step: int = 0  # with losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +37,7 @@ class Work:
     """Expected MACs of a cell, used to place cells and to estimate their duration; never recorded.
 
     Rates are averaged over the schedule, and guided calls count twice. Two costs are left out: feature extraction from
-    images, and modules outside the backbone, which can only be counted with torch.
+    images, and modules outside the backbone.
     """
 
     training_step: int
@@ -70,7 +63,7 @@ class Work:
 
 
 def expected_work(cell: Cell) -> Work:
-    """Estimate the work of a cell, without torch if the family states its cost in closed form."""
+    """Estimate the work of a cell."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     training, sampling, metrics = cell.training, cell.sampling, cell.metrics
     routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
@@ -94,22 +87,23 @@ def cell_cost(cell: Cell) -> CostFigures:
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
-    extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
+    added = _added(cell, 1.0)
     tokens = zip(*(_tokens_inside(family, spec, routes) for routes in _alternatives(cell, spec, 1.0)), strict=True)
-    forward = routed.forward + extra.forward
-    step = routed.train_step + extra.train_step + losses.train_step
+    forward = routed.forward + added.forward
+    is_plain = cell.method.family.is_plain_backbone
+    step = routed.train_step + added.train_step
     return figures.model_copy(
         update={
-            "params": figures.params - extra.removed_params + extra.params,
-            "trainable_params": figures.trainable_params - extra.removed_params + extra.params + losses.params,
-            "method_params": extra.params,
-            "auxiliary_params": losses.params,
+            "params": figures.params - added.removed_params + added.params,
+            "trainable_params": figures.trainable_params - added.removed_params + added.params + added.loss_params,
+            "method_params": added.params,
+            "auxiliary_params": added.loss_params,
             "tokens_per_block": [round(fmean(counts)) for counts in tokens],
             "forward_macs": forward.total,
             "attention_macs": forward.attention,
             "scan_macs": forward.scan,
             "block_macs": [block.total for block in routed.blocks],
-            "evaluated_forward_macs": _evaluated_macs(cell, family, spec),
+            "evaluated_forward_macs": figures.dense_forward_macs if is_plain else evaluated_macs(cell).total,
             "train_step_macs": step,
             "mean_train_step_macs": _mean_train_step(cell)(cell.training.iterations) if _is_scheduled(cell) else step,
         }
@@ -186,81 +180,19 @@ def _times(macs: Macs, share: float) -> Macs:
     return Macs(*(round(share * count) for count in (macs.linear, macs.attention, macs.scan)))
 
 
-def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
-    if not cell.method.family.has_modules:
+def _added(cell: Cell, share: float) -> Extra:
+    """What the method and the auxiliary losses add in a training step at a share of the rates."""
+    if not cell.method.family.has_modules and not cell.auxiliary:
         return Extra()
-    stated = _stated(cell, family, spec, share)
-    return stated if stated is not None else _count_method(_network(cell), share)
-
-
-def _evaluated_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    method, dense = cell.method.family, cost_of(family, spec, lora=cell.training.lora)
-    if method.is_plain_backbone:
-        return dense.forward.total
-    is_stated = method.evaluated is Evaluated.DENSE and not method.evaluation_options
-    stated = _stated(cell, family, spec, 0.0) if is_stated else None
-    return (dense.forward + stated.forward).total if stated is not None else _count_evaluated(_network(cell))
-
-
-def _stated(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra | None:
-    """The cost of the method's modules in closed form, at a share of the rates; None: it has none."""
-    extra_cost = cell.method.family.extra_cost
-    if extra_cost is None:
-        return None
-    tokens = _tokens_behind(cell, family, spec, share)
-    extra: Extra | None = named(extra_cost)(cell, cost_of(family, spec), tokens)
-    return extra
-
-
-def _network(cell: Cell) -> str:
-    """Return what a cell's network follows from, as JSON: rows that only evaluate otherwise are counted once."""
-    return cell.model_dump_json(exclude={"sampling", "metrics", "evaluate"})
-
-
-@cache
-def _count_method(network: str, share: float) -> Extra:
-    cell = Cell.model_validate_json(network)
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    routed = _backbone(cell, family, spec, share)
-    extra: Extra = named("tread_bench.measure.macs:count_method")(cell, family, spec, routed, share)
-    return extra
-
-
-@cache
-def _count_evaluated(network: str) -> int:
-    cell = Cell.model_validate_json(network)
-    macs: Macs = named("tread_bench.measure.macs:count_evaluated")(
-        cell, cell.backbone.family(), cell.backbone.spec(cell.data)
-    )
-    return macs.total
-
-
-def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
-    extra = Extra()
-    for loss in cell.auxiliary:
-        if loss.family.extra_cost is not None:
-            extra += named(loss.family.extra_cost)(loss, family, spec, _tokens_behind(cell, family, spec, share))
-    return extra
+    target, about = "tread_bench.measure.macs:count_added", f"{network_of(cell)} {share!r}"
+    added: Extra = counted(Extra, target, about, parts_of(cell), cell, share)
+    return added
 
 
 def _tokens_inside(family: Family, spec: BackboneSpec, routes: Sequence[Route]) -> list[int]:
     """Tokens that each block processes, with those of the prefix."""
     blocks = family.num_blocks(spec)
     return tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, family.num_prefix(spec))
-
-
-def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
-    """Image tokens after each block; after a route's last block, bypassed tokens are back."""
-    blocks = family.num_blocks(spec)
-    routes = resolve_routes([route.at_share(share) for route in cell.routes], blocks)
-    tokens = tokens_per_block(routes, blocks, spec.num_tokens)
-    match cell.method.family.tokens:
-        case Tokens.BYPASS:
-            for route in routes:
-                tokens[route.end] = spec.num_tokens
-        case Tokens.SKIP:
-            tokens = [spec.num_tokens] * len(tokens)
-    return tokens
 
 
 def _mean_train_step(cell: Cell) -> Callable[[int], int]:
@@ -272,23 +204,31 @@ def _mean_train_step(cell: Cell) -> Callable[[int], int]:
 def _train_steps(cell: Cell) -> Callable[[int, int], float]:
     """Return the MACs of one image in the first `until` of so many training steps, as a function of both.
 
-    The cost of a method's modules is affine in the number of bypassed tokens.
+    Where tokens bypass, what is added to the backbone is affine in their number, unless each route has its own rate.
     """
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     schedule = cell.schedule
-    routed = _method(cell, family, spec, 1.0).train_step
+    routed = _added(cell, 1.0).train_step
     if not _is_scheduled(cell):
-        step = routed + sum(part(cell, family, spec, 1.0).train_step for part in (_backbone, _auxiliary))
+        step = routed + _backbone(cell, family, spec, 1.0).train_step
         return lambda until, iterations: until * step
-    dense = _method(cell, family, spec, 0.0).train_step
+    dense, halfway = (_added(cell, share).train_step for share in (0.0, 0.5))
+    has_one_rate = len({route.rate for route in cell.routes}) <= 1
 
     def bypassed(share: float) -> tuple[int, ...]:
         routes = [route for routes in _alternatives(cell, spec, share) for route in routes]
         return tuple(spec.num_tokens - route.kept(spec.num_tokens) for route in routes)
 
+    def added(share: float) -> float:
+        present, most, half = (sum(bypassed(one)) for one in (share, 1.0, 0.5))
+        if not present:
+            return dense
+        if not has_one_rate:
+            return _added(cell, share).train_step
+        return routed + (halfway - routed) * (most - present) / max(1, most - half)
+
     def at(share: float) -> float:
-        modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))
-        return modules + sum(part(cell, family, spec, share).train_step for part in (_backbone, _auxiliary))
+        return added(share) + _backbone(cell, family, spec, share).train_step
 
     def summed(until: int, iterations: int) -> float:
         if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:

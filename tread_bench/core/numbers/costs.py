@@ -1,4 +1,4 @@
-"""Parameters and MACs of a backbone, dense or routed, in closed form if its family states one."""
+"""Parameters and MACs of a backbone, dense or routed, as counted with torch."""
 
 from __future__ import annotations
 
@@ -7,44 +7,100 @@ from functools import cache
 
 from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.sampling import calls
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, families
-from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.routes import Route, RoutesLike, as_routes, resolve_routes, tokens_per_block
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.mixers import mixers
+from tread_bench.core.describe.plugins import Description
+from tread_bench.core.describe.routes import (
+    Route,
+    RoutesLike,
+    as_routes,
+    format_routes,
+    resolve_routes,
+    tokens_per_block,
+)
+from tread_bench.core.describe.selectors import find_selector
+from tread_bench.core.numbers.counts import Counts, counted
 from tread_bench.core.stored.records import CostFigures
 
 
 def cost_of(
     family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random", lora: Lora | None = None
 ) -> Cost:
-    """Return the family's cost in closed form, or count it if the family states none.
+    """Return the cost of a backbone, from few counts where MACs are quadratic in tokens; else, its own count.
 
     Args:
-        lora: its adapters, which alone are trained; a network with adapters is counted.
+        lora: its adapters, which alone are trained.
     """
-    if lora is not None:
-        return _with_adapters(family.name, spec, as_routes(routes), selector, lora)
-    if family.cost is None:
-        return named("tread_bench.measure.macs:count_cost")(family, spec, routes, selector)
+    routes = as_routes(routes)
+    counts = counts_of(family, spec, lora)
+    if counts is None:
+        return _count_route(family, spec, routes, selector, lora)
     blocks = family.num_blocks(spec)
-    resolved = resolve_routes(routes, blocks)
-    return family.cost(spec, tokens_per_block(resolved, blocks, spec.num_tokens, family.num_prefix(spec)))
+    tokens = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
+    return counts.cost([spec.num_tokens - kept for kept in tokens])
 
 
 @cache
-def _with_adapters(family: str, spec: BackboneSpec, routes: tuple[Route, ...], selector: str, lora: Lora) -> Cost:
-    cost: Cost = named("tread_bench.measure.macs:count_cost")(families()[family], spec, routes, selector, lora)
+def counts_of(family: Family, spec: BackboneSpec, lora: Lora | None = None) -> Counts | None:
+    """Return the counts from which the cost of any route follows; None: a block's MACs are not quadratic in tokens."""
+    target, about = "tread_bench.measure.macs:count_backbone", _written(family, spec, lora)
+    counts: Counts | None = counted(Counts | None, target, about, (family, *mixers().values()), family, spec, lora)
+    return counts
+
+
+@cache
+def _count_route(
+    family: Family, spec: BackboneSpec, routes: tuple[Route, ...], selector: str, lora: Lora | None
+) -> Cost:
+    target = "tread_bench.measure.macs:count_cost"
+    about = f"{_written(family, spec, lora)} {format_routes(routes)} {selector}"
+    arguments = (family, spec, routes, selector, lora)
+    cost: Cost = counted(Cost, target, about, (family, *mixers().values()), *arguments)
     return cost
+
+
+def num_parameters(family: Family, spec: BackboneSpec) -> int:
+    """Return the number of parameters of a backbone, for which it is built and not run."""
+    target, about = "tread_bench.measure.macs:count_parameters", _written(family, spec, None)
+    params: int = counted(int, target, about, (family, *mixers().values()), family, spec)
+    return params
+
+
+def _written(family: Family, spec: BackboneSpec, lora: Lora | None) -> str:
+    adapters = "" if lora is None else lora.model_dump_json()
+    return f"{family.builder} {spec.model_dump_json()} {adapters}"
 
 
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
     """Return the MACs of one image's forward pass in a guidance branch, at one sampling step."""
     cell, family, spec = setting
     if not cell.method.family.is_plain_backbone:
-        return named("tread_bench.measure.macs:count_evaluated")(cell, family, spec, shallow=branch.drops_path)
+        return evaluated_macs(cell, branch.drops_path)
     cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector, cell.training.lora)
     return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)
+
+
+def evaluated_macs(cell: Cell, is_shallow: bool = False) -> Macs:
+    """Return the MACs of one image's forward pass as the method is evaluated, or along its shallow path."""
+    target, about = "tread_bench.measure.macs:count_evaluated", f"{network_of(cell)} {is_shallow}"
+    macs: Macs = counted(Macs, target, about, parts_of(cell), cell, is_shallow)
+    return macs
+
+
+def network_of(cell: Cell) -> str:
+    """Return what the cost of a cell's network follows from, as JSON."""
+    kept = {"backbone", "data", "method", "routes", "selector", "objective", "auxiliary"}
+    return cell.model_dump_json(include={**dict.fromkeys(kept, True), "training": {"batch"}})
+
+
+def parts_of(cell: Cell) -> list[Description]:
+    """Return the plug-ins that a cell's network consists of."""
+    losses = (loss.family for loss in cell.auxiliary)
+    selector = find_selector(cell.selector)
+    return [cell.backbone.family(), cell.method.family, selector, *losses, *mixers().values()]
 
 
 def sampling_macs(evaluated: Setting, times: Sequence[float], weak: Setting | None = None) -> int:

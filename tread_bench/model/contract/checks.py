@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import product, zip_longest
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.backbone import Backbone, TokenState, kind, run_blocks
 from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps, with_skips_by_hand
 
@@ -250,23 +249,6 @@ def check_determinism(subject: Subject) -> Iterator[str]:
     yield from not_equal("the same prediction for the same input", subject.predict(), subject.predict())
 
 
-def check_cost(subject: Subject) -> Iterator[str]:
-    """A cost in closed form is what is counted: dense, on a route over all blocks and on one over the first alone.
-
-    A family without a closed form is counted anyway.
-    """
-    if subject.family.cost is None:
-        return
-    without_closed_form = replace(subject.family, cost=None)
-    for case in (*subject.dense_and_longest, *subject.cases[:1]):
-        chosen = ([case.route], case.selector) if case else ()
-        stated = cost_of(subject.family, subject.spec, *chosen)
-        counted = _with_unseen(cost_of(without_closed_form, subject.spec, *chosen), stated)
-        for figure, expected, seen in _figures(counted, stated):
-            if expected != seen:
-                yield f"{case or 'dense'}: expected the stated {figure} to be {expected}, as counted; saw {seen}"
-
-
 CHECKS: tuple[Check, ...] = (
     check_shapes,
     check_layout,
@@ -282,7 +264,6 @@ CHECKS: tuple[Check, ...] = (
     check_checkpointing,
     check_autocast,
     check_determinism,
-    check_cost,
 )
 
 
@@ -369,30 +350,6 @@ def _with_other_patch(x: Tensor, token: int, spec: BackboneSpec) -> Tensor:
     patch = spec.patch
     x[:, :, row * patch : (row + 1) * patch, column * patch : (column + 1) * patch] += 1
     return x
-
-
-def _with_unseen(counted: Cost, stated: Cost) -> Cost:
-    """Return the count, with what it cannot see as stated.
-
-    The multiply-adds of a recurrence are those of its formula. They are counted if it runs as an operator that states
-    them, as those of this package do. Otherwise it shows as whatever its loop or its chunks compute, and linear layers
-    alone are compared.
-    """
-    if counted.forward.scan or not stated.forward.scan:
-        return counted
-    pairs = zip_longest(counted.blocks, stated.blocks, fillvalue=Macs())
-    blocks = tuple(replace(of_stated, linear=of_counted.linear) for of_counted, of_stated in pairs)
-    return replace(counted, blocks=blocks, inputs=stated.inputs)
-
-
-def _figures(counted: Cost, stated: Cost) -> Iterator[tuple[str, int | Macs, int | Macs]]:
-    """Yield what two costs consist of: the name of each figure, and its value in both."""
-    yield "number of parameters", counted.params, stated.params
-    yield "number of trainable parameters", counted.trainable_params, stated.trainable_params
-    for block, pair in enumerate(zip_longest(counted.blocks, stated.blocks, fillvalue=Macs())):
-        yield f"cost of block {block}", *pair
-    yield "cost outside the blocks", counted.outside, stated.outside
-    yield "multiply-adds of layers whose input is data", counted.inputs, stated.inputs
 
 
 def not_equal(what: str, expected: Tensor, seen: Tensor, advice: str = "") -> Iterator[str]:

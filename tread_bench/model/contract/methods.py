@@ -22,13 +22,10 @@ from torch import Tensor
 
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
-from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.describe.violations import Violation
 from tread_bench.core.names import few
-from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.backbone import TokenState
 from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, check_built, close
 from tread_bench.model.contract.checks import SHOWN
@@ -272,23 +269,6 @@ def check_state(subject: MethodSubject) -> Iterator[str]:
         yield "a network with the same state dict predicts something else: something is missing in it"
 
 
-def check_cost(subject: MethodSubject) -> Iterator[str]:
-    """The parameters and multiply-adds stated in a record equal the counted ones."""
-    cell, family, spec = subject.cell, subject.backbone_family, subject.spec
-    if subject.method.varies:
-        return  # a record states a mean over samples or steps
-    stated = cell_cost(cell)
-    plain = cost_of(family, spec, cell.routes, cell.selector)
-    counted = named("tread_bench.measure.macs:count_method")(cell, family, spec, plain)
-    params = plain.params - counted.removed_params + counted.params
-    forward = (plain.forward + counted.forward).total
-    if (stated.params, stated.forward_macs) != (params, forward):
-        yield (
-            f"a record states {stated.params} parameters and {stated.forward_macs} forward MACs; "
-            f"counted {params} and {forward}"
-        )
-
-
 @torch.no_grad()
 def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
     """It predicts without its deep path exactly if its description says so, and otherwise refuses."""
@@ -326,7 +306,6 @@ METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
     check_evaluation_options,
     check_draws,
     check_state,
-    check_cost,
     check_shallow_path,
 )
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.numbers import draws
-from tread_bench.model.backbone import Backbone, OnBlock, TokenState, build_backbone, call_block, run_blocks
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
 from tread_bench.model.prediction import Prediction
@@ -24,7 +24,8 @@ class BatchRange:
     """The samples that a batch takes from a seed's endless sequence, which all draws depend on, and their routing.
 
     `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
-    deep path at any share, as released; without `path_drop` no sample does. The rest was drawn ahead: `masks` are ids
+    deep path at any share, as released; without `path_drop` no sample does. To count a step, `alternative` numbers the
+    one of the description's `alternatives` that it takes; None: it is drawn. The rest was drawn ahead: `masks` are ids
     (B, K) by stream and K, `drawn` what a method draws of whole samples (B,) by stream, and `drop_draws`
     (B, backbone.num_drops) the samples' draws for drop path; None: nothing drops.
     """
@@ -34,6 +35,7 @@ class BatchRange:
     count: int
     routing: float = 1.0
     path_drop: bool = True
+    alternative: int | None = None
     masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
     drawn: Mapping[str, Tensor] = field(default_factory=dict, compare=False)
     drop_draws: Tensor | None = field(default=None, compare=False)
@@ -177,13 +179,6 @@ def first_state(backbone: Backbone) -> TokenState:
     text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
     with torch.no_grad():
         return backbone.start(x, torch.zeros(1, device=device), text)
-
-
-def widths_of(family: Family, spec: BackboneSpec) -> tuple[int, int]:
-    """Return the widths of a backbone's tokens and of its conditioning c, which is 0 without any."""
-    with torch.device("meta"):
-        state = first_state(build_backbone(family, spec, {"attention": "math"}))
-    return state.stream().shape[2], 0 if state.c is None else state.c.shape[1]
 
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:

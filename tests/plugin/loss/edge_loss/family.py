@@ -17,5 +17,4 @@ EDGES = LossFamily(
     builder="edge_loss.network:EdgeLoss",
     needs_absent_tokens=False,
     reads_tokens=False,
-    extra_cost=None,
 )

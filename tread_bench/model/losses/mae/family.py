@@ -51,6 +51,5 @@ MAE = LossFamily(
     builder="tread_bench.model.losses.mae.network:build",
     needs_absent_tokens=True,
     reads_tokens=False,
-    extra_cost=None,
     check=_check,
 )

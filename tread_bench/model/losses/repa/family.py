@@ -65,7 +65,6 @@ REPA = LossFamily(
     needs_absent_tokens=False,
     reads_tokens=True,
     sees_images=True,
-    extra_cost="tread_bench.measure.macs:count_repa",
     check=_check,
     files=_files,
 )

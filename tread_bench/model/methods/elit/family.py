@@ -69,5 +69,4 @@ ELIT = MethodFamily(
     has_shallow_path=False,
     check=_check,
     evaluation_options={"budget": 0.5},
-    extra_cost="tread_bench.model.methods.elit.cost:elit_cost",
 )

@@ -71,6 +71,8 @@ class Elit(Method):
 
     def drawn_number(self, batch_range: BatchRange) -> int:
         """Return how many latents of each group the step keeps, which all parts of its batch share."""
+        if batch_range.alternative is not None:
+            return self.fewest + batch_range.alternative
         step, numbers = batch_range.first // self.batch, self.places.shape[1] - self.fewest + 1
         return self.fewest + int(draws.integers(batch_range.seed, "latents of a group", step, 1, numbers)[0])
 

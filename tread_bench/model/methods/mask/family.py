@@ -72,5 +72,4 @@ MASK = MethodFamily(
     has_shallow_path=False,
     check=_check,
     own_losses={"mae": "mae_weight"},
-    extra_cost="tread_bench.model.methods.mask.cost:mask_cost",
 )

@@ -48,5 +48,4 @@ MDT = MethodFamily(
     chooses_tokens=False,
     has_shallow_path=False,
     check=_check,
-    extra_cost="tread_bench.model.methods.mdt.cost:mdt_cost",
 )
