@@ -11,7 +11,7 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, TextSpec
+from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
@@ -470,55 +470,7 @@ class FirstValuesNotGathered(WithFirstValues):
         return state.with_streams(hidden=hidden + first[:, : hidden.shape[1]], first=first)
 
 
-def sound_cost(spec, tokens):
-    """A linear layer and a running mean per block; those of patches, time and output; the one that joins the skip."""
-    patches = spec.patch_values * WIDTH
-    blocks = [Macs(linear=t * WIDTH**2, scan=t * WIDTH) for t in tokens]
-    blocks[-1] += Macs(linear=tokens[-1] * 2 * WIDTH**2)
-    labels, positions, biases = spec.num_classes + 1, spec.num_tokens, BLOCKS + 3
-    params = 2 * patches + spec.patch_values + (BLOCKS + 2) * WIDTH**2 + (labels + positions + biases + 1) * WIDTH
-    data = spec.num_tokens * patches + WIDTH
-    return Cost(params, params, tuple(blocks), Macs(linear=data + spec.num_tokens * patches), inputs=data)
-
-
-class WithCost(Sound):
-    """A sound one that states its cost; its recurrence runs as a product, as chunks do, which no operator counts."""
-
-    family = replace(SOUND, name="WithCost", cost=sound_cost, builder=f"{__name__}:WithCost")
-
-    def scan(self, block, x):
-        earlier = x.new_ones(x.shape[1], x.shape[1]).tril()
-        means = (earlier / earlier.sum(dim=1, keepdim=True)).expand(len(x), -1, -1)
-        return self.mix[block](x + torch.bmm(means, x)).tanh()
-
-
-def states(cost):
-    """The family of a network that states another cost."""
-    return replace(WithCost.family, cost=cost)
-
-
-class StatesNoParameters(WithCost):
-    """States multiply-adds alone."""
-
-    found_by = "cost"
-    family = states(lambda spec, tokens: replace(sound_cost(spec, tokens), params=0))
-
-
-class CostWithoutRoutes(WithCost):
-    """Counts all tokens in every block."""
-
-    found_by = "cost"
-    family = states(lambda spec, tokens: sound_cost(spec, [1 + spec.num_tokens] * BLOCKS))
-
-
-class CostWithoutTheLastBlock(WithCost):
-    """States one block fewer than it has."""
-
-    found_by = "cost"
-    family = states(lambda spec, tokens: sound_cost(spec, tokens[:-1]))
-
-
-SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues, WithCost]
+SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues]
 BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
 
 

@@ -80,4 +80,3 @@ def test_dit_with_text_costs_a_cross_attention_per_block_and_one_projection():
     assert text.blocks[0].attention - plain.blocks[0].attention == 2 * 4 * 3 * 8
     assert text.outside.linear - plain.outside.linear == text.inputs - plain.inputs == 3 * 6 * 8
     assert text.params - plain.params == 4 * (8 * 8 + 8) + (6 * 8 + 8)
-    assert text.last_layer == plain.last_layer

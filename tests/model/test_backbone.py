@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tread_bench.core.describe.families import BackboneSpec, Family, families
+from tread_bench.core.describe.families import BackboneSpec, Family, make_spec
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.costs import cost_figures, cost_of
@@ -181,10 +181,9 @@ def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
         assert torch.equal(toy(*inputs, routes=given, ids=[ids]), expected)
         assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), resolved, [ids])), expected)
         toy.check_ids(given, [ids], toy.start(*inputs, None))
-    for family in (families()["DiT"], replace(families()["DiT"], cost=None)):  # by closed form, and counted
-        spec = family.spec(depth=6, hidden=8, heads=2, image_size=8)
-        assert cost_of(family, spec, "1:3@0.5") == cost_of(family, spec, [Route(1, 3, 0.5)])
-        assert cost_figures(family, spec, "1:3@0.5") == cost_figures(family, spec, [Route(1, 3, 0.5)])
+    family, spec = make_spec("DiT", depth=6, hidden=8, heads=2, image_size=8)
+    assert cost_of(family, spec, "1:3@0.5") == cost_of(family, spec, [Route(1, 3, 0.5)])
+    assert cost_figures(family, spec, "1:3@0.5") == cost_figures(family, spec, [Route(1, 3, 0.5)])
 
 
 class DrawnByItself(Toy):

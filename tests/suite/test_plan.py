@@ -12,9 +12,11 @@ import pytest
 from tests.yardstick import slowness
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe import families as registry
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.families import BackboneSpec, Family, Macs
 from tread_bench.core.describe.selectors import TokenOrder
+from tread_bench.core.numbers import costs
 from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.counts import Counts
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.suite.files import Files, Look
@@ -355,7 +357,7 @@ def test_a_file_of_ten_thousand_cells_is_planned_within_seconds_and_without_torc
     assert float(seconds) < 3 * slowness()  # 1.4 s where `slowness` is 1
 
 
-# Selectors, families without a closed form, and costs
+# Selectors and costs
 
 
 class RowsSpec(BackboneSpec):
@@ -385,11 +387,11 @@ def test_a_selector_must_suit_the_family(monkeypatch):
     assert "choose one of rows, blocks" in message
 
 
-def test_the_table_follows_from_the_closed_form(monkeypatch):
-    def cost(spec, tokens):
-        return Cost(1000, 900, tuple(Macs(linear=t) for t in tokens), Macs(linear=9), inputs=2)
-
-    announce(monkeypatch, rows_family(num_prefix=lambda spec: 1, cost=cost))
+def test_the_table_follows_from_the_counts(monkeypatch):
+    block = ((17, 0, 0, 0), (16, 0, 0, 0), (15, 0, 0, 0))  # a MAC per token, of which 0, 1 and 2 bypass
+    counts = Counts(1000, 900, Macs(linear=9), 2, (block,) * 3)
+    monkeypatch.setattr(costs, "counts_of", lambda family, spec, lora: counts)
+    announce(monkeypatch, rows_family(num_prefix=lambda spec: 1))
     plan = plan_of(base={"backbone": "Rows"}, rows={"dense": None, "tread": {"method": "tread", "routes": "1:1@0.5"}})
     dense, tread = plan_table(plan, cell_cost)
     assert (dense["tokens_per_block"], tread["tokens_per_block"]) == ([17, 17, 17], [17, 9, 17])

@@ -7,8 +7,6 @@ import random
 import torch
 from torch import nn
 
-from tread_bench.core.describe.families import Macs
-from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.base import first_state
@@ -34,12 +32,6 @@ class Energy(Auxiliary):
     def forward(self, prediction, images):
         order = torch.arange(self.tokens(prediction).shape[1]).view(1, -1, 1)
         return self.weight * (self.project(self.tokens(prediction)).square() * order).mean()
-
-
-def cost_of_energy(options, family, spec, tokens):
-    width = spec.hidden
-    forward = tokens[BLOCK] * width * 4
-    return Extra(params=4 * width, forward=Macs(linear=forward), train_step=3 * forward)
 
 
 class TrainsNothing(Energy):

@@ -24,11 +24,10 @@ from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.core.problems import SuiteError
-from tread_bench.measure.macs import count_evaluated, count_method
+from tread_bench.measure.macs import count_added, count_evaluated
 from tread_bench.model.backbone import come_back, leave
 from tread_bench.model.methods.base import run_range, walk
-from tread_bench.model.methods.elit.cost import elit_cost
-from tread_bench.model.methods.elit.network import Elit, places_of_groups
+from tread_bench.model.methods.elit.network import places_of_groups
 
 ELIT = find_method("elit")
 WIDTH, TOKENS, HEADS = 16, 16, 2
@@ -177,28 +176,22 @@ def test_every_number_from_the_fewest_on_is_equally_frequent_and_shared_by_the_p
 
 @pytest.mark.parametrize("routes", ["1:3@0.75", "1:3@0.5", "1:3@0"])
 @pytest.mark.parametrize("backbone", ["DiT", "U-ViT", "JiT", "DRWKV"])
-def test_the_closed_form_is_the_mean_of_what_is_counted_with_each_number_of_latents(backbone, routes, monkeypatch):
+def test_a_step_costs_the_mean_over_the_numbers_of_latents(backbone, routes):
     cell = elit(backbone, routes)
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     fewest = cell.routes[0].kept(4)
     alternatives = cell.method.alternatives(cell.routes, TOKENS)
-    counted = []
-    for number, route in zip(range(fewest, 5), alternatives, strict=True):
-        assert route[0].kept(TOKENS) == 4 * number
-        monkeypatch.setattr(Elit, "drawn_number", lambda method, batch_range, number=number: number)
-        counted.append((cost_of(family, spec, route), count_method(cell, family, spec, cost_of(family, spec, route))))
-    behind = [TOKENS, *[4 * fewest] * 3, TOKENS]
-    stated, dense = elit_cost(cell, cost_of(family, spec), behind), cost_of(family, spec)
-    assert {one.params for _, one in counted} == {stated.params}
-    for kind in ("linear", "attention", "scan"):
-        assert getattr(stated.forward, kind) == fmean(getattr(one.forward, kind) for _, one in counted)
-    assert stated.train_step == fmean(one.train_step for _, one in counted)
+    assert [route.kept(TOKENS) for (route,) in alternatives] == [4 * number for number in range(fewest, 5)]
 
+    # Reading and writing: linear layers over latents and tokens, the modulation of reading, and attention in groups.
+    latents, has_condition = 4 * (fewest + 4) / 2, backbone != "U-ViT"
+    modules = 6 * WIDTH**2 * (latents + TOKENS) + 6 * WIDTH**2 * has_condition + 4 * latents * 4 * WIDTH
+    blocks = fmean(cost_of(family, spec, route).forward.total for route in alternatives)
     cost = cell_cost(cell)
-    expected = fmean((routed.forward + one.forward).total for routed, one in counted)
-    assert abs(cost.forward_macs - expected) <= 2 * spec.depth, "rounded by block"
-    assert cost.evaluated_forward_macs == (dense.forward + counted[-1][1].forward).total
-    assert elit_cost(cell, dense, [TOKENS] * 5) == counted[-1][1]
+    assert abs(cost.forward_macs - blocks - modules) <= 2 * spec.depth, "rounded by block"
+    added = count_added(cell, 1.0)
+    assert (added.forward.total, added.train_step) == (modules, 3 * modules)
+    assert cost.evaluated_forward_macs == (cost_of(family, spec).forward + count_added(cell, 0.0).forward).total
 
 
 @pytest.mark.parametrize("budget", [0.25, 0.5])
@@ -209,7 +202,7 @@ def test_an_evaluation_costs_the_latents_of_its_budget_and_training_costs_the_sa
     both = 6 * WIDTH**2 * (kept + TOKENS) + 6 * WIDTH**2 + 4 * kept * 4 * WIDTH
     expected = cost_of(family, spec, f"1:3@{1 - budget}").forward.total + both
     cost, full = cell_cost(cell), cell_cost(elit())
-    assert cost.evaluated_forward_macs == expected == count_evaluated(cell, family, spec).total
+    assert cost.evaluated_forward_macs == expected == count_evaluated(cell).total
     assert cost.evaluated_forward_macs < full.evaluated_forward_macs
     assert cost.model_copy(update={"evaluated_forward_macs": full.evaluated_forward_macs}) == full
 

@@ -10,10 +10,8 @@ from tests.model.methods.subjects import batch_range, cell_of, inputs, network_o
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.core.problems import SuiteError
-from tread_bench.measure.macs import count_method
-from tread_bench.model.methods.mdt.cost import mdt_cost
 
-WIDTH, TOKENS, DECODER = 16, 16, 4  # the last block decodes: it is number 4
+WIDTH, TOKENS, PIXELS, DECODER = 16, 16, 4, 4  # values of a patch; the last block decodes: it is number 4
 
 
 def restated(w, spec, x, t, y, kept):
@@ -62,25 +60,15 @@ def test_the_loss_is_the_sum_of_those_of_both_passes():
     assert torch.equal(prediction.second, whole), "the pass over all tokens is what is evaluated"
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "JiT"])
-@pytest.mark.parametrize("share", [1.0, 0.0])
-def test_the_closed_form_is_what_is_counted(backbone, share):
-    cell = cell_of("mdt", backbone)
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    dense, (route,) = cost_of(family, spec), cell.routes
-    routed = cost_of(family, spec, [route.at_share(share)])
-    counted = count_method(cell, family, spec, routed, share)
-    behind = [route.at_share(share).kept(TOKENS)] * 4 + [TOKENS]
-    assert mdt_cost(cell, dense, behind) == counted
-
-
 def test_a_step_costs_both_passes_and_an_interpolater_over_all_tokens():
     cell = cell_of("mdt")
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     cost, routed, dense = cell_cost(cell), cost_of(family, spec, cell.routes), cost_of(family, spec)
     interpolater = TOKENS * 12 * WIDTH**2 + 2 * TOKENS**2 * WIDTH + 6 * WIDTH * WIDTH
     blocks = sum(one.total for one in dense.blocks)
-    assert cost.forward_macs == routed.forward.total + blocks + dense.last_layer.macs + interpolater
+    last_layer = TOKENS * WIDTH * 2 * PIXELS + 2 * WIDTH**2  # of DiT, which also predicts a variance
+    assert cost.forward_macs == routed.forward.total + blocks + last_layer + interpolater
+    assert cost.train_step_macs == routed.train_step + 3 * (blocks + last_layer + interpolater)
     assert cost.evaluated_forward_macs == dense.forward.total
     assert cost.method_params == 12 * WIDTH**2 + 9 * WIDTH + 6 * WIDTH * (WIDTH + 1) + WIDTH + TOKENS * WIDTH
 

@@ -70,7 +70,6 @@ def changed(state, change):
     return state.with_streams(**{name: change(stream) for name, stream in state.streams.items()})
 
 
-
 def near(found, expected):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
