@@ -161,7 +161,7 @@ def fresh(monkeypatch, tmp_path):
 
     def forget():
         counts._known.clear()
-        for cached in (costs.counts_of, costs._count_route, counts._own_code):
+        for cached in (costs.counts_of, costs._count_route, counts._code):
             cached.cache_clear()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -202,5 +202,5 @@ def test_a_damaged_file_is_counted_again(fresh, tmp_path):
 
 
 def test_of_a_family_that_nobody_announced_nothing_is_kept(fresh, tmp_path):
-    assert cost_of(SOUND, SPEC) == cost_of(replace(SOUND, source="tread-bench 1"), SPEC)
+    assert cost_of(SOUND, SPEC) == count_cost(SOUND, SPEC)
     assert not list(tmp_path.rglob("costs/*.json"))
