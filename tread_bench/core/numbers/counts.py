@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-import tread_bench
 from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.describe.plugins import Description, named
 from tread_bench.core.stored.cache import cache_folder, keep
@@ -87,7 +86,7 @@ def counted(kind: Any, target: str, about: str, plugins: Sequence[Description], 
 def _code(packages: frozenset[str]) -> str:
     """SHA-256 of the modules of packages, of this one of those that count, and the versions of libraries."""
     digest = hashlib.sha256()
-    own = Path(tread_bench.__file__).parent
+    own = Path(__file__).parents[2]
     roots = [own / part for part in _COUNTING]
     for package in sorted(packages - {"tread_bench"}):
         found = find_spec(package)
