@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -88,15 +87,14 @@ def _code(packages: frozenset[str]) -> str:
     digest = hashlib.sha256()
     own = Path(__file__).parents[2]
     roots = [own / part for part in _COUNTING]
-    for package in sorted(packages - {"tread_bench"}):
+    for package in sorted(packages - {"tread_bench", ""}):
         found = find_spec(package)
         roots += map(Path, found.submodule_search_locations or [found.origin or ""]) if found else []
+    for library in _LIBRARIES:
+        found = find_spec(library)
+        if found and found.origin:
+            roots += [Path(found.origin), Path(found.origin).with_name("version.py")]
     for root in roots:
         for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
             digest.update(path.read_bytes())
-    for library in _LIBRARIES:
-        try:
-            digest.update(f"{library} {version(library)}".encode())
-        except PackageNotFoundError:
-            continue
     return digest.hexdigest()
