@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from tread_bench.core.describe.mixers import MixerFamily, MixerSize, heads_divide_width
+from tread_bench.core.describe.mixers import MixerFamily, heads_divide_width
 
 EXPAND_V = 2  # channels of a value per channel of a key
-
-
-def delta_state(size: MixerSize) -> int:
-    """Count a matrix per head: a row per channel of its keys, and twice as many columns."""
-    return EXPAND_V * size.width * (size.width // size.heads)
 
 
 GATED_DELTA = MixerFamily(
     name="gated_delta",
     about="gated DeltaNet: replaces what its state holds for a key (Yang et al., arXiv 2412.06464)",
     builder="tread_bench.backbones.mixers.gated_delta.network:GatedDeltaNet",
-    state=delta_state,
+    state=lambda size: (
+        EXPAND_V * size.width * (size.width // size.heads)
+    ),  # a matrix per head: a row per channel of its keys, and twice as many columns
     rule=heads_divide_width,
     gates_by_token=True,
     kernels=("recurrence",),

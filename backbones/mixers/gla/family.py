@@ -8,11 +8,6 @@ GATE_RANK = 16  # channels from which the decays are projected
 GATE_DIVISOR = 16  # of the decays' logarithms
 
 
-def gla_state(size: MixerSize) -> int:
-    """Count a matrix per head: half its channels for keys, all of them for values."""
-    return size.width // 2 * (size.width // size.heads)
-
-
 def gla_rule(size: MixerSize) -> str:
     """Return the rule that these sizes break."""
     if size.width % (2 * size.heads):
@@ -24,7 +19,9 @@ GLA = MixerFamily(
     name="gla",
     about="gated linear attention: a decay per channel of the keys (Yang et al., arXiv 2312.06635), as in DiG",
     builder="tread_bench.backbones.mixers.gla.network:GatedLinearAttention",
-    state=gla_state,
+    state=lambda size: (
+        size.width // 2 * (size.width // size.heads)
+    ),  # a matrix per head: half its channels for keys, all of them for values
     rule=gla_rule,
     gates_by_token=True,
     kernels=("recurrence",),

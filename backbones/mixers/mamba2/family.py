@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tread_bench.backbones.mamba.family import EXPAND
-from tread_bench.core.describe.mixers import MixerFamily, MixerSize
+from tread_bench.core.describe.mixers import MixerFamily
 
 STATE = 64  # states per inner channel
 HEAD = 64  # channels of a head, where the width is a multiple of that
@@ -18,16 +18,13 @@ def num_heads(width: int) -> int:
     return inner // head
 
 
-def mamba2_state(size: MixerSize) -> int:
-    """Count a matrix per head and direction: a row per state, a column per channel."""
-    return size.directions * STATE * EXPAND * size.width
-
-
 MAMBA2 = MixerFamily(
     name="mamba2",
     about="Mamba-2 (SSD): one decay per head, keys shared by all heads (Dao and Gu, arXiv 2405.21060)",
     builder="tread_bench.backbones.mixers.mamba2.network:Mamba2",
-    state=mamba2_state,
+    state=lambda size: (
+        size.directions * STATE * EXPAND * size.width
+    ),  # a matrix per head and direction: a row per state, a column per channel
     goes_both_ways=True,
     gates_by_token=True,
     kernels=("recurrence",),

@@ -15,16 +15,12 @@ def ranks(size: MixerSize) -> dict[str, int]:
     return {name: max(32, round(width / 32) * 32) for name, width in wanted.items()}
 
 
-def rwkv7_state(size: MixerSize) -> int:
-    """Count a matrix per head."""
-    return size.width * (size.width // size.heads)
-
-
 RWKV7 = MixerFamily(
     name="rwkv7",
     about="RWKV-7: a delta rule with a decay per channel, and first values (Peng et al., arXiv 2503.14456)",
     builder="tread_bench.backbones.mixers.rwkv7.network:RWKV7",
-    state=rwkv7_state,
+    # A matrix per head
+    state=lambda size: size.width * (size.width // size.heads),
     rule=heads_divide_width,
     shares_values=True,
     gates_by_token=True,
