@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tread_bench.reports.rows.row import Row
 
 MACS, TIME, ITERATIONS = "equal training MACs", "equal measured time", "equal iterations"
-FID = "fid"
 END = "the reference's end"  # what it costs to come down to its FID there, over the reference's own cost
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
 ROW = ["suite", "row", "protocol"]  # what names a row: one that was measured under two protocols is two rows
@@ -156,7 +155,7 @@ class Differences:
 
     @cached_property
     def _pairs_of(self) -> dict[tuple[str, ...], pd.DataFrame]:
-        fids = self.pairs[self.pairs.metric == FID]
+        fids = self.pairs[self.pairs.metric.isin(["fid"])]
         return dict(iter(fids.groupby([*ROW, "at"], sort=False)))
 
     def is_of_its_own(self, row: Row) -> bool:
