@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, tone
+from tread_bench.reports.figures.style import INK, MUTED, PATTERNS, SURFACE, Look, clean, looks, tone
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number
 
 MOST = 18  # lines in a panel of lines
@@ -148,8 +149,7 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
         made.subplots_adjust(0.06, 0.4 / made.get_figheight(), 0.82, 1 - 0.3 / made.get_figheight(), 0.25, 0.45)
     for axes, panel in zip(axes_of, panels, strict=False):
         own = [point for point in points if point.panel == panel]
-        for hue in hues:
-            _line(axes, sorted((p for p in own if p.hue == hue), key=lambda p: p.place), look_of[hue])
+        _panel(axes, own, look_of)
         axes.set_title(clean(panel, 44))
         axes.set(xlabel=figure.titles.get(figure.x, figure.x), ylabel=figure.titles.get(figure.y, figure.y))
         if figure.still is not None:
@@ -171,25 +171,28 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
     return made
 
 
-def _line(axes: Axes, points: Sequence[_Point], look: Look) -> None:
-    """A line through means, each with its interval and its row's mark; dashed, what was to be expected."""
-    if not points:
-        return
-    colour, marker, dashes = look
-    places = [point.place for point in points]
-    means = [point.estimate.mean for point in points]
-    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.3)
-    if not math.isnan(points[0].ideal):
-        ideals = [point.ideal for point in points]
-        axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
-    for point in points:
-        own = (INK, "o") if point.is_dense else (colour, marker)
-        if point.estimate.bounds is not None:
-            axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
-        axes.plot(
-            [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
-            markeredgecolor=SURFACE, markeredgewidth=0.8,
-        )  # fmt: skip
+def _panel(axes: Axes, points: Sequence[_Point], look_of: Mapping[str, Look]) -> None:
+    """Lines through means, each with its interval and its row's mark; dashed, what was to be expected."""
+    means = [(point.place, point.estimate.mean, point.hue) for point in points]
+    sns.lineplot(
+        pd.DataFrame(means, columns=["place", "mean", "hue"]), x="place", y="mean", hue="hue", style="hue",
+        palette={hue: colour for hue, (colour, _, _) in look_of.items()},
+        dashes={hue: PATTERNS[dashes] for hue, (_, _, dashes) in look_of.items()},
+        estimator=None, linewidth=1.3, legend=False, ax=axes,
+    )  # fmt: skip
+    for hue, (colour, marker, _) in look_of.items():
+        line = sorted((point for point in points if point.hue == hue), key=lambda point: point.place)
+        if line and not math.isnan(line[0].ideal):
+            places, ideals = zip(*((point.place, point.ideal) for point in line), strict=True)
+            axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
+        for point in line:
+            own = (INK, "o") if point.is_dense else (colour, marker)
+            if point.estimate.bounds is not None:
+                axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
+            axes.plot(
+                [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
+                markeredgecolor=SURFACE, markeredgewidth=0.8,
+            )  # fmt: skip
 
 
 def _scale(axes: Axes, figure: Figure, points: Sequence[_Point]) -> None:
