@@ -28,7 +28,7 @@ from benchmarks.timing import Bench, always
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.source import LatentSet, fixed_noise
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from tread_bench.core.stored.data_files import ChangedDataError, DataFiles
-from tread_bench.data.latents.family import LATENTS, LatentsData
+from tread_bench.data.latents.family import LATENTS
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.services.sample import _refuse_other_files
 
 

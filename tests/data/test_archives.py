@@ -15,7 +15,7 @@ from tests.data.crafted_archives import CRAFTED, Members, by_the_locator, entrie
 from tests.traps import Trap
 from tread_bench.core.errors import UserError
 from tread_bench.data.archives import load_tensors
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.measure.quality.decoder import Decoder
 from tread_bench.measure.quality.export_file import _members_of
 

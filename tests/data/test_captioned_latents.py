@@ -24,7 +24,7 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.check import data_problems
 from tread_bench.data.encode.encode import EncodeRequest, encode
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 
 KIND = "AutoencoderKL"

@@ -17,7 +17,7 @@ from tests.data.test_parquet import COLOUR, SIDE, png, write
 from tread_bench.core.stored import data_files
 from tread_bench.data.check import absent_classes, data_problems, messages_of
 from tread_bench.data.images import table
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.parquet.family import ParquetData
 
 SUITE = """\

@@ -16,7 +16,7 @@ from tests.data.latent_layouts import add_members, written
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 
 

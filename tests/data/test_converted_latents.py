@@ -26,7 +26,7 @@ from tests.data.latent_layouts import (
 )
 from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 

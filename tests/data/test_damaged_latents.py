@@ -21,8 +21,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored import data_files
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.arrays import npy_array
-from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.file_stores import NumberedFiles
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 
 Harm = Callable[[Path], object]  # to the folder of a set

@@ -23,8 +23,8 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.vae import Vae
-from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.manifest import LatentManifest
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.random_latents.family import RandomLatentsData

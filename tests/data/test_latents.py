@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from tests.data.test_parquet import COLOUR, SIDE, png
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 

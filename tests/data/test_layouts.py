@@ -21,9 +21,9 @@ from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
-from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, read_manifest
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 from tread_bench.suite.files import Look

@@ -14,8 +14,9 @@ from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, wri
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
-from tread_bench.data.latents.family import LATENTS, LatentsData
+from tread_bench.data.latents.family import LATENTS
 from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 

@@ -21,7 +21,7 @@ from tests.data.tiny_vae import LATENT, SIDE, write_vae
 from tests.traps import Trap
 from tread_bench.core.describe.data_sources import Decoding
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.fingerprint import _decoding

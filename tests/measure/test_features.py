@@ -20,7 +20,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.precision import full_float32

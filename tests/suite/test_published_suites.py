@@ -26,7 +26,7 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import CellRequest, RunPlan
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import CostFigures, Evaluation, Record
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file

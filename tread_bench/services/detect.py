@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tread_bench.core.config.suite import MAX_SEEDS
 from tread_bench.core.errors import UserError
@@ -15,11 +15,39 @@ from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
-if TYPE_CHECKING:
-    from tread_bench.services.plan import DetectRequest
-
 _NAMED = 3  # rows in a message
 ComparedAt = Literal["equal cost", "equal iterations"]
+
+
+@dataclass(frozen=True, slots=True)
+class DetectRequest:
+    """What `--detect` requests: a difference in FID to find, and the spread of paired ones, stated or that of a run."""
+
+    difference: float
+    spread: float | None = None
+    run: Path | None = None
+
+    @classmethod
+    def of(cls, difference: float | None, spread: float | None, run: Path | None) -> DetectRequest | None:
+        """Return what these options request; None where nothing is to be found. Raises UserError."""
+        if difference is None:
+            if spread is None and run is None:
+                return None
+            option = "--from" if spread is None else "--spread"
+            raise UserError(f"{option} is the spread of the differences that --detect is about: add --detect FID")
+        problems = []
+        for option, value in (("--detect", difference), ("--spread", spread)):
+            if value is not None and not 0 < value < math.inf:
+                problems.append(f"{option} {value:g}: must be a finite number above 0, in FID")
+        if (spread is None) == (run is None):
+            given = "neither was given" if run is None else "both were given"
+            problems.append(
+                "--detect needs one spread, either the standard deviation of paired differences (--spread S) or a "
+                f"finished run that shows it (--from RUN): {given}"
+            )
+        if problems:
+            raise UserError("\n".join(problems))
+        return cls(difference, spread, run)
 
 
 @dataclass(frozen=True, slots=True)

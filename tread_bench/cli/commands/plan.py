@@ -57,10 +57,14 @@ def plan(
     from tread_bench.core.stored.documents import Registered
     from tread_bench.services.display import note
     from tread_bench.services.hours import hours_in_words
-    from tread_bench.services.plan import DetectRequest, plan_suite
+    from tread_bench.services.plan import plan_suite
     from tread_bench.suite.decidable import OBSTACLES
 
-    request = DetectRequest.of(detect, spread, run_with_spread)
+    request = None
+    if (detect, spread, run_with_spread) != (None, None, None):
+        from tread_bench.services.detect import DetectRequest  # needs scipy, which takes long to load
+
+        request = DetectRequest.of(detect, spread, run_with_spread)
     planned = plan_suite(suite, overrides, request, step_time, data_root)
     if planned.obstacles:
         note("\n".join([OBSTACLES, *planned.obstacles]))

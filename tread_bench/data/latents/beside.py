@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.images.decode import Wanted, decode
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.trees import open_tree
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")

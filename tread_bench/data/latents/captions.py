@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.tensors import BYTES, FLOATS, INTEGERS, TensorFile
 
 # Tensors in this project's files.

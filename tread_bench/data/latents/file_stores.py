@@ -19,8 +19,8 @@ from tread_bench.data.class_folders import INDEX, indexed_labels
 from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.captions import text_shape
-from tread_bench.data.latents.family import LatentsData, empty_text_file
 from tread_bench.data.latents.layouts import FEATURES, LABELS
+from tread_bench.data.latents.options import LatentsData, empty_text_file
 from tread_bench.data.latents.store import Unit, stored_array
 from tread_bench.data.latents.trees import open_tree
 

@@ -17,7 +17,7 @@ from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import open_file
 from tread_bench.data.latents.arrays import ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.store import Unit
 
 

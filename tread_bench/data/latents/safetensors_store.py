@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.captions import CaptionTensors
-from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import alike
+from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.store import Unit, wrong_shape
 from tread_bench.data.latents.tensors import FLOATS, INTEGERS, TensorFile
 

@@ -27,8 +27,8 @@ from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import OnDemand
 from tread_bench.data.images.table import TableImages
 from tread_bench.data.latents.beside import ImagesBeside
-from tread_bench.data.latents.family import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.manifest import LOGVAR_RANGE, manifests_of, read_manifest
+from tread_bench.data.latents.options import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.recognised import layout_problems
 from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.family import ParquetData

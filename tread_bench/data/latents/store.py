@@ -13,8 +13,8 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
-from tread_bench.data.latents.family import LatentsData, empty_text_file
 from tread_bench.data.latents.layouts import alike
+from tread_bench.data.latents.options import LatentsData, empty_text_file
 
 MEAN_AND_SPREAD = 2  # moments have twice the channels of a sample
 
