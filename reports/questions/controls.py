@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import mean
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
@@ -45,11 +46,14 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
 
     Args:
         rows: of the group.
-        route: the one that is decided on.
+        route: the one that is decided on. A control that does not stand beside it, such as layers skipped at another
+            share, is compared with the best of the routes that it stands beside.
         places: decimals of an FID.
     """
     said = []
     by_name = {row.name: row for row in rows}
+    routes = [row for row in rows if row.spans and not is_control(row) and compared.line(row, MACS)]
+    routes.sort(key=lambda row: (row is not route, _mean_fid(row, compared)))
     for row in rows:
         line = compared.line(row, MACS)
         if line is None:
@@ -58,17 +62,22 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
             shown = f"{number(line.estimate.mean, places, True)} FID ({interval(line.estimate, places, True)})"
             other = row.reference_label
             said.append(f"Chance: {row.short_label}, which is {other} with other seeds, differs from it by {shown}.")
-        elif is_control(row) and route is not None and beside(row, [route], compared):
-            difference = paired_difference(compared.sides(route, MACS)[0][0], compared.sides(row, MACS)[0][0])
+        elif is_control(row) and route is not None and (alike := beside(row, routes, compared)):
+            difference = paired_difference(compared.sides(alike[0], MACS)[0][0], compared.sides(row, MACS)[0][0])
             if difference is None:
                 continue
             shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
             pairs = plural(difference.n, "paired seed")
             said.append(
-                f"{route.short_label} minus {_instead(row, by_name.get(row.reference_name))} ({row.short_label}): "
+                f"{alike[0].short_label} minus {_instead(row, by_name.get(row.reference_name))} ({row.short_label}): "
                 f"{shown}, {pairs}."
             )
     return said
+
+
+def _mean_fid(row: Row, compared: Differences) -> float:
+    """At equal training MACs."""
+    return mean(compared.sides(row, MACS)[0][0].values())
 
 
 def _instead(control: Row, reference: Row | None) -> str:

@@ -396,6 +396,14 @@ def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ(
     assert skip.startswith("route minus skipping layers at the same share (skip): −0.05 FID (")
     assert [row.name for row in rows if controls.is_control(row)] == ["skip", "smaller"]
 
+    # Layers skipped at a share that the decided route lacks stand beside the best route of their share.
+    wider = of_seeds("wider", {DENSE_END: 22.0, ROUTED_END: 15.0}, routes="2:8@0.6", macs_of="dense", cost=cost(ROUTE))
+    rows, compared = comparison([*records, *wider]), Differences(results_frame([*records, *wider]))
+    decided = next(row for row in rows if row.name == "wider")
+    skip, small = sorted(controls.sentences(rows, decided, compared, 2)[1:], key=lambda said: "smaller" in said)
+    assert skip.startswith("route minus skipping layers at the same share (skip): −0.05 FID (")
+    assert small.startswith("wider minus a smaller network, 6 instead of 12 blocks (smaller): ")
+
 
 def test_a_control_stands_beside_routes_of_its_own_cost_alone():
     """Without budgets each is interpolated at its own end, or where the reference ends."""
