@@ -198,6 +198,7 @@ def _panel(axes: Axes, points: Sequence[_Point], look_of: Mapping[str, Look]) ->
 def _scale(axes: Axes, figure: Figure, points: Sequence[_Point]) -> None:
     """After all lines are drawn. Intervals of few seeds may reach far beyond the means, which fill the panel."""
     axes.locator_params(nbins=6)
+    axes.locator_params(axis="x", integer=all(float(point.place).is_integer() for point in points))
     means = [point.estimate.mean for point in points if math.isfinite(point.estimate.mean)]
     if "y" in figure.logarithmic and min(means) > 0:
         axes.set(yscale="log", ylim=(min(means) / 1.25, max(means) * 1.25))
