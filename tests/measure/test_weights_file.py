@@ -71,6 +71,7 @@ NAN = {"a": torch.tensor([1.0, float("nan")])}
             "its members have 4,000,219 bytes, and may have",
         ),
         (saved({"a": endless()}), r"tensor 'a' has shape \(1099511627776,\), more than the file stores"),
+        (saved({"a": torch.zeros(2, device="meta")}), r"tensor 'a' has shape \(2,\), more than the file stores"),
         (saved({"a": torch.ones(2).to_sparse()}), "a tensor of it is sparse; save it dense"),
         (saved(NAN), "tensor 'a' contains NaN"),
         (save(NAN), "tensor 'a' contains NaN"),
