@@ -13,8 +13,7 @@ import torch
 
 from tests.data.tiny_clip import TOKENS, WIDTH, write_clip
 from tests.shown_checks import failing, shown
-from tread_bench.core.describe import text_encoders as registry
-from tread_bench.core.describe.text_encoders import TextEncoderOptions, find_text_encoder
+from tread_bench.core.describe.text_encoders import find_text_encoder
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs.family import GlyphsData
@@ -46,17 +45,6 @@ BROKEN = {
 def test_each_check_finds_what_it_is_there_for(name):
     broken = replace(WORDS, builder=f"tests.data.broken_text_encoders:{name}")
     assert failing("text-encoder", ENCODER=broken) == BROKEN[name]
-
-
-class Shapeless(TextEncoderOptions):
-    """No tokens."""
-
-    name: str = "shapeless"
-
-
-def test_an_encoder_without_a_shape_is_refused_by_its_rule():
-    rule = registry.TEXT_ENCODERS.rule(replace(WORDS, options=Shapeless))
-    assert rule == "its options must have tokens, width, as fields or as properties"
 
 
 # ---- words
