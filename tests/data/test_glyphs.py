@@ -107,14 +107,14 @@ def test_a_run_notices_other_fonts(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(family, "font_folder", lambda: copied)
     plan = load_plan(find_suite("glyphs/route_placement"))
     folder = new_folder(tmp_path / "run")
-    read = data_files(plan, plan.cells, folder, fresh=False)
+    read = data_files(plan.cells, folder, fresh=False, note=print)
     assert read.keys() == {str(copied / f"{face}.ttf") for face in FACES}
     write_plan(plan, (), "", folder, Choices(numerics={"device": "cpu", "threads": 1}, versions={}), files=read)
 
     path = copied / f"{FACES[3]}.ttf"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(ChangedDataError, match=rf"{FACES[3]}\.ttf has changed since the run began"):
-        data_files(plan, plan.cells, folder, fresh=False)
+        data_files(plan.cells, folder, fresh=False, note=print)
 
 
 def test_images_of_some_fonts_are_a_part_of_all_and_those_of_others_are_the_rest(glyphs):
