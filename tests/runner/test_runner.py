@@ -118,7 +118,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_w
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")
     assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
-    assert failed["reason"].startswith("out of memory: ")
+    assert "can't allocate memory" in failed["reason"]  # as torch says it on a CPU
     assert figures(record(out, "dense")) == figures(record(finished, "dense"))
 
 
