@@ -32,7 +32,7 @@ from tread_bench.suite.load import shipped_suites
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
-    "loop_time_ms", "data_wait_share", "data_wait_seconds", "paired_seconds",
+    "loop_time_ms", "data_wait_share", "data_wait_seconds", "paired_seconds", "dense_step_ms",
 }  # fmt: skip
 TOY = toy_suite(iterations=60, checkpoint_every=20, at="30, ", pairs=3)
 

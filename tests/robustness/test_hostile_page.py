@@ -66,16 +66,21 @@ def hostile_conditions(conditions, turn):
 def hostile_record(one, turn):
     """Every text of a record, its evaluations' too."""
     fields = {name: getattr(one, name) for name in type(one).model_fields}
-    texts = {n: hostile(v, turn) for n, v in fields.items() if n not in KEPT and isinstance(v, str | dict)}
+    texts = {n: stored(hostile(v, turn)) for n, v in fields.items() if n not in KEPT and isinstance(v, str | dict)}
     texts["conditions"] = hostile_conditions(one.conditions, turn)
     texts["evaluations"] = [
         e.model_copy(
-            update={
-                "protocol": hostile(e.protocol, turn),
-                "protocol_details": {**hostile(e.protocol_details, turn, True), "caution": hostile("caution", turn)},
-                "samples": hostile(e.samples, turn),
-                "captions": [hostile(text, turn) for text in ("a caption", "another one")],
-            }
+            update=stored(
+                {
+                    "protocol": hostile(e.protocol, turn),
+                    "protocol_details": {
+                        **hostile(e.protocol_details, turn, True),
+                        "caution": hostile("caution", turn),
+                    },
+                    "samples": hostile(e.samples, turn),
+                    "captions": [hostile(text, turn) for text in ("a caption", "another one")],
+                }
+            )
         )
         for e in one.evaluations
     ]
