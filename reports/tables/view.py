@@ -86,7 +86,7 @@ def _other_metrics(rows: Sequence[Row], compared: Differences) -> Columns:
     return [
         *_metric_columns(rows, compared, "validation_loss", "Val. loss"),
         *_metric_columns(rows, compared, "kid", title_of("kid")),
-        *chain.from_iterable(_metric_columns(rows, compared, figure.name, figure.title) for figure in further),
+        *chain.from_iterable(_metric_columns(rows, compared, one.name, one.title, one.definition) for one in further),
         (
             "Recovered at",
             "first evaluated iteration from which on the validation loss is not above that before the first step: the "
@@ -176,7 +176,10 @@ def _published(row: Row) -> Entry:
     return Entry(number(found.fid), found.caveat, found.fid) if found else Entry(DASH)
 
 
-def _metric_columns(rows: Sequence[Row], compared: Differences, metric: str, title: str) -> Columns:
+def _metric_columns(
+    rows: Sequence[Row], compared: Differences, metric: str, title: str, definition: str = ""
+) -> Columns:
+    """A figure's mean and its difference from the reference; the definition of what readers may not know."""
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
     references = dict.fromkeys(row.reference_label for row in rows if compared.of(row, ITERATIONS, metric))
@@ -190,7 +193,8 @@ def _metric_columns(rows: Sequence[Row], compared: Differences, metric: str, tit
         return Entry("reference") if is_reference else estimate_entry(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
-    return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
+    what = f"{definition}; mean over seeds" if definition else "mean over seeds"
+    return [(title, what, mean), (f"Δ {title}", f"paired difference to {against}", difference)]
 
 
 def _equal_cost_columns(rows: Sequence[Row], compared: Differences) -> Columns:
