@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import jsonschema
@@ -85,8 +86,8 @@ class Recorded:
     def run(self, suite: Path, words: list[str]) -> None:
         if suite == parts.REGRESSION:
             return
-        option = {name: words[words.index(name) + 1] for name in ("--out", "--set", "--data-root") if name in words}
-        overrides = [option["--set"]] if "--set" in option else []
+        option = {name: words[words.index(name) + 1] for name in ("--out", "--data-root") if name in words}
+        overrides = [value for name, value in pairwise(words) if name == "--set"]
         root = Path(option["--data-root"]) if "--data-root" in option else None
         plan = load_plan(suite, overrides, data_root=root, allows_missing=True)
         chosen = plan.suite.compute.model_dump(include=set(StepOptions.model_fields))
@@ -210,7 +211,7 @@ def test_what_fails_keeps_its_row_and_its_reason_and_the_rest_is_measured(record
         raise RuntimeError("no room for the encoder")
 
     monkeypatch.setattr(parts, "write_random_encoders", breaks)
-    recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s ="), "processes_per_cell": (2, "a message")}
+    recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s ="), "limits.processes_per_cell=2": (2, "a message")}
     recorded.failing = {"DiS-B/2": "measuring speed and memory: out of memory"}
     status, document, text = measured(tmp_path / "out")
     assert status == 1
