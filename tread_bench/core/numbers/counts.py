@@ -66,9 +66,9 @@ def counted(kind: Any, target: str, about: str, plugins: Sequence[Description], 
     # Where it is kept.
     if not all(plugin.source for plugin in plugins):
         return named(target)(*arguments)
-    builders = (getattr(plugin, "builder", "") or getattr(plugin, "ranking", "") for plugin in plugins)
+    builders = [getattr(plugin, "builder", "") or getattr(plugin, "ranking", "") for plugin in plugins]
     packages = frozenset(builder.partition(":")[0].partition(".")[0] for builder in builders)
-    key = f"{target} {about} {_code(packages)}"
+    key = f"{target} {about} {sorted(builders)} {_code(packages)}"
     path = cache_folder("costs") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
     # Read it, or count.
