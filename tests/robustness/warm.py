@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tread_bench.core.describe.plugins import named
 from tread_bench.runner.executors.lifeline import end_with_parent
 
 MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that asks for terabytes gets an error
@@ -156,6 +157,7 @@ def _fork_cells() -> None:
     import multiprocessing
     from types import ModuleType
 
+    from tread_bench.core.numbers import counts
     from tread_bench.runner.executors import local
 
     local._context = multiprocessing.get_context("fork")
@@ -164,6 +166,30 @@ def _fork_cells() -> None:
     server.PID = os.getpid()
     server.failure = ""
     sys.modules[server.__name__] = server
+    counts.named = _apart
+
+
+def _apart(target: str) -> Any:
+    """A function that runs in a child: counting uses autograd, after which this process could fork no cells."""
+    import multiprocessing
+
+    def call(*arguments: Any) -> Any:
+        inbox, outbox = multiprocessing.Pipe(duplex=False)
+        pid = os.fork()
+        if not pid:
+            try:
+                outbox.send((named(target)(*arguments), None))
+            except Exception as error:
+                outbox.send((None, error))
+            os._exit(0)
+        outbox.close()
+        result, error = inbox.recv()
+        os.waitpid(pid, 0)
+        if error is not None:
+            raise error
+        return result
+
+    return call
 
 
 def import_quickly() -> None:
