@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("TREAD_BENCH_LAST_BIT"):
         for item in items:
             if item.get_closest_marker("plain_bits"):
-                item.add_marker(pytest.mark.skip(reason="compiled, or exact in any order"))
+                item.add_marker(pytest.mark.skip(reason="compiled, exact in any order, or a measurement"))
     # What waits for minutes begins first: no process is left alone with it at the end.
     items.sort(key=lambda item: "tests/runner/executors/" not in item.nodeid)
 

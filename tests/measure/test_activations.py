@@ -87,6 +87,7 @@ def test_a_block_keeps_what_its_formula_says(kind, tokens, conditions):
     assert counted == FLOAT * B * (tokens * N * D + 4 * N + H * N * N + conditions * D)
 
 
+@pytest.mark.plain_bits
 @pytest.mark.parametrize("kernels", [PLAIN, COMPILED], ids=["torch", "compiled"])
 @pytest.mark.parametrize("family", [*BACKBONES, "MMDiT"])
 def test_the_allocator_still_holds_as_much_after_the_forward_pass(family, kernels):

@@ -54,6 +54,7 @@ def test_parts_are_shares_of_the_whole_step() -> None:
     assert min(parts.values()) >= 0
 
 
+@pytest.mark.plain_bits
 def test_the_part_that_takes_the_time_has_it() -> None:
     matrix = torch.randn(400, 400)
     x_BHND = torch.randn(4, 4, 256, 32)
