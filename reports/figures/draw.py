@@ -99,11 +99,14 @@ def draw(figure: Figure) -> Picture | None:
 
 def _points(figure: Figure) -> list[_Point]:
     """Means and intervals, in the order of the lines."""
+    # Finite figures, of lines that share all but the seed.
     is_forest = not pd.api.types.is_numeric_dtype(figure.lines[figure.y])
     value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
     lines = figure.lines[figure.lines[value].astype("float64").map(math.isfinite).astype(bool)]
     has_bounds = bool(figure.low)
     keys = [name for name in dict.fromkeys((figure.panel, figure.hue, "row", place)) if name]
+
+    # A point of each: its interval as the lines state it, or over them.
     points = []
     for _, same in lines.groupby(keys, sort=False, dropna=False):
         first = same.iloc[0]

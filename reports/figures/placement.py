@@ -81,11 +81,14 @@ def _nothing(row: Row) -> str:
 
 def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict[str, str], at: str) -> Figure:
     """Bars on the left, intervals on the right; the figures stand under the name of their row, so that it is narrow."""
+    # Two panels beside the names.
     figure = Figure(figsize=(_WIDTH, 0.9 + _LINE * len(rows)))
     high = _LINE * len(rows) / figure.get_figheight()
     bottom, wide = 0.55 / figure.get_figheight(), (_WIDTH - _LEFT - 0.2) / _WIDTH
     bars = figure.add_axes((_LEFT / _WIDTH, bottom, 0.5 * wide, high))
     fids = figure.add_axes((_LEFT / _WIDTH + 0.54 * wide, bottom, 0.46 * wide, high), sharey=bars)
+
+    # A line for each row: its blocks, the routes on them, its difference, its name.
     several = len({row.architecture for row in rows}) > 1
     for y, row in enumerate(rows):
         estimate = shown[row.label]
@@ -102,6 +105,8 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
         name = f"{row.architecture} {row.short_label}" if several else row.short_label
         bars.text(-0.03, y - 0.05, clean(name, 30), transform=left, ha="right", va="bottom", color=INK)
         bars.text(-0.03, y + 0.02, said[row.label], transform=left, ha="right", va="top", color=MUTED, size=7.5)
+
+    # Axes.
     blocks = max(row.blocks for row in rows)
     bars.set(xlim=(-0.6, blocks - 0.4), xticks=range(0, blocks, max(1, round(blocks / 8))), xlabel="block", yticks=[])
     bars.set_ylim(len(rows) - 0.5, -0.5)
@@ -119,6 +124,7 @@ def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
 
     For one architecture, a panel for each rate that ran at several starts and ends.
     """
+    # The rows of the rates that ran at several places.
     found: dict[float, list[Row]] = {}
     for row in rows:
         is_plain = requested.is_routing_alone(row.first) and not requested.is_evaluated_only(row.first)
@@ -129,10 +135,14 @@ def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
     placed = [row for rate in sorted(largest) for row in found[rate]]
     if not placed or len(by_architecture(placed)) != 1:
         return None
+
+    # What they differ by from their reference.
     at = MACS if any(compared.is_of_its_own(row) for row in placed) else ITERATIONS
     shown = {row.label: compared.of(row, at) for row in placed}
     if not any(shown.values()):
         return None
+
+    # The numbers, and the picture.
     places = decimals(row.fid.mean for row in placed if row.fid)
     numbers = []
     for row in placed:

@@ -126,6 +126,7 @@ def answers(
 
 def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> Iterator[str]:
     """What makes every answer inconclusive."""
+    # Trainings that are missing, and seeds that were not stated.
     failed = dict.fromkeys(record.row for record in records if record.status != "done")
     if failed:
         yield f"Inconclusive: not all trainings ended well, and no seed may be left out ({names(failed)})."
@@ -137,6 +138,8 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
     stop = stated.hypothesis.stop
     if len(seeds) != stop:
         yield f"Inconclusive: the study was to stop after {plural(stop, 'seed')}, and has {len(seeds)}."
+
+    # Learning rates that may not be the best at every length.
     tuned = {record.row: record.tuning for record in records if record.tuning is not None}
     moved = []
     for row, tuning in tuned.items():
@@ -150,6 +153,8 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
             "Inconclusive: no candidate could be trained on every seed where the learning rate was to be checked, in "
             f"{names(unchecked)}."
         )
+
+    # Learning rates beyond which a better one may lie.
     edge = [row for row, tuning in tuned.items() if (best := tuning.best) and not best.is_bracketed]
     if edge:
         where = "every row" if len(edge) == len(tuned) else names(edge)
