@@ -55,15 +55,18 @@ def pairs(frame: pd.DataFrame) -> pd.DataFrame:
     `cost` is what both have cost there: MACs, seconds or iterations; `evaluated` is False where a curve was read
     between its points; `in_pairs` whether the row's steps were timed in turn with its reference's.
     """
+    return _paired(_rows(frame), metrics_of(frame))
+
+
+def _paired(rows: Mapping[tuple[str, str, str], _Row], metrics: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
-    rows = _rows(frame)
     lines: list[tuple[Any, ...]] = []
     for row in rows.values():
         reference = rows.get(row.reference) if row.reference else None
         if reference is None or (row.start, row.objective) != (reference.start, reference.objective):
             continue
-        for one in _compared(row, reference, metrics_of(frame)):
+        for one in _compared(row, reference, metrics):
             about = (*row.key, reference.key[1], one.at, one.bound, one.metric)
             known = (seed for seed in one.values if seed in one.references)
             lines.extend(
@@ -91,9 +94,11 @@ def differences(frame: pd.DataFrame) -> pd.DataFrame:
         Columns `DIFFERENCES`. `difference` is the row minus its reference, with its unadjusted 95 % t interval; at
         equal measured time that is the hull of the intervals at the speed-up and at both ends of its own. At the
         reference's end it is the ratio of costs, median over seeds, infinite where it was not reached. `low` and `high`
-        are missing of one seed.
+        are missing of one seed, and at equal measured time of steps that were not timed in pairs with the reference's:
+        no interval of theirs covers what disturbed the clock.
     """
-    return _summarised(pairs(frame), _rows(frame))
+    rows = _rows(frame)
+    return _summarised(_paired(rows, metrics_of(frame)), rows)
 
 
 def _summarised(found: pd.DataFrame, rows: Mapping[tuple[str, str, str], _Row]) -> pd.DataFrame:
@@ -105,8 +110,9 @@ def _summarised(found: pd.DataFrame, rows: Mapping[tuple[str, str, str], _Row]) 
         estimate = hull([paired_difference(*one) for one in sides])
         if estimate is None:
             continue
-        low, high = estimate.bounds or (math.nan, math.nan)
         first = group.iloc[0]
+        covers_the_clock = first["at"] != TIME or first.in_pairs
+        low, high = (estimate.bounds if covers_the_clock else None) or (math.nan, math.nan)
         counted = (estimate.mean, low, high, estimate.n, estimate.n, first.cost, first.evaluated, first.in_pairs)
         lines.append((*key, *counted))
     lines.extend(_ratios(rows))
@@ -128,8 +134,9 @@ class Differences:
     """The differences of a run, looked up by row."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        self.pairs = pairs(frame)
-        self.frame = _summarised(self.pairs, _rows(frame))
+        rows = _rows(frame)
+        self.pairs = _paired(rows, metrics_of(frame))
+        self.frame = _summarised(self.pairs, rows)
         self._lines = {}
         for one in self.frame.itertuples(index=False):
             low, high = (None, None) if math.isnan(one.low) else (one.low, one.high)
@@ -369,10 +376,11 @@ def _evaluated_at_time(row: _Row, reference: _Row) -> Iterator[_Compared]:
     # its length, only the ends of trainings count.
     iteration, low, high = planned
     means = {iteration: mean(own.values())}
-    for place, point in enumerate(next(iter(row.points.values()), [])):
-        is_end = place == len(next(iter(row.points.values()))) - 1
-        if point.iteration >= iteration / 2 and (is_end or not row.depends_on_length):
-            means[point.iteration] = mean(row.points[seed][place].fid for seed in own)
+    fids = [{point.iteration: point.fid for point in row.points[seed]} for seed in own]
+    for at in sorted(set.intersection(*map(set, fids))):
+        is_end = row.end is not None and at == row.end.iteration
+        if at >= iteration / 2 and (is_end or not row.depends_on_length):
+            means[at] = mean(of_seed[at] for of_seed in fids)
     fall = slope([*means], [*means.values()])
     if fall is None or math.isnan(low) or math.isnan(high):
         return

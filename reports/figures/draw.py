@@ -42,6 +42,7 @@ class Figure:
         ideal: a column with what is to be expected, drawn as a tick or a dashed line.
         still: where nothing changes.
         logarithmic: axes, such as "x" or "xy".
+        highest_first: whether the lines of highest figures are the ones to draw where there are too many.
         extra: columns that only the numbers show, by the header there.
         titles: of columns, on axes and in the numbers.
     """
@@ -59,6 +60,7 @@ class Figure:
     ideal: str = ""
     still: float | None = None
     logarithmic: str = ""
+    highest_first: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
 
@@ -82,8 +84,10 @@ def draw(figure: Figure) -> Picture | None:
     is_forest = isinstance(points[0].place, str)
     panels = list(dict.fromkeys(point.panel for point in points))
 
-    # As many lines as can be told apart, with dense and those of lowest figures.
-    ends = {point.hue: point.estimate.mean for point in points}
+    # As many lines as can be told apart, with dense and those that end lowest, or highest, in the first panel.
+    last_panel_first = sorted(points, key=lambda point: -panels.index(point.panel))
+    sign = -1 if figure.highest_first else 1
+    ends = {point.hue: sign * point.estimate.mean for point in last_panel_first}
     ordered = sorted(ends, key=lambda hue: (not any(p.is_dense for p in points if p.hue == hue), ends[hue]))
     chosen = set(ordered[: MOST_ROWS if is_forest else MOST])
     drawn = [point for point in points if point.hue in chosen]

@@ -83,7 +83,8 @@ def gain(rows: Sequence[Row], compared: Differences) -> Figure:
         for at in (MACS, TIME, ITERATIONS):
             line = compared.line(row, at)
             is_shown = at != MACS or compared.is_of_its_own(row)
-            if line and is_shown and not requested.is_evaluated_only(row.first):
+            is_ranked = not (requested.is_evaluated_only(row.first) or row.is_evaluated_by_teacher)
+            if line and is_shown and is_ranked:
                 named = f"{row.architecture}  {row.short_label}" if several else row.short_label
                 low, high = line.estimate.bounds or (None, None)
                 how = "evaluated" if line.evaluated else "interpolated"
@@ -117,6 +118,8 @@ def fid_over_cost(lines: pd.DataFrame) -> Figure:
     several = trained.architecture.nunique() > 1
     by_time = trained.assign(cost=trained.paired_seconds, over="training time in s, steps timed alone")
     shown = by_macs.assign(over=trained.architecture) if several else pd.concat([by_macs, by_time])
+    named = {"cost": f"training cost in {unit}", "over": "architecture"} if several else {"cost": "", "over": "cost in"}
+    seconds = {"paired_seconds": "training s"} if several else {}
     return Figure(
         name="fid_cost",
         title="FID over training cost",
@@ -128,8 +131,8 @@ def fid_over_cost(lines: pd.DataFrame) -> Figure:
         y="fid",
         panel="over",
         logarithmic="y",
-        extra={"iteration": "iteration"},
-        titles={"cost": "", "fid": "FID", "over": "architecture" if several else "cost in"},
+        extra={"iteration": "iteration", **seconds},
+        titles={"fid": "FID", **named},
     )  # fmt: skip
 
 

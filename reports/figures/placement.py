@@ -79,6 +79,12 @@ def _nothing(row: Row) -> str:
     return "reference" if row.is_reference else "no pair"
 
 
+def _colour(row: Row, estimate: MeanInterval | None) -> str:
+    """Grey where the difference says nothing about the row: of a smoke run, or by the judgement of its own teacher."""
+    says_nothing = row.is_smoke or row.is_evaluated_by_teacher
+    return MUTED if estimate is None or estimate.bounds is None or says_nothing else tone(*estimate.bounds)
+
+
 def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict[str, str], at: str) -> Figure:
     """Bars on the left, intervals on the right; the figures stand under the name of their row, so that it is narrow."""
     # Two panels beside the names.
@@ -92,7 +98,7 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
     several = len({row.architecture for row in rows}) > 1
     for y, row in enumerate(rows):
         estimate = shown[row.label]
-        colour = tone(*estimate.bounds) if estimate and estimate.bounds and not row.is_smoke else MUTED
+        colour = _colour(row, estimate)
         bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
         for first, last in row.spans:
             place = (first - 0.5, y - 0.29), last - first + 1, 0.58
@@ -189,7 +195,7 @@ def _map(found: dict[float, list[Row]], shown: dict[str, MeanInterval | None], p
         for row in members:
             first, last = row.spans[0]
             estimate = shown[row.label]
-            colour = tone(*estimate.bounds) if estimate and estimate.bounds and not row.is_smoke else MUTED
+            colour = _colour(row, estimate)
             column, line = starts.index(first), ends.index(last)
             cell = (column - 0.46, line - 0.44), 0.92, 0.88
             axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))

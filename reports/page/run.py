@@ -144,7 +144,7 @@ class Decided:
     price: str
     dialects: Sequence[tuple[str, str]]  # for what, and the route as that trainer writes it
     certainty: str
-    next_step: tuple[str, str] | None  # what, and the command
+    next_step: tuple[str, str] | None  # what, and the options that the run's command takes for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,7 +366,7 @@ def _decided(rows: Sequence[Row], decision: Decision, plan: RunPlan, is_over: bo
         price=price_of(route),
         dialects=dialects if decision.choice.is_for_routing else [],
         certainty=decision_view.certainty(decision, places),
-        next_step=decision_view.next_step(decision, rows, plan.suite.name, may_add_seeds),
+        next_step=decision_view.next_step(decision, rows, may_add_seeds),
     )
 
 

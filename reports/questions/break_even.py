@@ -176,6 +176,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     found = pd.DataFrame(lines, columns=[*columns, "step_ms", "seeds"])
     return Figure(
         name="break_even",
+        highest_first=True,
         title="Speed-up against tokens",
         caption="Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
         "median ratio. Dashed: ideal, from forward MACs. Dense beside itself is the control and should be at 1. "

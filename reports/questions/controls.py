@@ -61,7 +61,10 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
         if requested.is_control(row.first) and not requested.macs_of(row.first):
             shown = f"{number(line.estimate.mean, places, True)} FID ({interval(line.estimate, places, True)})"
             other = row.reference_label
-            said.append(f"Chance: {row.short_label}, which is {other} with other seeds, differs from it by {shown}.")
+            pairs = plural(line.estimate.n, "paired seed")
+            said.append(
+                f"Chance: {row.short_label}, which is {other} with other seeds, differs from it by {shown}, {pairs}."
+            )
         elif is_control(row) and route is not None and (alike := beside(row, routes, compared)):
             difference = paired_difference(compared.sides(alike[0], MACS)[0][0], compared.sides(row, MACS)[0][0])
             if difference is None:

@@ -23,6 +23,7 @@ def lines_of(row: Row) -> list[dict[str, Any]]:
     measured = [record for record in row.done if record.gap]
     by_seed = {record.seed: {at.rate: at for at in record.gap.rates} for record in measured if record.gap}
     shared = sorted(set.intersection(*map(set, by_seed.values()))) if by_seed else []
+    name = f"{row.architecture} {row.short_label}".strip()
     lines = []
     for record in measured:
         at_rates = by_seed[record.seed]
@@ -30,7 +31,7 @@ def lines_of(row: Row) -> list[dict[str, Any]]:
         dense = at_rates[0.0].validation_loss if 0.0 in at_rates else own
         for rate in shared:
             figures = at_rates[rate]
-            about = {"row": row.label, "name": row.short_label, "is_dense": row.is_dense, "rate": rate}
+            about = {"row": row.label, "name": name, "is_dense": row.is_dense, "rate": rate}
             about |= {"loss": figures.validation_loss}
             lines.append({**about, "what": EXCESS, "value": figures.validation_loss - dense})
             lines.append({**about, "what": COSINE, "value": sum(figures.cosine) / len(figures.cosine)})

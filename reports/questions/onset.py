@@ -56,7 +56,8 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
             continue
         macs, names, _ = of_loss[0]
         loss = _over_widths([ratios for _, _, ratios in of_loss])
-        fid = _over_widths([ratios for _, _, ratios in of_fid if len(ratios) == len(macs)])  # at every length, or none
+        complete = [ratios for _, arms_of_fid, ratios in of_fid if arms_of_fid == names and len(ratios) == len(macs)]
+        fid = _over_widths(complete)
         rising = tuple(dict.fromkeys(_rising(arms, tokens, route)))
         found.append(Panel(tokens, route, macs, names, loss, fid, rising, onset(loss, len(routes))))
     return found
@@ -292,6 +293,7 @@ def figure(found: Sequence[Panel]) -> Figure:
     columns = ["row", "name", "what", "macs", "ratio", "low", "high", "seeds", "said", "p", "p_of_all"]
     return Figure(
         name="onset",
+        highest_first=True,
         title="Compute of a reference over a route’s",
         caption="Above 1, the route needs less compute than the reference for the same figure. Means over widths and "
         "paired seeds, with 95 % intervals; a ratio beyond what was measured is a bound. Nothing is extrapolated. "

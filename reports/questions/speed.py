@@ -31,6 +31,7 @@ def figure(rows: Sequence[Row]) -> Figure:
     has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1
     return Figure(
         name="speedup",
+        highest_first=True,
         title="Achieved and ideal speed-up",
         caption="Training steps timed alone, in turn with the dense reference: the median ratio with its 95 % "
         "bootstrap interval. The tick is the ideal speed-up, the ratio of forward MACs. Dense against itself is the "

@@ -132,12 +132,13 @@ def figure(rows: Sequence[Row]) -> Figure:
         if tuning is None or tuning.best is None:
             continue
         edge = " (at the edge)" if row.is_untuned else ""
-        said.append(f"{row.short_label} {tuning.best.value:g}{edge}")
+        name = f"{row.architecture} {row.short_label}".strip()
+        said.append(f"{name} {tuning.best.value:g}{edge}")
         for kind, what in _KINDS.items():
             for one in tuning.candidates:
                 is_best = "yes" + edge if one.learning_rate == tuning.best.value else ""
                 trained = f"{len(one.validation_losses)} of {len(one.cells)} seeds"
-                about = (row.label, row.short_label, row.is_dense, what, one.learning_rate, is_best, trained)
+                about = (row.label, name, row.is_dense, what, one.learning_rate, is_best, trained)
                 lines.extend((*about, value) for value in getattr(one, kind))
     columns = ["row", "name", "is_dense", "what", "learning_rate", "chosen", "trained", "value"]
     found = pd.DataFrame(lines, columns=columns)

@@ -58,12 +58,6 @@ class Table:
     headers: Sequence[str]
     rows: Sequence[Sequence[Entry]]
 
-    @property
-    def places_of_words(self) -> list[int]:
-        """Columns after the first that hold no number in any row."""
-        places = range(1, len(self.headers))
-        return [place for place in places if all(row[place].value is None for row in self.rows)]
-
 
 def as_csv(table: Table) -> str:
     """Numbers with all digits, intervals as columns of bounds; the first column names the table on every line."""

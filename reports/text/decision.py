@@ -107,26 +107,22 @@ def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
     return f"{'' if is_over else 'So far: '}{' '.join(said)}"
 
 
-def next_step(
-    decision: Decision, rows: Sequence[Row], suite: str, may_add_seeds: bool = True
-) -> tuple[str, str] | None:
-    """Return what would tell most after a decision, and the command that does it; None where there is nothing.
+def next_step(decision: Decision, rows: Sequence[Row], may_add_seeds: bool = True) -> tuple[str, str] | None:
+    """Return what would tell most after a decision, and what the run's command takes for it; None: nothing.
 
     Args:
         rows: of the comparison.
-        suite: the name of the run's suite, which its file is called after.
         may_add_seeds: False where the study stated after how many seeds it stops.
     """
     first = rows[0].first
     iterations, depth = requested.iterations(first), first.config.get("backbone", {}).get("depth")
-    run = f"tread-bench run {suite}"
     match decision.choice:
         case Choice.NOT_TRAINED:
-            return "Train longer", f"{run} --set training.iterations={4 * iterations} --out {suite}_longer"
+            return "Train longer", f"--set training.iterations={4 * iterations} --out FOLDER"
         case Choice.UNDECIDED if may_add_seeds and (decision.seeds or decision.finds is None):
-            return "Add seeds to this run", f"{run} --set seeds={decision.seeds or 5}"
+            return "Add seeds to this run", f"--set seeds={decision.seeds or 5}"
         case choice if choice.is_for_routing and depth:
-            return "Ask it of a larger network", f"{run} --set backbone.depth={2 * depth} --out {suite}_larger"
+            return "Ask it of a larger network", f"--set backbone.depth={2 * depth} --out FOLDER"
     return None
 
 

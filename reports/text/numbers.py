@@ -84,4 +84,4 @@ def millions(count: float | None) -> str:
     return DASH if count is None else f"{count / 1e6:.3g}M"
 
 
-FILTERS = {one.__name__: one for one in (interval, millions, names, number, plural)}  # of templates
+FILTERS = {one.__name__: one for one in (names, number, plural)}  # of templates

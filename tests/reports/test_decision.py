@@ -512,20 +512,18 @@ def test_the_strip_has_one_scale_around_zero():
 
 
 @pytest.mark.parametrize(
-    ("decision", "command"),
+    ("decision", "options"),
     [
-        (made_of(Choice.UNDECIDED, finds=1.2, seeds=9), "tread-bench run study --set seeds=9"),
-        (made_of(Choice.UNDECIDED), "tread-bench run study --set seeds=5"),
+        (made_of(Choice.UNDECIDED, finds=1.2, seeds=9), "--set seeds=9"),
+        (made_of(Choice.UNDECIDED), "--set seeds=5"),
         (made_of(Choice.UNDECIDED, finds=0.01), None),
-        (made_of(Choice.NOT_TRAINED), "tread-bench run study --set training.iterations=4800 --out study_longer"),
-        (made_of(Choice.ROUTE), "tread-bench run study --set backbone.depth=24 --out study_larger"),
+        (made_of(Choice.NOT_TRAINED), "--set training.iterations=4800 --out FOLDER"),
+        (made_of(Choice.ROUTE), "--set backbone.depth=24 --out FOLDER"),
         (made_of(Choice.WORSE), None),
     ],
 )
-def test_the_reason_of_a_decision_chooses_the_one_command_to_run_next(decision, command):
+def test_the_reason_of_a_decision_chooses_what_to_run_next(decision, options):
     base = [record("dense", "", seed, 20.0) for seed in range(3)]
-    found = next_step(decision, comparison(base), "study")
-    assert (found and found[1]) == command
-    assert (
-        next_step(made_of(Choice.UNDECIDED, finds=1.2, seeds=9), comparison(base), "study", may_add_seeds=False) is None
-    )
+    found = next_step(decision, comparison(base))
+    assert (found and found[1]) == options
+    assert next_step(made_of(Choice.UNDECIDED, finds=1.2, seeds=9), comparison(base), may_add_seeds=False) is None

@@ -254,6 +254,19 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     (_, sure, _) = found.at_times
     assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
 
+    # A seed without a finite FID at one iteration: the slope is that of the other iterations, of all seeds.
+    lost = EIGHT[-2]
+    for seed in (0, 1):
+        holes = [
+            one.model_copy(update={"fid": math.inf}) if one.iteration == lost else one
+            for one in cells[seed].evaluations
+        ]
+        some = [*cells[:seed], cells[seed].model_copy(update={"evaluations": holes}), *cells[seed + 1 :]]
+        found = only([*dense(), *some])
+        kept = {iteration: fid for iteration, fid in points.items() if iteration != lost}
+        slope = stats.linregress(np.log([*kept]), [*kept.values()]).slope
+        assert lost in points and found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
+
 
 def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
     cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense", schedule=True)
@@ -288,6 +301,7 @@ def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_de
         "not in pairs",
     )
     assert table["smaller"]["Δ FID, equal time"].below == "not in pairs"
+    assert found.at_time.n == 5 and found.at_time.bounds is None
 
 
 def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pairs():
