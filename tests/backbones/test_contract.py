@@ -124,12 +124,6 @@ def test_every_check_finds_something():
     }
 
 
-def found_on(backbone, check):
-    """The messages of one check on a broken backbone."""
-    subject = Subject(broken.broken_family(backbone), backbone.tried_on)
-    return [violation.message for violation in run_check(check, subject)]
-
-
 class Modulated(Backbone):
     """A network without prefix tokens; the document has `embed` and `run_block`."""
 

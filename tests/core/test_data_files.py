@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -183,7 +184,14 @@ def test_a_content_that_changed_under_the_same_header_is_found_before_anything_d
 
 def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
     cache.write_text("not a folder")
-    assert content_sha256(str(large)) == content_sha256(str(large))
+    assert content_sha256(str(large)) == hashlib.sha256(large.read_bytes()).hexdigest()
+
+
+def test_a_cell_reads_nothing_again_that_has_not_changed_also_without_a_cache(large, cache, monkeypatch):
+    cache.write_text("not a folder")
+    files = DataFiles([str(large)], {})
+    monkeypatch.setattr(data_files, "_file_sha256", lambda path: pytest.fail(f"{path} is read again"))
+    assert files.verified() == files.verified()
 
 
 def test_the_same_content_with_another_time_is_no_change(large):

@@ -133,6 +133,7 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
         "cut": (lambda f: cut(f / "train/data.mdb", 0.4), "data.mdb: .*(cut|not a readable LMDB)"),
         "text": (content("train/data.mdb", b"x" * 9999), "not a readable LMDB"),
         "length": (put(b"length", b"99999999999"), "y-11 is b'', and must be a number"),
+        "no samples": (put(b"length", b"0"), "data.mdb: no samples in it"),
         "no length": (put(b"length", None), "data.mdb: length is b''"),
         "label": (put(b"y-4", b"cat"), "data.mdb: y-4 is b'cat'"),
         "short": (put(b"z-0", b"cat"), r"z-0 has 3 bytes, and float32 moments .* are 512"),

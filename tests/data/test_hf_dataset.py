@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -81,6 +82,19 @@ def test_parquet_files_are_read_as_the_same_rows(pets: str, tmp_path: Path) -> N
     data = open_data(choice(path, held_out=(pets,)))
     assert torch.equal(data.train.uint8(np.arange(45)), data.held_out.uint8(np.arange(45)))
     assert data.train.classes.tolist() == data.held_out.classes.tolist()
+
+
+def test_a_parquet_file_is_read_as_it_is_now_and_by_its_own_name(pets: str, tmp_path: Path) -> None:
+    """Hugging Face's copy of a file is known by its time, and a name may read as a pattern."""
+    path, other = tmp_path / "b[1].parquet", tmp_path / "b1.parquet"
+    rows = load_from_disk(pets)
+    rows.to_parquet(str(path))
+    rows.select(range(5)).to_parquet(str(other))
+    first = open_data(choice(str(path), held_out=(pets,))).train.uint8(np.arange(45))
+    times = path.stat()
+    rows.select(range(len(rows) - 1, -1, -1)).to_parquet(str(path))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert torch.equal(open_data(choice(str(path), held_out=(pets,))).train.uint8(np.arange(45)), first.flip(0))
 
 
 def test_neither_a_script_nor_a_network_is_used(pets: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -14,12 +14,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features
 from tread_bench.measure.quality.reference import drawn
 from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
 from tread_bench.measure.quality.statistics_file import Statistics
-from tread_bench.measure.sets.samples import SampleSet
+from tread_bench.measure.sets.samples import SampleSet, open_samples
 
 COUNT, BATCH = 2450, 250
 
@@ -185,6 +186,28 @@ def test_too_few_images_are_an_error_and_not_zeros(folder: Path) -> None:
     with pytest.raises(ValueError, match="0 images, where there must be at least one"):
         stored(images)
     assert not folder.exists()
+
+
+def test_of_a_set_that_changes_while_it_is_read_nothing_is_kept(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    np.savez(path, arr_0=np.zeros((COUNT, 8, 8, 3), np.uint8))
+    opened = open_samples(path)
+    extractor = Extractor("mean", Sums(path), "c" * 64, 3, None)
+    with pytest.raises(UserError, match="set has changed while it was read"):
+        features_of(opened, extractor, BATCH, COUNT, lambda done: None)
+    assert not [*folder.glob("*.npz")]
+
+
+class Sums(nn.Module):
+    """Sums of channels; somebody writes to the set meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        os.utime(self.path)
+        return pixels.float().sum((2, 3)), None
 
 
 def test_features_that_are_not_finite_are_not_stored(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Runs whose truth is known, by the thousand: how often is each decision made?
 
-`python tests/reports/simulated_runs.py` prints the table of docs/methods/decision.md.
+`python -m tests.reports.simulated_runs` prints the table of docs/methods/decision.md.
 """
 
 from __future__ import annotations

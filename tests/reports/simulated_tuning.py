@@ -1,6 +1,6 @@
 """Rows whose best learning rates are known are tuned and compared, by the thousand: what does choosing cost?
 
-`python tests/reports/simulated_tuning.py` prints the tables of docs/methods/tuning.md. Losses are relative to the
+`python -m tests.reports.simulated_tuning` prints the tables of docs/methods/tuning.md. Losses are relative to the
 lowest one, and decisions are made on them as if they were FIDs, noise included: all of a choice's
 optimism is in them.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from simulated_runs import print_row
 
+from tests.reports.simulated_runs import print_row
 from tread_bench.core.config.tune import Tune
 from tread_bench.core.numbers.statistics import Seeds
 from tread_bench.core.stored.records import Candidate, Tuning

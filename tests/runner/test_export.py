@@ -21,7 +21,7 @@ from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation
 from tread_bench.runner import export
-from tread_bench.runner.export import export_of, read_export, write_export
+from tread_bench.runner.export import _named, export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.services.report import render_report, write_report
@@ -134,6 +134,11 @@ def test_what_only_folders_tell_apart_stays_two_things(folder):
     assert found.plan.files.keys() == found.records[0].data_files.keys() == files
     data = found.records[0].config["data"]
     assert data["train"] == ["0 (2).parquet", "1.parquet"] and data["held_out"] == ["0.parquet"]
+
+
+def test_no_two_paths_get_one_name():
+    paths = ["/x/a.txt", "/y/a.txt", "/z/a (2).txt"]
+    assert len({*_named(paths, {})}) == 3
 
 
 def test_what_a_failed_cell_said_is_kept_and_told(folder, tmp_path):

@@ -1,4 +1,4 @@
-"""What plan.json says of time: when the run was first started, and when its program was committed."""
+"""What plan.json says of a run: when it was first started, and what it resolved before the first cell."""
 
 from __future__ import annotations
 

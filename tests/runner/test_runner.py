@@ -188,6 +188,14 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tm
     assert not (tmp_path / "cells").exists()
 
 
+@pytest.mark.slow
+def test_space_that_a_run_has_taken_is_not_asked_for_again(toy, finished, tmp_path):
+    plan, folder = load_plan(toy), preparation.RunFolder(finished)
+    fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), workers=2)
+    taken = sum(path.stat().st_size for path in finished.rglob("cells/**/*") if path.is_file())
+    assert fresh - preparation.needed_bytes(plan.cells, folder, workers=2) == taken > 0
+
+
 SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "sentinel-aws",
     "HF_TOKEN": "sentinel-hf",

@@ -124,7 +124,8 @@ def all_problems(values: Mapping[str, Any], model: type[BaseModel], above: Loc =
             holder: Any = known
             loc = _locate(raw, model)[0]
             for key in loc[:-1]:
-                holder = holder[key]
+                if not (isinstance(key, int) and isinstance(holder, dict)):  # one that was written without a list
+                    holder = holder[key]
             holder.pop(loc[-1], None)
         further = all_problems(known, model, above) if unknown_keys else []
         return list(dict.fromkeys([*problems, *further]))

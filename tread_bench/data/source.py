@@ -7,7 +7,7 @@ share one set of values, whatever a source's own format was. Latents are read as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -227,12 +227,3 @@ def files_sha256(paths: Sequence[str]) -> str:
         with open_file(path) as file:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
-
-
-def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """Hash of the names, shapes and values of tensors on the CPU."""
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name} {tuple(tensors[name].shape)} ".encode())
-        digest.update(tensors[name].contiguous().numpy().data)
-    return digest.hexdigest()

@@ -42,12 +42,15 @@ class MacsCounter(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         options = kwargs or {}
-        key = (func, _described(args), _described(tuple(options.items()))) if _is_pure(func) else None
+        given = [one for one in tree_leaves((args, options)) if isinstance(one, Tensor)]
+        is_known_by_shapes = _is_pure(func) and all(one.is_meta for one in given)
+        key = (func, _described(args), _described(tuple(options.items()))) if is_known_by_shapes else None
         known = self._results.get(key)
         if known is None:
             result = func(*args, **options)
             count = _count(func, args, options, result)
-            if key is not None and all(one.is_meta for one in tree_leaves(result) if isinstance(one, Tensor)):
+            tensors = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
+            if key is not None and tensors and all(one.is_meta for one in tensors):
                 self._results[key] = result, count
                 result = tree_map_only(Tensor, _another, result)
         else:

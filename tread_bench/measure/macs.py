@@ -36,8 +36,8 @@ def count_backbone(family: Family, spec: BackboneSpec, lora: Lora | None) -> Cou
     """Count a network with 0, 1 and 2 tokens that bypass all of its blocks.
 
     Returns:
-        None if a fourth count, of a route over the blocks in the middle, is not what follows from the three: a block
-        has windows or chunks, say, or computes something once for a route.
+        None if two more counts, of many bypassing tokens in all blocks and of a route over the blocks in the middle,
+        are not what follows from the three: a block has windows or chunks, or computes something once for a route.
     """
     # Routes that keep the first tokens, whichever they are.
     tokens, depth = spec.num_tokens, family.num_blocks(spec)
@@ -56,7 +56,7 @@ def count_backbone(family: Family, spec: BackboneSpec, lora: Lora | None) -> Cou
             cost, own = _count(model, [everywhere], [ids[:, n:]], backward=lora is not None)
             of_blocks = own if lora is not None else inputs
             rows.append([(*_kinds(macs), of_block) for macs, of_block in zip(cost.blocks, of_blocks, strict=True)])
-        routed, _ = _count(model, [middle], [ids[:, many:]])
+        routed = [_count(model, [route], [ids[:, many:]])[0] for route in (everywhere, middle)]
     except Exception:  # blocks that refuse a number of tokens say so where a route has it
         return None
 
@@ -68,7 +68,8 @@ def count_backbone(family: Family, spec: BackboneSpec, lora: Lora | None) -> Cou
         inputs=dense.inputs - sum(inputs),
         blocks=tuple(zip(*rows, strict=True)),
     )
-    return counts if counts.cost([many * (block in middle.blocks) for block in range(depth)]) == routed else None
+    bypassing = [[many * (block in route.blocks) for block in range(depth)] for route in (everywhere, middle)]
+    return counts if [*map(counts.cost, bypassing)] == routed else None
 
 
 def count_cost(

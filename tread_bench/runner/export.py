@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -81,6 +82,6 @@ def _named(value: Any, names: dict[str, str]) -> Any:
         return value
     if value not in names:
         path = PurePath(value)
-        same = sum(PurePath(other).name == path.name for other in names)
-        names[value] = f"{path.stem} ({same + 1}){path.suffix}" if same else path.name
+        numbered = (f"{path.stem} ({number}){path.suffix}" for number in count(2))
+        names[value] = next(name for name in chain([path.name], numbered) if name not in names.values())
     return names[value]

@@ -41,12 +41,14 @@ class Roots:
     def absolute(self, name: str) -> str:
         first, _, rest = name.partition("/")
         self.has_data |= first == DATA_ROOT
-        path = os.path.realpath(self.data / rest if first == DATA_ROOT else self.relative / name)  # it may be a loop
         try:
+            path = os.path.realpath(self.data / rest if first == DATA_ROOT else self.relative / name)  # may be a loop
             path.encode()
-        except UnicodeEncodeError:
+        except UnicodeEncodeError as error:
             rule = "its name is not UTF-8, in which records name their files"
-            raise UserError(f"{path}: {rule}; rename what is escaped here") from None
+            raise UserError(f"{error.object!r}: {rule}; rename what is escaped here") from None
+        except ValueError as error:
+            raise UserError(f"{name!r}: no file can have this name ({error})") from None
         return path
 
 

@@ -124,9 +124,12 @@ class _Reader:
         self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc)
 
     def _number(self, text: str, kind: str, loc: Loc) -> int | float | None:
-        if kind == "int":
-            return int(text)
-        number = float(text)
+        try:
+            if kind == "int":
+                return int(text)
+            number = float(text)
+        except ValueError:  # what a tag declares, say, or more digits than Python reads
+            number = math.nan
         if math.isfinite(number):
             return number
         self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc)

@@ -71,6 +71,11 @@ def damaged_stream(path: Path) -> None:
     path.write_bytes(content)
 
 
+def without_suffix(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("arr_0", b"images")
+
+
 FORM = "images are uint8 of shape"
 DAMAGED = r"not an \.npz archive, or a damaged one"
 NPZ = {
@@ -91,6 +96,8 @@ NPZ = {
     "no images": (arrays(arr_0=images(0)), "n at least 1"),
     "no pixels": (arrays(arr_0=images(3, (0, 5))), FORM),
     "a negative shape": (member("arr_0", head((-1, 8, 8, 3))), "a NumPy header with the shape"),
+    "huge images": (member("arr_0", head((1, 10**9, 10**9, 3))), "H and W at most 4096"),
+    "a member without a suffix": (without_suffix, "no array arr_0 in it"),
     "no header": (member("arr_0", b"images" * 9), "not a NumPy array"),
     "a header without end": (member("arr_0", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(99)), "and none needs"),
     "code in the header": (member("arr_0", head(("__import__('os').abort()",))), "not a readable NumPy header"),
@@ -113,7 +120,6 @@ READ = {
     "a damaged stream": damaged_stream,
     "fewer bytes than declared": member("arr_0", head((50_000, 512, 512, 3))),
     "more bytes than declared": member("arr_0", head((1, 8, 8, 3)) + bytes(193)),
-    "huge images": member("arr_0", head((1, 10**9, 10**9, 3))),
 }
 
 

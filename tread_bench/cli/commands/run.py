@@ -91,7 +91,7 @@ def run(
         bool,
         typer.Option(
             "--accept-other-numerics",
-            help="continue after numerical choices or code of plug-ins changed; records say so",
+            help="continue after numerical choices or versions of plug-ins changed; records say so",
         ),
     ] = False,
     track: Annotated[

@@ -38,7 +38,6 @@ _PROTOCOLS: Mapping[ProtocolName, Mapping[str, Mapping[str, Any]]] = {
     "torch-fidelity": {"kid": {"subset_size": 1000, "subsets": 100}},
     "adm": {"inception_score": {"chunk": 5000}, "precision_recall": {"distances": "float16"}},
 }
-PROTOCOLS = tuple(_PROTOCOLS)
 
 
 def in_protocol(name: str, protocol: ProtocolName, **settings: Any) -> MetricOptions:

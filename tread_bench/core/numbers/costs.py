@@ -91,9 +91,10 @@ def evaluated_macs(cell: Cell, is_shallow: bool = False) -> Macs:
 
 
 def network_of(cell: Cell) -> str:
-    """Return what the cost of a cell's network follows from, as JSON."""
+    """Return what the cost of a cell's network follows from, as JSON: its configuration and its sizes."""
     kept = {"backbone", "data", "method", "routes", "selector", "objective", "auxiliary"}
-    return cell.model_dump_json(include={**dict.fromkeys(kept, True), "training": {"batch"}})
+    requested = cell.model_dump_json(include={**dict.fromkeys(kept, True), "training": {"batch"}})
+    return f"{requested} {cell.backbone.spec(cell.data).model_dump_json()}"
 
 
 def parts_of(cell: Cell) -> list[Description]:

@@ -16,8 +16,8 @@ from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.describe.plugins import Description, named
 from tread_bench.core.stored.cache import cache_folder, keep
 
-# Code that a count follows from: of this package, and of others.
-_COUNTING = ("backbones", "core/describe", "core/numbers/counts.py", "measure/counter.py", "measure/macs.py", "model")
+# Code that a count follows from, beside that of plug-ins.
+_COUNTING = ("backbones", "core", "data", "diffusion", "measure", "model")
 _LIBRARIES = ("torch", "timm", "peft")
 _adapter = cache(TypeAdapter)
 _known: dict[str, Any] = {}

@@ -121,7 +121,8 @@ class DataFiles:
     """
 
     def __init__(self, paths: Iterable[str], expected: Files) -> None:
-        self._found = contents_of(paths)
+        self._states = _states_of(paths)
+        self._found = contents_of(self._states)
         self.expect(expected, "its run began")
 
     def expect(self, before: Files, since: str) -> None:
@@ -130,8 +131,19 @@ class DataFiles:
 
     def verified(self) -> dict[str, DataFile]:
         """Return them, before something that depends on them is written. Raises ChangedDataError."""
-        check_unchanged(self._found, contents_of(self._found), "this cell began")
+        now = _states_of(self._found)
+        changed = [path for path in self._found if now[path] != self._states[path]]
+        check_unchanged(self._found, contents_of(changed), "this cell began")
+        self._states = now
         return self._found
+
+
+def _states_of(paths: Iterable[str]) -> dict[str, FileState]:
+    found = {}
+    for path in dict.fromkeys(paths):
+        with named_where_unreadable(path):
+            found[path] = state_of(path)
+    return found
 
 
 def content_sha256(path: str) -> str:

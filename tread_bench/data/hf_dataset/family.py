@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ def open_dataset(path: str) -> Dataset:
         UserError: it cannot be read, it has several splits, or `datasets` is not installed.
     """
     from tread_bench.core.stored.cache import cache_folder  # whose models need this description first
+    from tread_bench.core.stored.data_files import content_sha256
 
     try:
         import datasets
@@ -59,7 +61,8 @@ def open_dataset(path: str) -> Dataset:
     try:
         if not os.path.isdir(path):
             check_file(path)
-            return datasets.Dataset.from_parquet(path, cache_dir=str(cache_folder("datasets")))
+            copies = cache_folder("datasets") / content_sha256(path)  # `datasets` knows a file by its time alone
+            return datasets.Dataset.from_parquet(glob.escape(path), cache_dir=str(copies))
         found = datasets.load_from_disk(path)
         if isinstance(found, datasets.Dataset):
             return _selected(path, found)

@@ -28,7 +28,7 @@ def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> A
     A cache that cannot be read or written costs time, not results.
     """
     try:
-        key, latest = _state(root, names)
+        key, latest = files_state(root, names)
     except OSError:
         return find()
     path = cache_folder("latents") / f"{key}.safetensors"
@@ -40,8 +40,12 @@ def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> A
     return found
 
 
-def _state(root: str, names: Sequence[str]) -> tuple[str, int]:
-    """Hash of the files' names and stamps, and the time of the latest change, in nanoseconds. Raises OSError."""
+def files_state(root: str, names: Sequence[str]) -> tuple[str, int]:
+    """Return a hash of the files' names and stamps, and the time of the latest change, in nanoseconds.
+
+    Raises:
+        OSError: one is not there.
+    """
     digest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}"))
     latest = 0
     for name in names if os.path.isdir(root) else [""]:

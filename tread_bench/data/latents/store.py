@@ -35,6 +35,8 @@ class Unit:
         self.choice = choice
         self.path = path
         self.labels = labels
+        if not len(labels):
+            raise UserError(f"{path}: no samples in it")
         is_wrong = (labels < 0) | (labels >= choice.num_classes)
         if choice.num_classes and is_wrong.any():
             first = int(is_wrong.argmax())

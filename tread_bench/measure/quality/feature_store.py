@@ -11,7 +11,7 @@ import scipy
 import torch
 from numpy.typing import NDArray
 
-from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.core.stored.conditions import blas_kernels
 from tread_bench.measure.quality.features import Extractor, images_to_features, machine_of
 from tread_bench.measure.quality.reference import drawn
@@ -35,6 +35,7 @@ def features_of(
 
     Raises:
         FloatingPointError: features that are not finite.
+        UserError: the set has changed since it was opened.
     """
     kept = drawn(images.count, most)
     preprocessing = f"uint8, grey repeated, float32, batch {batch}"
@@ -42,12 +43,14 @@ def features_of(
     machine = (machine_of(extractor.device), scipy.__version__, blas_kernels())  # what changes last bits
     key = hashlib.sha256(repr((content, machine)).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
-    found = load_statistics(path)
-    if found is None:
-        found = _computed(images, extractor, batch, kept, progress)
-        save_statistics(found, path)
-    else:
-        progress(images.count)
+    with one_at_a_time(f"features-{key}"):
+        found = load_statistics(path)
+        if found is None:
+            found = _computed(images, extractor, batch, kept, progress)
+            images.check_unchanged()
+            save_statistics(found, path)
+        else:
+            progress(images.count)
     return found.to(extractor.device)
 
 

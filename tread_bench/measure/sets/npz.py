@@ -34,7 +34,7 @@ class Npz:
     def __init__(self, path: Path) -> None:
         self.path = path
         with self._opened() as archive:
-            self.names = [name.removesuffix(".npy") for name in archive.namelist()]
+            self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
     def header(self, name: str) -> NpyHeader:
         """Shape and type of an array."""

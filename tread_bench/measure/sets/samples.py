@@ -8,9 +8,9 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tread_bench.core.stored.data_paths import entries_below, folder_name, named
 from tread_bench.core.stored.foreign import IMAGE_BYTES, check_file, one_line, open_file
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey, is_turned, turned
-from tread_bench.data.latents.cache import Arrays, remembered
+from tread_bench.data.latents.cache import Arrays, files_state, remembered
 from tread_bench.measure.quality.png import is_grid
 from tread_bench.measure.sets.npz import Npz
 
@@ -34,7 +34,8 @@ IMAGES = "arr_0"  # in ADM's files
 PNG = (".png",)
 Shape = tuple[int, int, int]  # (C, H, W)
 _THREADS = 8  # that decode; Pillow's decoders run side by side
-_FORM = "images are uint8 of shape (n, H, W, C) in C order, with n at least 1 and C 1 or 3"
+MOST_SIDE = 4096  # pixels of an image
+_FORM = f"images are uint8 of shape (n, H, W, C) in C order, with n at least 1, C 1 or 3, H and W at most {MOST_SIDE}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class SampleSet:
         shape: (C, H, W); C is 1 or 3.
         hashed: returns the hash of their content.
         read: batch size -> images (B, C, H, W), uint8.
+        is_unchanged: whether its files are as they were when it was opened.
         warnings: what to know of all figures of these images.
         made: how samples of a run are made, as JSON values.
         sampling: what figures depend on of that.
@@ -56,6 +58,7 @@ class SampleSet:
     shape: Shape
     hashed: Callable[[], str] = field(repr=False)
     read: Callable[[int], Iterator[Tensor]] = field(repr=False)
+    is_unchanged: Callable[[], bool] = field(default=lambda: True, repr=False)
     warnings: Sequence[str] = ()
     made: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -75,6 +78,11 @@ class SampleSet:
             UserError: a file is damaged; it is named.
         """
         return self.read(size)
+
+    def check_unchanged(self) -> None:
+        """Raise UserError if its files have changed: the hash would be that of other images than were read."""
+        if not self.is_unchanged():
+            raise UserError(f"{self.name} has changed while it was read; try again when nothing writes to it")
 
     def picture(self, n: int) -> Tensor:
         """Return the first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
@@ -111,17 +119,20 @@ def open_images(path: Path, suffixes: tuple[str, ...], num: int | None = None) -
 
 def of_npz(npz: Npz) -> SampleSet:
     """The images of an .npz file, which are read as a stream. Raises UserError."""
+    is_unchanged = _unchanged(str(npz.path))
     declared = npz.header(IMAGES)
     shape = _checked(f"{npz.path}: {IMAGES}", declared.dtype, declared.shape, declared.is_fortran)
 
     def read(size: int) -> Iterator[Tensor]:
         return map(_channels_first, npz.rows(IMAGES, size))
 
-    return SampleSet(npz.path.stem, declared.shape[0], shape, lambda: content_sha256(str(npz.path)), read)
+    sha256 = partial(content_sha256, str(npz.path))
+    return SampleSet(npz.path.stem, declared.shape[0], shape, sha256, read, is_unchanged)
 
 
 def _of_npy(path: Path) -> SampleSet:
     """The images of an .npy file, which is mapped. Raises UserError."""
+    is_unchanged = _unchanged(str(path))
     try:
         check_file(path)
         images = np.lib.format.open_memmap(path, "r")
@@ -132,13 +143,13 @@ def _of_npy(path: Path) -> SampleSet:
     def read(size: int) -> Iterator[Tensor]:
         return (_channels_first(images[first : first + size]) for first in range(0, len(images), size))
 
-    return SampleSet(path.stem, len(images), shape, lambda: content_sha256(str(path)), read)
+    return SampleSet(path.stem, len(images), shape, partial(content_sha256, str(path)), read, is_unchanged)
 
 
 def _checked(where: str, dtype: np.dtype[Any], shape: tuple[int, ...], is_fortran: bool = False) -> Shape:
     """(C, H, W) of an array of images. Raises UserError."""
     is_right = dtype == np.uint8 and len(shape) == 4 and not is_fortran
-    if not is_right or shape[3] not in (1, 3) or not math.prod(shape):
+    if not is_right or shape[3] not in (1, 3) or not math.prod(shape) or max(shape[1:3]) > MOST_SIDE:
         raise UserError(f"{where} is {dtype} of shape {shape}{' in Fortran order' * is_fortran}; {_FORM}")
     return shape[3], shape[1], shape[2]
 
@@ -162,6 +173,7 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
     names = listed[:num]
     if num is not None and num > len(names):
         raise UserError(f"{root}: {len(listed):,} images, and --num requests {num:,}")
+    is_unchanged = _unchanged(root, names)
     found = remembered(root, names, lambda: _looked_through(root, names))
     channels, height, width = map(int, found["shape"])
     warnings = []
@@ -182,7 +194,20 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
                 yield torch.from_numpy(np.stack([*threads.map(decoded, names[first : first + size])]))
 
     sha256 = found["sha256"].tobytes().hex()
-    return SampleSet(path.resolve().name, len(names), (channels, height, width), lambda: sha256, read, warnings)
+    shape = channels, height, width
+    return SampleSet(path.resolve().name, len(names), shape, lambda: sha256, read, is_unchanged, warnings)
+
+
+def _unchanged(root: str, names: Sequence[str] = ()) -> Callable[[], bool]:
+    """Whether a file, or those of a folder, are as they are now."""
+
+    def state() -> tuple[str, int] | None:
+        with suppress(OSError):  # whoever reads it says so
+            return files_state(root, names)
+        return None
+
+    before = state()
+    return lambda: state() == before
 
 
 def _listed(root: str, suffixes: tuple[str, ...]) -> list[str]:
@@ -224,6 +249,8 @@ def _look(path: str) -> tuple[Shape, str, bool]:
         image = header(file)
         channels = 1 if is_grey(image) else 3
         check_mode(image, channels)
+        if max(image.size) > MOST_SIDE:
+            raise ValueError(f"{image.width}x{image.height} pixels: a side has at most {MOST_SIDE}")
         file.seek(0)
         shape = channels, image.height, image.width
         return shape, hashlib.file_digest(file, "sha256").hexdigest(), is_turned(image)
