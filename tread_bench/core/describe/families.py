@@ -1,6 +1,6 @@
 """Lookup of backbone families by name, through entry points of the group `tread_bench.backbones`.
 
-`Family.build` imports the module that holds a family's network.
+`Family.builder` names the module that holds a family's network, which `model.backbone.build_backbone` imports.
 """
 
 from __future__ import annotations
