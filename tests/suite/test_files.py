@@ -386,5 +386,5 @@ def test_a_data_path_that_is_not_utf_8_is_refused_with_the_path(tmp_path: Path) 
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
     (folder / "suite.yaml").write_text(SUITE)
-    with pytest.raises(UserError, match=r"caf\udce9/train\.parquet: its name is not UTF-8, .*; rename"):
+    with pytest.raises(UserError, match=r"caf\\udce9/train\.parquet': its name is not UTF-8, .*; rename"):
         load_plan(folder / "suite.yaml")
