@@ -54,15 +54,18 @@ def assert_nothing_executed(executor: str, planted: Path, folder: Path, **enviro
     (folder / "script").mkdir()
     script = folder / "script" / "start.py"
     script.write_text(START.replace("{executor}", executor))
-    about = {"cwd": planted, "env": {**os.environ, **environment}, "capture_output": True, "text": True}
-    done = subprocess.run([sys.executable, script, folder], **about)
-    assert (done.returncode, executed(planted)) == (0, []), done.stderr
+    told = folder / "told"  # a pipe would stay open for as long as anything that the script started
+    with told.open("w") as stream:
+        about = {"cwd": planted, "env": {**os.environ, **environment}, "stdout": stream, "stderr": stream}
+        done = subprocess.run([sys.executable, script, folder], **about, timeout=240)
+    assert (done.returncode, executed(planted)) == (0, []), told.read_text()
 
 
 @pytest.mark.slow
 def test_no_worker_of_ray_executes_it(planted: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
-    assert_nothing_executed("Ray()", planted, tmp_path)
+    own_cluster = {"RAY_ADDRESS": "local"}  # not that of a test beside this one, which Ray would find by its file
+    assert_nothing_executed("Ray()", planted, tmp_path, **own_cluster)
 
 
 @pytest.mark.slow
