@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -22,9 +22,12 @@ from tread_bench.core.stored.data_files import check_unchanged, contents_of, unr
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import DataFile
+from tread_bench.runner.display import Display
 from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.folder import RunFolder, write_document
+from tread_bench.runner.executors.tasks import Executor
+from tread_bench.runner.folder import Kept, RunFolder, write_document
+from tread_bench.runner.items import Todo, WorkItem
 from tread_bench.runner.options import Options
 from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
@@ -42,6 +45,53 @@ def device_of(folder: RunFolder, options: Options) -> str:
         return options.device
     begun = None if options.begins_again else folder.plan()
     return begun.numerics.device if begun is not None else "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run that nothing refuses any more: where its cells run, under which choices, and what they read."""
+
+    site: Site
+    choices: Choices
+    files: dict[str, DataFile]
+
+
+def prepare(
+    plan: Plan, items: Sequence[WorkItem], folder: RunFolder, executor: Executor, options: Options, display: Display
+) -> Ready:
+    """Check everything that can refuse a run, and change nothing.
+
+    Raises:
+        StoreError: cells of an older version, other numerical choices, data that cannot be used, a full disk.
+        ChangedDataError: a file that a cell is about to read has changed.
+    """
+    untrained = [item.cell for item in items if item.todo is Todo.TRAIN]
+    refuse_branches((item.cell for item in items if item.todo is Todo.TRAIN and item.kept is not Kept.NOTHING), folder)
+    files = data_files(untrained, folder, options.begins_again, display.note)
+
+    # Numerical choices, made on a machine that will run cells, which may have to wait for one.
+    limits, threads = plan.suite.limits, plan.suite.compute.threads
+    device = device_of(folder, options)
+    uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
+    site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
+    if not options.runs_here:
+        display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
+        display.started("numerics")
+    choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
+    if not options.runs_here:
+        display.ended("numerics")
+    if options.device == "auto" and device != "auto":
+        display.note(f"device: {device}, on which {folder.root} was started")
+    elif options.device == "auto":
+        is_gpu = choices.numerics.device == "cuda"
+        why = "; --device cpu selects the CPU" if is_gpu else ", since no CUDA device was found"
+        display.note(f"device: {choices.numerics.device} ({choices.numerics.device_name}){why}")
+
+    # As many cells at a time as fit there, and room for what they write.
+    executor = executor.sized(choices.numerics, limits.processes_per_cell)
+    check_space(untrained, folder, executor.at_once)
+    gpus = limits.gpus_per_cell if choices.numerics.device == "cuda" else 0
+    return Ready(Site(executor, limits, threads, gpus), choices, dict(sorted(files.items())))
 
 
 def resolve_choices(

@@ -1,8 +1,8 @@
-"""A suite's life: which cells are missing, measure speed alone, train them, write records. No torch."""
+"""A suite's life: what is to be done for each cell, measure speed alone, train, write records. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,17 +18,9 @@ from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
+from tread_bench.runner.items import Todo, WorkItem, work_items
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import (
-    check_space,
-    data_files,
-    device_of,
-    references,
-    refuse_branches,
-    refuse_other_hypothesis,
-    resolve_choices,
-    write_plan,
-)
+from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
 from tread_bench.runner.speed_phase import complete, measure
 from tread_bench.runner.tuning import choices, restate, tunings
 from tread_bench.suite.decidable import OBSTACLES, obstacles
@@ -79,17 +71,17 @@ def run(
     with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
         if not options.begins_again:
             refuse_other_hypothesis(plan, folder)
-        run = _Run(source, folder, options, display, agree)
+        call = _Call(source, folder, options, display, agree)
         if plan.tuning:
-            return _tune_and_study(plan, chosen, run)
+            return _tune_and_study(plan, chosen, call)
         mine = _part(chosen, options)
-        finished, missing = _bring(plan, mine, run)
-        return _result(plan, chosen, mine, run, finished, missing - finished)
+        ended = _bring_up_to_date(plan, work_items(mine, plan, folder, options), call)
+        return _result(plan, chosen, mine, call, ended)
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """What stays the same in one call."""
+class _Call:
+    """What stays the same in one call of `run`."""
 
     source: str
     folder: RunFolder
@@ -98,47 +90,56 @@ class _Run:
     agree: Callable[[str], None]
 
 
-def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], run: _Run) -> Result:
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Of the cells that were missing: how many are finished now, and how many another runner still has."""
+
+    finished: int = 0
+    taken: int = 0
+    untuned: tuple[str, ...] = ()  # rows for which no learning rate could be chosen
+
+
+def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> Result:
     """Train the candidates of all rows that the chosen cells need, then their study at the rates that are best."""
     # What is tuned, and what is known of the study so far; cells of rows that begin afresh are unknown again.
-    folder, options = run.folder, run.options
+    folder, options = call.folder, call.options
     rows = {cell.row for cell in chosen}
     tuned = plan.tuned_with(chosen)
     candidates = plan.tuning_cells(tuned)
     folder.refuse_damaged({cell.id: cell.row_key for cell in candidates})
     known = choices(tunings(plan, folder))
-    before = _of_rows(plan.with_choices(known), rows)
+    before = [cell for cell in plan.with_choices(known).cells if cell.row in rows]
     if options.fresh:
         known = {row: choice for row, choice in known.items() if row not in tuned}
 
-    # The candidates. Parts of a run take a study only once all learning rates are known, so that all divide the same.
+    # The candidates; what the user wants again of the study is forgotten with theirs. Parts of a run take a study only
+    # once all learning rates are known, so that all divide the same.
     mine = _part(candidates, options)
-    finished, missing = _bring(plan.with_choices(known), mine, run, then=() if options.shard else before)
+    items = work_items(mine, plan, folder, options)
+    if not options.shard:
+        items += [replace(item, todo=Todo.KEEP) for item in work_items(before, plan, folder, options)]
+    first = _bring_up_to_date(plan.with_choices(known), items, call, is_last=False)
     tuning = tunings(plan, folder)
     settled = plan.with_choices(choices(tuning))
     untuned = tuple(row for row in tuned if tuning[row].best is None)
     if options.shard and not all(tuning[row].is_over for row in tuned):
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
-        run.display.note(f"{rule}, for its part of the study")
-        return _result(settled, candidates, mine, run, finished, missing - finished, untuned)
+        call.display.note(f"{rule}, for its part of the study")
+        return _result(settled, candidates, mine, call, replace(first, untuned=untuned))
 
     # The study.
     for row in untuned:
         if tuning[row].is_over:
-            run.display.note(f"row {row} has no study: at no learning rate was it trained on every tuning seed")
-    study = _of_rows(settled, rows)
+            call.display.note(f"row {row} has no study: at no learning rate was it trained on every tuning seed")
+    study = [cell for cell in settled.cells if cell.row in rows]
     part = _part(study, options)
+    second = _Ended()
     if part:
         restate(part, tuning, folder)
         again = replace(options, fresh=False, retry_failed=False)  # both were done to these cells as well
-        done, left = _bring(settled, part, replace(run, options=again))
-        finished, missing = finished + done, missing + left
-    shown = [*mine, *part]
-    return _result(settled, [*candidates, *study], shown, run, finished, missing - finished, untuned)
-
-
-def _of_rows(plan: Plan, rows: Collection[str]) -> list[PlannedCell]:
-    return [cell for cell in plan.cells if cell.row in rows]
+        second = _bring_up_to_date(settled, work_items(part, settled, folder, again), replace(call, options=again))
+    ended = _Ended(first.finished + second.finished, first.taken + second.taken, untuned)
+    return _result(settled, [*candidates, *study], [*mine, *part], call, ended)
 
 
 def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
@@ -146,78 +147,45 @@ def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCel
     return options.shard.of_cells(cells, _macs(cells)) if options.shard else cells
 
 
-def _bring(
-    plan: Plan, mine: Sequence[PlannedCell], run: _Run, then: Sequence[PlannedCell] | None = None
-) -> tuple[int, int]:
-    """Bring some cells of a plan up to date; how many of them were finished now, and how many were missing.
+def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_last: bool = True) -> _Ended:
+    """Do what is to be done for some cells of a plan.
 
     Args:
-        then: cells that will be brought up to date after these; what the user wants again of them is removed now, too.
-            None: these are the last ones.
+        is_last: no other cells of the run follow in this call.
     """
-    # The missing cells.
-    folder, options, display = run.folder, run.options, run.display
-    also = then or ()
-    folder.refuse_damaged({cell.id: cell.row_key for cell in (*mine, *also)})
-    forgotten = _to_forget([*mine, *also], folder, options)
-    missing = _missing(mine, plan, folder, options, forgotten)
-    lost = [*missing, *(cell for cell in also if cell.id in forgotten)]
-    if not lost and (then is not None or _is_what_was_requested(folder, plan, options)):
-        folder.restore_suite(run.source)
-        return 0, 0
+    folder, options, display = call.folder, call.options, call.display
+    missing = [item.cell for item in items if item.todo is not Todo.KEEP]
+    untrained = [item.cell for item in items if item.todo is Todo.TRAIN]
+    is_forgetting = any(item.kept is not None for item in items)
+    if not missing and not is_forgetting and (not is_last or _is_what_was_requested(folder, plan, options)):
+        folder.restore_suite(call.source)
+        return _Ended()
 
-    # What --fresh removes is named first.
-    folder.refuse_links(cell.id for cell in mine)
-    if options.fresh:
-        progress = {cell.id: folder.progress_of(cell.id) for cell in lost}
-        begun = [f"  {folder.cell(c.id)}: {c.row} seed {c.seed}, {progress[c.id]}" for c in lost if progress[c.id]]
-        if begun:
-            run.agree("\n".join(["--fresh removes what these cells have:", *begun]))
+    # The user agrees to what --fresh removes.
+    folder.refuse_links(item.cell.id for item in items)
+    if options.fresh and any(item.state for item in items):
+        begun = [item for item in items if item.state]
+        lines = [f"  {folder.cell(i.cell.id)}: {i.cell.row} seed {i.cell.seed}, {i.state}" for i in begun]
+        call.agree("\n".join(["--fresh removes what these cells have:", *lines]))
     try:
         with folder.turn():
-            # Where cells will run, and which of them have to be trained.
-            limits, threads = plan.suite.limits, plan.suite.compute.threads
-            device = device_of(folder, options)
-            executor = executor_named(options.executor, options.workers, folder.root, limits)
-            uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
-            site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
-            again = [cell_id for cell_id, kept in forgotten.items() if kept is Kept.NOTHING]
-            trained_again = {cell_id for cell_id, kept in forgotten.items() if kept is not Kept.TRAINING}
-            untrained = [cell for cell in missing if cell.id in trained_again or folder.outcome(cell.id) is None]
-
-            # Every check that can refuse the run.
-            refuse_branches((cell for cell in untrained if cell.id not in again), folder)
-            files = data_files(untrained, folder, options.begins_again, display.note)
-            if not options.runs_here:  # another machine may have a queue
-                display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
-                display.started("numerics")
-            choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
-            if not options.runs_here:
-                display.ended("numerics")
-            executor = executor.sized(choices.numerics, limits.processes_per_cell)
-            is_gpu = choices.numerics.device == "cuda"
-            site = Site(executor, limits, threads, limits.gpus_per_cell if is_gpu else 0)
-            check_space(untrained, folder, executor.at_once)
-
-            # Remove what is wanted again, and write the plan.
-            for cell in lost:
-                if cell.id in forgotten:
-                    folder.forget(cell.id, cell.row_key, forgotten[cell.id])
+            # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
+            executor = executor_named(options.executor, options.workers, folder.root, plan.suite.limits)
+            ready = prepare(plan, items, folder, executor, options, display)
+            for item in items:
+                if item.kept is not None:
+                    folder.forget(item.cell.id, item.cell.row_key, item.kept)
             timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
             requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
-            in_order = dict(sorted(files.items()))
-            write_plan(plan, requested, run.source, folder, choices, options.begins_again, in_order, again)
-        if options.device == "auto" and device != "auto":
-            display.note(f"device: {device}, on which {folder.root} was started")
-        elif options.device == "auto":
-            why = "; --device cpu selects the CPU" if is_gpu else ", since no CUDA device was found"
-            display.note(f"device: {choices.numerics.device} ({choices.numerics.device_name}){why}")
+            anew = [item.cell.id for item in items if item.kept is Kept.NOTHING]
+            write_plan(plan, requested, call.source, folder, ready.choices, options.begins_again, ready.files, anew)
 
         # What the suite cannot decide is said before anything is trained, and once: with candidates of rates, if any.
-        if (then is not None or not plan.tuning) and (found := obstacles(plan)):
+        if (not is_last or not plan.tuning) and (found := obstacles(plan)):
             display.note("\n".join([OBSTACLES, *map(str, found)]))
 
         # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
+        site = ready.site
         if timed:
             plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
         elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
@@ -227,14 +195,10 @@ def _bring(
         for wave in placed(untrained):
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
         trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
-        untimed = trained
-        if options.shard and plan.suite.timing.pairs:  # a part of a run has no speed: its cells wait for it
-            failed = {cell.id for cell in trained if (left := folder.outcome(cell.id)) and left.status == "failed"}
-            untimed = [cell for cell in trained if not cell.is_timed or cell.id in failed]
-        complete(plan, untimed, folder, site, display)
+        complete(plan, trained, folder, site, display, is_part=options.shard is not None)
     finally:
         display.end()
-    return len(trained), len(missing)
+    return _Ended(len(trained), len(missing) - len(trained))
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -261,64 +225,16 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
 
 
 def _result(
-    plan: Plan,
-    requested: Sequence[PlannedCell],
-    mine: Sequence[PlannedCell],
-    run: _Run,
-    finished: int,
-    taken: int,
-    untuned: tuple[str, ...] = (),
+    plan: Plan, requested: Sequence[PlannedCell], mine: Sequence[PlannedCell], call: _Call, ended: _Ended
 ) -> Result:
     """With all records of the run; of a part, the results of its own cells, with or without speed."""
-    folder = run.folder
-    if run.options.shard is None:
+    folder = call.folder
+    if call.options.shard is None:
         records = folder.records(references(plan))
     else:
         left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
         records = [one for one in left if one is not None]
-    return Result(plan, [cell.id for cell in requested], records, finished, taken, untuned)
-
-
-def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, Kept]:
-    """The cells that the user wants to run again, by id, and what each keeps."""
-    if options.fresh:
-        return dict.fromkeys((cell.id for cell in cells), Kept.NOTHING)
-    found: dict[str, Kept] = {}
-    for cell in cells if options.retry_failed else ():
-        outcome = folder.outcome(cell.id)
-        latest = folder.record(cell.id) or outcome
-        if latest is not None and latest.status == "failed":
-            is_trained = outcome is not None and outcome.status == "done"
-            found[cell.id] = Kept.TRAINING if is_trained else Kept.NOTHING
-            # Where training diverged, it would do so again from a checkpoint.
-            if not is_trained and folder.has_checkpoints(cell.id) and not latest.has_diverged:
-                found[cell.id] = Kept.CHECKPOINTS
-    return found
-
-
-def _missing(
-    cells: Sequence[PlannedCell],
-    plan: Plan,
-    folder: RunFolder,
-    options: Options,
-    forgotten: Collection[str],
-) -> list[PlannedCell]:
-    """Cells without a record, and those whose record will be removed. Seed by seed, so that pairs come early.
-
-    For a runner of a part, the result of training counts as a record.
-    """
-    missing = []
-    seeds = [*plan.suite.seeds, *(plan.suite.tune.seed_numbers if plan.suite.tune else ())]
-    for cell in sorted(cells, key=lambda cell: seeds.index(cell.paired_seed)):
-        if cell.id in forgotten:
-            missing.append(cell)
-            continue
-        record = folder.record(cell.id)
-        there = record if options.shard is None else record or folder.outcome(cell.id)
-        untimed = cell.is_timed and there is not None and there.status == "done" and there.timing is None
-        if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
-            missing.append(cell)
-    return missing
+    return Result(plan, [cell.id for cell in requested], records, ended.finished, ended.taken, ended.untuned)
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:

@@ -27,13 +27,20 @@ def measure(
     return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
 
 
-def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
-    """Write the cells' complete records, with speed and memory of their rows; what was not measured yet, is now."""
+def complete(
+    plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display, is_part: bool = False
+) -> None:
+    """Write the cells' complete records, with speed and memory of their rows; what was not measured yet, is now.
+
+    A part of a run measures no speed, so that its trained cells wait for it.
+    """
     rows: dict[str, list[Record]] = {}
     for cell in cells:
         outcome = folder.outcome(cell.id)
         assert outcome is not None, f"{cell.id} has no outcome after training"
-        rows.setdefault(cell.row_key, []).append(outcome)
+        waits = is_part and plan.suite.timing.pairs and cell.is_timed and outcome.status != "failed"
+        if not waits:
+            rows.setdefault(cell.row_key, []).append(outcome)
     timed = {cell.row_key for cell in cells if cell.is_timed}
     examples = {
         key: (outcome.row, outcome.cell)
