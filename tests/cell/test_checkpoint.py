@@ -28,8 +28,12 @@ def test_what_is_read_is_what_was_written(tmp_path):
     assert all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items())
 
 
-def test_no_checkpoint_is_none(tmp_path):
+def test_without_a_whole_checkpoint_there_is_none(tmp_path):
     assert load_latest(tmp_path / "nowhere", OWNER) is None
+    save(tmp_path, 2, 4)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert load_latest(tmp_path, OWNER) is None
 
 
 def flip(path, where):
@@ -47,16 +51,22 @@ DAMAGE = {
     "hash missing": lambda path: path.with_suffix(".sha256").unlink(),
     "weights missing": lambda path: path.unlink(),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "appended": lambda path: path.write_bytes(path.read_bytes() + b"\n"),
+    "exchanged": lambda path: path.write_bytes(path.with_name("step-000000002.safetensors").read_bytes()),
+    "hash exchanged": lambda path: path.with_suffix(".sha256").write_bytes(
+        path.with_name("step-000000002.sha256").read_bytes()),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, caplog, damage):
-    save(tmp_path, 2, 4)
-    path = tmp_path / "step-000000004.safetensors"
-    DAMAGE[damage](path)
-    assert load_latest(tmp_path, OWNER).state == {"step": 2}
-    assert "step-000000004.safetensors is damaged" in caplog.text
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    save(folder, 2, 4)
+    DAMAGE[damage](folder / "step-000000004.safetensors")
+    moved = folder.rename(tmp_path / "moved")
+    assert load_latest(moved, OWNER).state == {"step": 2}
+    assert caplog.text.count("step-000000004.safetensors is damaged") == 1
 
 
 def test_the_last_two_are_kept(tmp_path):

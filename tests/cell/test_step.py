@@ -8,7 +8,6 @@ import torch
 
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import ema
-from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell
@@ -138,19 +137,6 @@ def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extr
     resumed = train(again, tmp_path / "b", OWNER, no_figures)
     assert fingerprint(again) == fingerprint(whole)
     assert resumed.train_loss == undisturbed.train_loss
-
-
-def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, caplog):
-    train(make_trainer(make_cell()), tmp_path, OWNER, no_figures)
-    files = sorted(tmp_path.glob("step-*.safetensors"))
-    assert [f.stem for f in files] == ["step-000000010", "step-000000012"]
-    content = bytearray(files[-1].read_bytes())
-    content[len(content) // 2] ^= 1
-    files[-1].write_bytes(content)
-    assert load_latest(tmp_path, OWNER).state["step"] == 10
-    assert "step-000000012" in caplog.text
-    files[0].write_bytes(b"")
-    assert load_latest(tmp_path, OWNER) is None
 
 
 def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path):
