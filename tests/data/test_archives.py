@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from tests.data.crafted_archives import CRAFTED, Members, by_the_locator, entries
+from tests.data.crafted_archives import CRAFTED, Members, by_the_locator
 from tests.traps import Trap
 from tread_bench.core.errors import UserError
 from tread_bench.data.archives import load_tensors
@@ -89,7 +89,7 @@ def test_a_crafted_archive_runs_nothing_and_fills_no_memory(craft: str, program:
 @pytest.mark.filterwarnings("ignore")
 def test_the_trap_is_armed_where_torch_gets_the_file_itself(program: bytes, tmp_path: Path) -> None:
     clean = _members_of(program)
-    content = by_the_locator(entries(clean), entries(with_a_trap(clean, Trap(tmp_path / "sprung"))))
+    content = by_the_locator(clean, with_a_trap(clean, Trap(tmp_path / "sprung")))
     assert _members_of(content) == clean  # Python's reader sees nothing else
     with suppress(Exception):
         torch.export.load(io.BytesIO(content))
