@@ -5,10 +5,6 @@ them, with the draws of the images that they were made of.
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +51,6 @@ def encoded(place: Path, out: Path, data: DataOptions | None = None, **changes: 
     return LatentsData(train=[str(out / "train")], held_out=[str(out / "held_out")])
 
 
-def contents(out: Path) -> dict[str, bytes]:
-    files = (path for path in sorted(out.rglob("*")) if path.is_file() and path.name != ".encode.lock")
-    return {str(path.relative_to(out)): path.read_bytes() for path in files}
-
-
 @pytest.fixture(scope="module")
 def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "latents"
@@ -85,37 +76,6 @@ def test_float16_features_and_other_encoders_are_other_encodings(place: Path, wh
     assert torch.equal(half.text(INDEX, 0, 0), expected.text(INDEX, 0, 0))
     with pytest.raises(OutputError, match=r"text_dtype was float16 and is float32"):
         encoded(place, tmp_path / "half")
-
-
-_ENCODE = """
-import sys, time
-from pathlib import Path
-from tread_bench.core.describe.data_sources import find_data_source
-from tread_bench.data.encode.encode import EncodeRequest, encode
-from tread_bench.data.text.words.encoder import Words
-before = Words.encode
-Words.encode = lambda self, captions: time.sleep(0.1) or before(self, captions)
-name, settings, vae, out, shard = sys.argv[1:]
-data = find_data_source(name).options.model_validate_json(settings)
-encode(EncodeRequest(data, Path(vae), Path(out), shard_samples=int(shard)), lambda *_: None)
-"""
-
-
-@pytest.mark.slow
-def test_killed_it_goes_on_and_has_the_same_bytes(place: Path, whole: Path, tmp_path: Path) -> None:
-    data, out = images_of(place), tmp_path / "latents"
-    arguments = [data.name, data.model_dump_json(), place / KIND, out, SHARD]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-    process = subprocess.Popen([sys.executable, "-c", _ENCODE, *map(str, arguments)], env=environment)
-    deadline = time.monotonic() + 60
-    while not list(out.glob("train/latents-*")) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    left = list(out.rglob("latents-*"))
-    assert 0 < len(left) < len(list(whole.rglob("latents-*")))
-    encoded(place, out)
-    assert contents(out) == contents(whole)
 
 
 # ---- layouts of others

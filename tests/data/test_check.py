@@ -10,14 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import save_file
 
 from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
 from tread_bench.core.stored import data_files
 from tread_bench.data.check import absent_classes, data_problems, messages_of
 from tread_bench.data.images import table
-from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.parquet.family import ParquetData
 
 SUITE = """\
@@ -58,26 +56,6 @@ def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> Non
         f"{small}, row 2",
         str(twice),
     ]
-
-
-def test_latents_are_looked_at_too(tmp_path: Path) -> None:
-    def latents(name: str, values: np.ndarray, labels: list[int]) -> str:
-        save_file({"latents": values, "labels": np.array(labels)}, tmp_path / name)
-        return str(tmp_path / name)
-
-    whole = np.random.default_rng(0).normal(size=(3, 4, 8, 8)).astype(np.float32)
-    not_finite = whole.copy()
-    not_finite[2, 0, 0, 0] = np.nan
-    good = latents("good.st", whole, [0, 1, 2])
-    bad = [
-        latents("last.st", not_finite, [0, 1, 2]),
-        latents("label.st", whole, [0, 1, 7]),
-        latents("shape.st", whole[:, :3], [0, 1, 2]),
-    ]
-    shape = {"channels": 4, "image_size": 8, "num_classes": 3}
-    choice = LatentsData(name="latents", train=(good, *bad), held_out=(good,), scale=1.0, **shape)
-    found = data_problems([(choice, True)])
-    assert len(found) == 3 and all(path in message for path, message in zip(bad, found, strict=True))
 
 
 def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str, monkeypatch: pytest.MonkeyPatch):

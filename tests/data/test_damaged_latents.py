@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import struct
-import tarfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -18,10 +16,8 @@ import torch
 
 from tests.data.latent_layouts import SHAPE, add_members, npy, opened_lmdb, written, zipped
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored import data_files
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.arrays import npy_array
-from tread_bench.data.latents.file_stores import NumberedFiles
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 
@@ -187,21 +183,6 @@ def test_a_zip_archive_of_edm2_is_read_as_its_folder(packed: str, compression: i
     assert torch.equal(data.train.drawn(index, 0, 5), data.held_out.drawn(index, 0, 5))
 
 
-def test_labels_in_an_archive_of_fast_dit_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings, _ = written("fast-dit", tmp_path / "set")
-    archive = zipped(tmp_path / "set", tmp_path / "set.zip")
-    choice = LatentsData(name="latents", **{**settings, "train": [archive]})
-    folder, read = open_data(choice).held_out, []
-    read_label = NumberedFiles.label
-    monkeypatch.setattr(NumberedFiles, "label", lambda *of: read.append(of) or read_label(*of))
-    monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
-    for times in (1, 1, 2):
-        if times == 2:  # the archive is written anew
-            archive = zipped(tmp_path / "set", tmp_path / "set.zip")
-        assert torch.equal(open_data(choice).train.labels(np.arange(11)), folder.labels(np.arange(11)))
-        assert len([unit for unit, _ in read if unit.tree.path == archive]) == times * 11
-
-
 def test_keys_may_have_dots(tmp_path: Path) -> None:
     settings, _ = written("tread-wds", tmp_path / "set")
     shard = min((tmp_path / "set").glob("*.tar"))
@@ -214,34 +195,3 @@ def test_keys_may_have_dots(tmp_path: Path) -> None:
     data = open_data(choice).train
     assert data.labels(np.arange(4)).tolist() == [0, 1, 2, 0] and len(data) == 4
     assert data.images(np.arange(4))[:, 0, 0, 0].tolist() == [0, 1, 2, 3]
-
-
-def test_a_shard_that_was_rewritten_with_its_size_and_time_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
-    settings, _ = written("tread-wds", tmp_path / "set")
-    choice = LatentsData(name="latents", **settings)
-    shard, *_ = sorted(tmp_path.rglob("*.tar"))
-    times, index = (shard.stat().st_atime_ns, shard.stat().st_mtime_ns), np.arange(11)
-    before, hashed = open_data(choice).train.labels(index), data_files.content_sha256(str(shard))
-
-    with tarfile.open(shard) as tar:
-        place = next(member.offset_data for member in tar if member.name.endswith(".cls"))
-    with shard.open("r+b") as file:
-        file.seek(place)
-        file.write(b"%d" % (1 - int(before[0])))
-    os.utime(shard, ns=times)
-    assert open_data(choice).train.labels(index)[0] == 1 - before[0]
-    assert data_files.content_sha256(str(shard)) != hashed
-
-
-def test_globs_and_several_folders_are_read_in_their_order(tmp_path: Path) -> None:
-    first, _ = written("repa", tmp_path / "a", 0)
-    second, _ = written("repa", tmp_path / "b", 1)
-    both = LatentsData(name="latents", **{**first, "train": [*first["train"], *second["train"]]})
-    starred = LatentsData(name="latents", **{**first, "train": [str(tmp_path / "[ab]")]})
-    index = np.array([21, 0, 11, 10])
-    expected = open_data(both).train
-    assert torch.equal(open_data(starred).train.drawn(index, 0, 0), expected.drawn(index, 0, 0))
-    assert expected.labels(index).tolist() == [1, 0, 0, 1]

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.announced import announce
 from tests.data.checked import failing_of_data
 from tests.data.image_sets import write_dataset, write_folder
 from tests.data.test_parquet import png, write
-from tread_bench.core.describe import data_sources as registry
-from tread_bench.core.describe import plugins
-from tread_bench.core.describe.data_sources import DataOptions, data_sources, find_data_source
+from tread_bench.core.describe.data_sources import data_sources, find_data_source
 
 DIGITS, LATENTS = find_data_source("digits"), find_data_source("latents")
 
@@ -104,36 +100,3 @@ def test_each_check_finds_what_it_is_there_for(name, tmp_path):
 
 def test_a_source_that_reads_files_needs_other_content(tmp_path):
     assert failing_of_data(LATENTS, tmp_path, latent_files(tmp_path, 0)) == {"fingerprint"}
-
-
-class Other(DataOptions):
-    """Another source."""
-
-    name: Literal["other"] = "other"
-    image_size: int = 8
-    channels: int = 1
-    num_classes: int = 0
-
-
-class OfAnotherName(Other):
-    """Without a name of its own."""
-
-    name: str = "other"
-
-
-class Shapeless(DataOptions):
-    """Without a shape."""
-
-    name: Literal["other"] = "other"
-    channels: int = 1
-
-
-def announced_as(monkeypatch, **changes):
-    other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
-    announce(monkeypatch, (other, "two"))
-    return plugins.announced(registry.DATA_SOURCES)
-
-
-def test_what_has_no_default_must_be_said():
-    with pytest.raises(TypeError, match="missing 5 required keyword-only arguments: 'options', 'builder', 'files'"):
-        registry.DataFamily(name="mine")

@@ -17,13 +17,11 @@ from safetensors.torch import load_file, save_file
 from tests.data.test_parquet import png, write
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.check import data_problems
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.vae import Vae
-from tread_bench.data.latents.manifest import LatentManifest
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
@@ -126,27 +124,6 @@ def test_what_is_stored_is_what_the_autoencoder_gives(place: Path, tmp_path: Pat
         assert torch.allclose(found[f"{key}_flip"], mirrored, atol=1e-5)
 
 
-def test_the_manifest_says_what_the_shards_are(place: Path, tmp_path: Path) -> None:
-    out = tmp_path / "latents"
-    encoded(request_of(place, out, "AutoencoderDC", horizontal_flip=True, dtype="float16"))
-    for split, count in (("train", TRAIN), ("held_out", HELD_OUT)):
-        shards = sorted((out / split).glob("*.safetensors"))
-        found = LatentManifest.model_validate_json((out / split / "manifest.json").read_text())
-        assert found == LatentManifest(
-            quantity="sample",
-            encoder_input=(-1, 1),
-            already_scaled=False,
-            scale=0.25,
-            flips="pair",
-            shape=LATENT["AutoencoderDC"],
-            count=count,
-            num_classes=3,
-            files={path.name: content_sha256(str(path)) for path in shards},
-            encoder=f"AutoencoderDC of diffusers, AutoencoderDC, sha256 {Vae(place / 'AutoencoderDC').sha256}",
-        )
-        assert {tensor.dtype for name, tensor in stored(out, split).items() if name != "labels"} == {torch.float16}
-
-
 @pytest.mark.parametrize("kind", LATENT)
 def test_data_latents_read_them_by_the_manifest_alone(place: Path, tmp_path: Path, kind: str) -> None:
     out = tmp_path / "latents"
@@ -154,7 +131,7 @@ def test_data_latents_read_them_by_the_manifest_alone(place: Path, tmp_path: Pat
     data = LatentsData(
         train=(str(out / "train"),), held_out=(str(out / "held_out"),), decoder=str(place / kind), decoded_size=SIDE
     )
-    assert data_problems([(data, False)]) == []
+    assert data_problems([(data, False)], reads_everything=True) == []
     assert (data.channels, data.image_size, data.num_classes, data.flips) == (LATENT[kind][0], 8, 3, "pair")
     source, vae = open_data(data), Vae(place / kind)
     assert (len(source.train), len(source.held_out)) == (TRAIN, HELD_OUT)

@@ -16,7 +16,6 @@ import pytest
 import torch
 from datasets import DatasetDict, load_from_disk
 
-from tests.data.checked import failing_of_data
 from tests.data.image_sets import pictures, write_dataset
 from tests.data.test_parquet import png
 from tread_bench.core.describe.data_sources import find_data_source
@@ -47,14 +46,6 @@ def test_rows_come_in_their_order_over_files(pets: str, monkeypatch: Any) -> Non
     assert square  # which no crop changes
     for number in square:
         assert np.array_equal(data.train.uint8(np.array([number]))[0], images[number].transpose(2, 0, 1))
-
-
-def test_the_contract_holds_on_demand(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(encoded, "MOST_BYTES", 0)
-    options, changed = (
-        {"train": [write_dataset(tmp_path / f"{seed}", 80, seed)], "image_size": 4, "num_classes": 3} for seed in (0, 1)
-    )
-    assert failing_of_data(HF_DATASET, tmp_path, options, changed) == set()
 
 
 @pytest.mark.parametrize("by", ["datasets 1", "datasets 4"])
@@ -171,27 +162,6 @@ def test_a_damaged_data_set_is_named(pets: str, harm: Any, message: str) -> None
     assert found.startswith(pets) and message in found
     with pytest.raises(UserError, match=pets):
         open_data(choice(pets))
-
-
-def test_every_header_is_read_where_that_is_requested(tmp_path: Path) -> None:
-    sets = [write_dataset(tmp_path / f"{name}", 45, seed) for seed, name in enumerate(("train", "held_out"))]
-    options = choice(sets[0], held_out=(sets[1],), image_size=5)
-    found = data_problems([(options, True)], reads_everything=True)
-    for seed, folder in enumerate(sets):
-        small = [number for number, image in enumerate(pictures(45, seed)) if min(image.shape[:2]) < 5]
-        assert len(small) > 3
-        told = [message for message in found if message.startswith(folder)]
-        assert told[-1] == f"{folder}: {len(small)} of 45 images cannot be used; the first 3 are named"
-        for number in small[:3]:
-            assert any(message.startswith(f"{folder}, row {number}: image of ") for message in told)
-
-
-def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
-    options = choice(write_dataset(tmp_path / "few", 9))
-    with pytest.raises(UserError, match=r"9 images, where every tenth is held out: name others under data\.held_out"):
-        open_data(options)
-    (found,) = data_problems([(options, True)])
-    assert found.startswith(f"{tmp_path / 'few'}: 9 images")
 
 
 def test_a_class_without_an_image_is_named(pets: str) -> None:

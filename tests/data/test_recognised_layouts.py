@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written, zipped
+from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
@@ -141,14 +141,6 @@ def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path
         f"{tmp_path}/held_out/latents_rank00_shard001.safetensors:",
     ]
     assert all("set data.layout: lightningdit" in message for message in found)
-
-
-def test_an_archive_is_recognised_as_its_folder(tmp_path: Path) -> None:
-    settings, _ = written("edm2", tmp_path / "set")
-    archive = zipped(tmp_path / "set", tmp_path / "set.zip")
-    for layout in (None, "fast-dit"):
-        found = problems({**named(settings, layout), "train": [archive], "held_out": [archive]})
-        assert found and all("looks like layout repa or edm2 or sr-dit" in message for message in found)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

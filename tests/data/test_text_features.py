@@ -1,14 +1,9 @@
-"""Features of captions: computed once, the same bytes after kill -9, mapped into memory, and never trusted when they
+"""Features of captions: computed once, mapped into memory, and never trusted when they
 are of others.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -101,44 +96,3 @@ def test_without_a_cache_that_can_be_written_features_are_the_same(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert torch.equal(stored().of(CAPTIONS), expected)
-
-
-_SLOW = f"""
-import time
-from tread_bench.data.captions import features
-from tread_bench.data.text.words.encoder import Words
-from tread_bench.data.captions.family import Captions
-features._SHARD_BYTES = {SHARD_BYTES}
-encode = Words.encode
-Words.encode = lambda self, captions: time.sleep(0.05) or encode(self, captions)
-features.CaptionFeatures(Captions(), {CAPTIONS!r}).of({CAPTIONS!r})
-"""
-
-
-@pytest.mark.slow
-def test_killed_it_goes_on_with_what_is_stored_and_has_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encodings: list[str]
-) -> None:
-    # Without a kill.
-    whole = stored()
-    whole.of(CAPTIONS)
-    expected = content(whole.folder)
-
-    # Killed once a few shards are there.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
-    folder = stored().folder
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-    process = subprocess.Popen([sys.executable, "-c", _SLOW], env=environment)
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("features-*"))) < 3 and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    left = content(folder)
-    assert 3 <= len([name for name in left if name.startswith("features-")]) < len(expected)
-
-    # The rest.
-    encodings.clear()
-    stored().of(CAPTIONS)
-    assert 0 < len(encodings) < len(CAPTIONS)
-    assert content(folder) == expected
