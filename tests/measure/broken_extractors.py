@@ -36,11 +36,6 @@ standardises_batches = with_change(lambda features, logits: (features - features
 draws = with_change(lambda features, logits: (features + 1e-6 * torch.rand_like(features), logits))
 
 
-reads_a_value = with_change(lambda features, logits: (features + 0 * features.sum().item(), logits))
-tensor_on_the_host = with_change(lambda features, logits: (features + torch.zeros(features.shape[1]), logits))
-copies_to_the_host = with_change(lambda features, logits: (features.cpu(), logits))
-
-
 class WithSpatial(nn.Module):
     """The network, with something as spatial features."""
 

@@ -9,12 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch_fidelity.defaults import DEFAULTS
-from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics, fid_statistics_to_metric
-from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, kid_features_to_metric
-from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
 
 from tests.measure import adm_evaluator as adm
 from tread_bench.core.config.metrics import Metrics, in_protocol
@@ -22,7 +17,6 @@ from tread_bench.core.describe.metrics import metrics
 from tread_bench.measure.quality.features import images_to_features
 from tread_bench.measure.quality.fid.metric import at_least_zero, features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
-from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.precision_recall import metric as precision_recall
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
@@ -104,27 +98,6 @@ def test_the_distance_from_features_is_that_from_statistics(n, m):
     assert found == pytest.approx(fid(samples, reference), rel=1e-7)
 
 
-class Largest(TorchDispatchMode):
-    """The most numbers in a tensor that is computed."""
-
-    numbers = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        found = function(*args, **(kwargs or {}))
-        for one in tree_leaves(found):
-            self.numbers = max(self.numbers, one.numel() if isinstance(one, torch.Tensor) else 0)
-        return found
-
-
-@pytest.mark.parametrize(("n", "m"), [(10, 5000), (5000, 10)])
-def test_memory_of_the_distance_from_features_grows_with_neither_set(n, m):
-    samples, reference = (torch.from_numpy(correlated(count, 16, count)) for count in (n, m))
-    with Largest() as largest:
-        found = features_to_fid(samples, reference)
-    assert largest.numbers <= 1000 * 16  # features that are added at a time
-    assert found == pytest.approx(fid(samples.numpy(), reference.numpy()), rel=1e-7)
-
-
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_statistics_that_are_not_finite_have_no_distance(wrong):
     usual, count = Gaussian(torch.zeros(3).double(), torch.eye(3).double(), 9), 5
@@ -134,23 +107,6 @@ def test_statistics_that_are_not_finite_have_no_distance(wrong):
             with pytest.raises(FloatingPointError, match="NaN or infinite"):
                 statistics_to_fid(*pair)
     assert math.isnan(at_least_zero(math.nan)) and at_least_zero(-1e-9) == 0.0
-
-
-def test_torch_fidelitys_functions_give_the_same_figures():
-    samples, reference = correlated(400, 48, 0, shift=0.1), correlated(500, 48, 1)
-    first, second = torch.from_numpy(samples), torch.from_numpy(reference)
-    statistics = [fid_features_to_statistics(part.double()) for part in (first, second)]
-    expected = fid_statistics_to_metric(*statistics, verbose=False)[KEY_METRIC_FID]
-    assert fid(samples, reference) == pytest.approx(expected, rel=1e-9)
-    theirs = prc_features_to_metric(
-        first.double(), second.double(), prc_neighborhood=3, save_cpu_ram=False, verbose=False
-    )
-    ours = shares(samples, reference, distances="float64")
-    assert ours == (theirs[KEY_METRIC_PRECISION], theirs[KEY_METRIC_RECALL])
-    kid = kid_features_to_metric(
-        first.double(), second.double(), kid_subsets=20, kid_subset_size=50, rng_seed=2020, verbose=False
-    )
-    assert features_to_kid(first, second, subset_size=50, subsets=20).value == kid[KEY_METRIC_KID_MEAN]
 
 
 @pytest.mark.parametrize("count", [200, 250, 130])  # a last chunk that is whole, smaller, and the only one but one

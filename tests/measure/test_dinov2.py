@@ -164,7 +164,7 @@ def test_images_of_224_pixels_stay_as_they_are(resize: Any) -> None:
     assert torch.equal(resized(pixels, resize), pixels)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_it_keeps_the_contract(released: Path) -> None:
     options = {"weights": str(released)}
     assert failing("feature-network", EXTRACTOR=DINOV2, OPTIONS=options, SHAPE=(3, 16)) == set()

@@ -32,7 +32,7 @@ def test_our_classifiers_keep_the_contract(name):
     assert failing("feature-network", EXTRACTOR=find_extractor(name), OPTIONS=options, SHAPE=GREY) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_inception_keeps_the_contract(inception_weights):
     options = {"weights": str(inception_weights)}
     assert failing("feature-network", EXTRACTOR=INCEPTION, OPTIONS=options) == set()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,13 +124,6 @@ def test_sums_under_other_kernels_are_summed_again(folder: Path, monkeypatch: py
     assert again.read == COUNT
 
 
-def test_progress_counts_images(folder: Path) -> None:
-    seen: list[int] = []
-    for _ in range(2):
-        features_of(Images().set, extractor(), BATCH, COUNT, seen.append)
-    assert seen == [*range(BATCH, COUNT, BATCH), COUNT, COUNT]
-
-
 def test_of_many_images_some_are_kept_one_by_one_and_all_are_summed(folder: Path) -> None:
     expected = computed()
     for _ in range(2):
@@ -216,39 +207,3 @@ def test_features_that_are_not_finite_are_not_stored(folder: Path) -> None:
     with pytest.raises(FloatingPointError, match="NaN or infinite"):
         stored(Images(), network)
     assert not folder.exists()
-
-
-MEMORY = """
-import resource
-import torch
-from test_feature_store import *
-
-class Wide(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.projection = nn.Parameter(torch.ones(3, 1024))
-
-    def forward(self, pixels):
-        return pixels.flatten(1).float() @ self.projection, None
-
-def batches(size):
-    for first in range(0, 50_000, size):
-        yield torch.zeros(min(size, 50_000 - first), 1, 1, 1, dtype=torch.uint8)
-
-def peak_mib():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-
-network = Extractor("wide", Wide(), "w", 1024)
-network.features(torch.zeros(BATCH, 1, 1, 1, dtype=torch.uint8))
-before = peak_mib()
-features_of(SampleSet("many", 50_000, (1, 1, 1), lambda: "many", batches), network, BATCH, 1000, lambda done: None)
-print(peak_mib() - before)
-"""
-
-
-def test_memory_is_that_of_what_is_kept(tmp_path: Path) -> None:
-    """Features of all 50,000 images would take 195 MiB."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "XDG_CACHE_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", MEMORY], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 80

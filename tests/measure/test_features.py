@@ -28,8 +28,7 @@ from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
 from tread_bench.measure.quality.features import choose_extractor
-from tread_bench.measure.quality.networks.classifier.extractor import open_classifier, open_glyphs_classifier
-from tread_bench.measure.quality.networks.classifier.family import GlyphsClassifierOptions
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import (
     DIGITS_WEIGHTS,
     GLYPHS_WEIGHTS,
@@ -65,14 +64,6 @@ def test_the_shipped_network_of_glyphs_is_small_and_knows_them_at_any_size() -> 
         assert (logits.argmax(1) == data.held_out.labels(index)).float().mean() > 0.55
     assert about["data_sha256"] == data.sha256
     assert about["command"].startswith("tread-bench features glyphs/route_placement ")
-
-
-def test_glyphs_of_the_network_s_own_size_are_seen_as_they_are() -> None:
-    extractor = open_glyphs_classifier(GlyphsClassifierOptions(), (1, 16))
-    pixels = torch.randint(0, 256, (4, 1, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    features, _ = load_classifier(GLYPHS_WEIGHTS)[0](pixels)
-    assert torch.equal(extractor.features(pixels)[0], features)
-    assert torch.equal(extractor.features(pixels.repeat_interleave(3, 2).repeat_interleave(3, 3))[0], features)
 
 
 def test_unit_variance_leaves_the_logits(digits: DataSource) -> None:
@@ -125,12 +116,6 @@ def test_training_ends_where_accuracy_settles(noise: int, iterations: int) -> No
     assert calls == [("feature network", step, 1000) for step in range(iterations)]
 
 
-@pytest.mark.endurance
-def test_training_the_shipped_network_again(tmp_path: Path) -> None:
-    again = train_and_save(DigitsData(), tmp_path / "digits.safetensors", iterations=1000, seed=0)
-    assert again["held_out_accuracy"] > 0.97 and again["iterations"] == 1000
-
-
 def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
     path = tmp_path / "mine.safetensors"
     train_and_save(DigitsData(), path, iterations=3, seed=1, suite="my.yaml")
@@ -147,14 +132,6 @@ def test_the_architecture_scales_with_the_image(size: int, channels: int, grid: 
     spec = default_spec(DataSource(images, images, 7))
     assert -(-size // int(np.prod(spec.strides))) == grid
     assert spec.widths[-1] >= 64
-
-
-def test_the_number_of_features_can_be_limited(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    train_and_save(DigitsData(), path, iterations=1, max_width=24)
-    network, about = load_classifier(path)
-    assert network.spec.widths == (16, 24, 24)
-    assert about["command"] == "tread-bench features SUITE --iterations 1 --seed 0 --max-width 24 --out a.safetensors"
 
 
 def test_unlabelled_images_train_no_classifier() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -146,19 +145,6 @@ def test_merging_keeps_features_and_logits_in_order() -> None:
     assert len(parts[0].features) == 3
 
 
-def test_batches_are_added_in_place_and_leave_nothing() -> None:
-    """Not even small objects: they would keep the memory of the batches between them from being used again."""
-    statistics = FeatureStatistics(64)
-    statistics.add(gaussian(32, 64, 0), kept=slice(0))
-    gc.collect()
-    before = len(gc.get_objects()), statistics._half
-    for seed in range(100):
-        statistics.add(gaussian(32, 64, seed), kept=slice(0))
-    gc.collect()
-    assert len(gc.get_objects()) < before[0] + 50
-    assert statistics._half is before[1] and statistics.count == 101 * 32
-
-
 def test_statistics_that_keep_other_features_are_apart() -> None:
     first = FeatureStatistics(8)
     first.add(gaussian(32, 8, 0))
@@ -202,9 +188,8 @@ def test_the_whole_path_agrees_with_torch_fidelity(
 
 @pytest.mark.slow
 def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: DataSource) -> None:
-    images = digits.train.uint8(np.arange(24))
-    fake, real = images[:12], images[12:]
-    settings = {"kid_subset_size": 10, "kid_subsets": 3}
+    fake, real = digits.train.uint8(np.arange(12)).split(6)
+    settings = {"kid_subset_size": 5, "kid_subsets": 3}
     weights = {"feature_extractor_weights_path": str(inception_weights)}
     expected = torch_fidelitys(fake, real, "inception-v3-compat", **settings, **weights)
     extractor = open_inception(inception_weights)
@@ -280,13 +265,6 @@ class TestReferenceCache:
         assert torch.equal(again.statistics.features, first.statistics.features)
         assert load_statistics(path) is not None  # written anew
 
-    def test_other_data_get_another_entry(self, extractor: Extractor, digits: DataSource) -> None:
-        darker = ImageSet(digits.train.pixels // 2, digits.train.classes)
-        a = reference_of(digits, extractor)
-        b = reference_of(DataSource(darker, digits.held_out, 10), extractor)
-        assert len(list(cache_folder("reference").iterdir())) == 2
-        assert statistics_to_fid(a.statistics, b.statistics) > 1
-
     def test_cells_that_need_it_at_the_same_time_compute_it_once(
         self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -302,13 +280,6 @@ class TestReferenceCache:
             found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
         assert {one.result().statistics.count for one in found} == {1438}
         assert len(computed) == 1
-
-    def test_a_folder_that_cannot_be_written_costs_only_time(
-        self, extractor: Extractor, digits: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "file").touch()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-        assert reference_of(digits, extractor).statistics.count == 1438
 
 
 def test_statistics_of_two_kinds_of_gpu_are_kept_apart(monkeypatch: pytest.MonkeyPatch, digits: DataSource) -> None:

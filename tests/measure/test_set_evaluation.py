@@ -33,7 +33,7 @@ from tread_bench.measure.set_evaluation import SetRequest, evaluate_on, plan
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import open_samples
 
-COUNT = 12
+COUNT = 6
 METRICS = ("fid", "sfid", "precision_recall", "inception_score")
 
 
@@ -277,33 +277,6 @@ def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_rea
     assert "250 for KID, precision and recall, drawn by seed" in str(network.protocol["reference_features"])
 
 
-def with_statistics(asked: SetRequest, dims: int = 64, settings: dict[str, Any] | None = None) -> SetRequest:
-    """The same with statistics of the digits' network, of 64 features, beside the reference's images."""
-    stored = Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50, settings)
-    return replace(asked, reference=replace(asked.reference, stored={"digits-classifier": stored}))
-
-
-@pytest.mark.parametrize(
-    ("dims", "settings", "told"),
-    [
-        (7, None, "are of 7 features under the settings {}, and this network has 64 under {}"),
-        (64, {"resize": "torch"}, "under the settings {'resize': 'torch'}, and this network has 64 under {}"),
-        (64, {}, ""),
-        (64, None, ""),
-    ],
-)
-def test_statistics_of_another_network_refuse_this_one(
-    dims: int, settings: dict[str, Any] | None, told: str, tmp_path: Path
-) -> None:
-    mine = digits_set(tmp_path / "mine.npz", range(50))
-    asked = with_statistics(request(mine, mine, ("fid", "precision_recall"), "digits-classifier"), dims, settings)
-    if told:
-        assert told in reasons(asked)["digits-classifier"] and plan(asked)[0] == []
-        return
-    _, rows, _ = measured(asked)
-    assert rows["precision"].value == rows["recall"].value == 1 and rows["fid"].value > 0
-
-
 def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint() -> None:
     extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
 
@@ -315,22 +288,6 @@ def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint(
     extractor.settings = {"resize": "torch"}
     assert details() == {**before, "feature_network_settings": "resize: torch"}
     assert protocol_fingerprint(**details()) != protocol_fingerprint(**before)
-
-
-def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that_are_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = digits_set(tmp_path / "mine.npz", range(50))
-    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
-    for is_published, reference, is_doubted in (
-        (False, with_statistics(asked), True),
-        (None, with_statistics(asked), False),
-        (False, asked, False),
-    ):
-        monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda options, it=is_published: it)
-        _, rows, _ = measured(reference)
-        assert ("not the published ones" in "".join(rows["fid"].warnings)) == is_doubted
-        assert "not the published ones" not in "".join(rows["precision"].warnings)
 
 
 @pytest.mark.gpu

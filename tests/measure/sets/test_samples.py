@@ -173,11 +173,3 @@ def test_images_that_exif_alone_turns_are_counted(tmp_path):
     (warning,) = open_samples(tmp_path / "set").warnings
     assert "2 of 5 images are turned by their EXIF orientation alone, which is not applied" in warning
     assert not open_samples(tmp_path / "set", num=1).warnings[1:]
-
-
-def test_links_to_images_are_followed(tmp_path):
-    written = images()
-    (tmp_path / "set").mkdir()
-    for path in write_folder(tmp_path / "elsewhere", written).iterdir():
-        (tmp_path / "set" / path.name).symlink_to(path)
-    assert np.array_equal(all_of(open_samples(tmp_path / "set")), written)
