@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
-import subprocess
-import sys
-from functools import partial
 from itertools import product
 
 import pytest
@@ -20,15 +16,14 @@ from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling, numerics
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
-from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
+from tread_bench.cell.numerics import check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.cell.step import Trainer, _Loss, _summed
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.conditions import Numerics, RunNumerics
+from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.measure.speed.activations import count_activations
 from tread_bench.model.backbone import Backbone, build_backbone
 from tread_bench.model.network import build_network
 
@@ -331,14 +326,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
         ("mask", "DiT"),
         *(
             pytest.param(*pair, marks=pytest.mark.slow)
-            for pair in (("sprint", "U-ViT"), ("mask", "DiS"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
-        ),
-        *(
-            pytest.param(*pair, marks=pytest.mark.endurance)
-            for pair in (
-                *((name, "DiT") for name in ("drop", "sprint", "mod", "layer_skip")),
-                *(("drop", "LightningDiT"), ("mod", "U-ViT")),
-            )
+            for pair in (("sprint", "U-ViT"), ("drop", "LightningDiT"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
         ),
     ],
 )
@@ -379,17 +367,8 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
 
 @pytest.mark.plain_bits
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("cell", "backbone"),
-    [
-        pytest.param(DENSE, "DiT", id="dense-DiT"),
-        pytest.param(ROUTED, "DiT", id="tread-DiT", marks=pytest.mark.endurance),
-        pytest.param(ROUTED, "DiS", id="tread-DiS", marks=pytest.mark.endurance),
-        pytest.param(NEIGHBOURS["layer_skip"], "DiT", id="layer_skip-DiT", marks=pytest.mark.endurance),
-    ],
-)
-def test_the_default_backend_gives_the_same_losses(cell, backbone):
-    plain, compiled = (losses(make_trainer(cell, FAMILIES[backbone], compile=c), 2) for c in (False, True))
+def test_the_default_backend_gives_the_same_losses():
+    plain, compiled = (losses(make_trainer(ROUTED, {**DIT, "depth": 4}, compile=c), 2) for c in (False, True))
     torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=0)
 
 
@@ -461,21 +440,6 @@ def test_a_batch_is_copied_beside_what_computes_and_waited_for(monkeypatch):
     assert torch.equal(trainer.loss(copied), expected)
 
 
-@pytest.mark.plain_bits
-@pytest.mark.parametrize("checkpointing", [False, True], ids=["kept", "recomputed"])
-def test_activations_of_compiled_blocks_are_counted_as_a_run_counts_them(checkpointing, counter):
-    """They keep no more than blocks that are not compiled, to within what is saved of other layers."""
-    found = {}
-    for compiled in (False, True):
-        trainer = make_trainer(ROUTED, compile=compiled, gradient_checkpointing=checkpointing)
-        losses(trainer, 2)
-        loss = partial(trainer.loss, trainer.batch(2))
-        with trainer.compiled():
-            found[compiled] = count_activations(trainer.network, loss)
-    assert counter.frame_count and (found[True].recomputed > 0) == checkpointing
-    assert 0 < found[True].total <= 1.1 * found[False].total
-
-
 @pytest.fixture
 def alone_in_a_group():
     """A group of one rank, whose gradients go the way of several."""
@@ -500,25 +464,6 @@ def test_tf32_is_used_exactly_where_it_is_asked_for():
     assert matmul_error("highest", "cuda") < 1e-5 < matmul_error("high", "cuda") < 1e-2
     assert resolve_numerics(Compute(matmul_precision="high"), "cuda").tf32
     assert not resolve_numerics(Compute(), "cuda").tf32
-
-
-def losses_under(precision, cell, device):
-    """Of a network that is wide enough for TF32 to pay."""
-    before = torch.get_float32_matmul_precision()
-    try:
-        apply_numerics(RunNumerics(threads=1, device=device, matmul_precision=precision))
-        return losses(make_trainer(cell, {**DIT, "hidden": 128}, device=torch.device(device))).cpu()
-    finally:
-        apply_numerics(RunNumerics(threads=1, device=device, matmul_precision=before))
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("cell", [DENSE, ROUTED], ids=["dense", "tread"])
-def test_tf32_gives_the_loss_within_a_rounding(cell):
-    """Where the bits beyond its 11 are cut off, a factor loses at most 2^-10 and a product 2^-9."""
-    plain, other = (losses_under(precision, cell, "cuda") for precision in ("highest", "high"))
-    assert not torch.equal(plain, other)
-    torch.testing.assert_close(other, plain, rtol=2**-9, atol=0)
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():
@@ -560,38 +505,3 @@ def test_numerical_choices_hold_every_option_of_a_step():
     assert step_options(resolved) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     assert resolved.tf32 is False
     assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before
-
-
-_PAGES_OF_STEPS = """
-import resource
-import sys
-
-import torch
-
-from tread_bench.cell.numerics import keep_freed_memory
-
-if sys.argv[1] == "kept":
-    keep_freed_memory()
-
-
-def step():
-    blocks = [torch.ones(9 * 2**20) for _ in range(3)]  # of 36 MiB: glibc by itself keeps none of more than 32
-
-
-for _ in range(int(sys.argv[2])):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    step()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no mallopt")
-def test_a_process_reuses_the_memory_that_its_steps_free():
-    pages = {}
-    for whose, steps in (("kept", 20), ("returned", 3)):  # each block finds its place after some steps
-        command = [sys.executable, "-c", _PAGES_OF_STEPS, whose, str(steps)]
-        pages[whose] = int(subprocess.run(command, capture_output=True, check=True).stdout)
-    if not pages["returned"]:
-        pytest.skip("this system counts no page faults")
-    assert pages["kept"] < pages["returned"] / 10

@@ -12,8 +12,8 @@ import torch
 
 from tests.captioned_digits import captioned_cell
 from tests.fake_device import FakeDevice
-from tests.measure import broken_extractors
 from tests.model.methods.subjects import BACKBONES, cell_of
+from tests.pairs import in_turn
 from tread_bench.cell.step import ForwardPass
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
@@ -25,7 +25,6 @@ from tread_bench.core.describe.objectives import objectives
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.measure.quality.networks.classifier.extractor import open_digits_classifier
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.network import build_network
 
@@ -99,7 +98,7 @@ def test_every_method_stays_on_its_device(method):
     assert left(cell_of(method)) == []
 
 
-@pytest.mark.parametrize(("objective", "loss"), [*product(objectives(), losses())])
+@pytest.mark.parametrize(("objective", "loss"), in_turn(objectives(), losses()))
 def test_every_objective_and_loss_stays_on_its_device(objective, loss):
     if loss == "mae" and objectives()[objective].predicts_noise:
         pytest.skip("the loss is on an estimate that this objective leaves open")
@@ -118,21 +117,6 @@ def test_every_guidance_rule_stays_on_its_device(rule):
     sampling = Sampling.model_validate({"guidance": {"name": rule, **RULES.get(rule, {})}, **scale})
     guided = cell.model_copy(update={"sampling": sampling})
     assert left(with_blocks(setting_of(guided))) == []
-
-
-def features_that_leave(extractor):
-    features = "tread_bench.measure.quality.features"
-    device = FakeDevice({f"{features}:features", f"{features}:<genexpr>"})  # images and their features are copied
-    device.move(extractor.network)
-    with device:
-        extractor.features(torch.zeros(4, 1, 8, 8, dtype=torch.uint8))
-    return device.found
-
-
-def test_a_feature_network_stays_on_its_device():
-    assert features_that_leave(open_digits_classifier({}, (1, 8))) == []
-    for name in ("reads_a_value", "tensor_on_the_host", "copies_to_the_host"):
-        assert len(features_that_leave(getattr(broken_extractors, name)({}, (1, 8)))) == 1
 
 
 ON_HOST = torch.ones(4)

@@ -5,9 +5,7 @@ import math
 
 import pytest
 
-from tests.cell.test_step import fingerprint, interrupted, make_cell, make_trainer
-from tests.toy_suite import OWNER, no_figures
-from tread_bench.cell.loop import train
+from tests.cell.test_step import fingerprint, make_cell, make_trainer
 from tread_bench.core.config.training import RoutingSchedule, Training
 from tread_bench.core.numbers.schedule import decay_factor, learning_rate, mean_share, routing_share, stretches
 
@@ -96,16 +94,6 @@ def test_up_to_its_decay_a_training_is_that_of_a_constant_rate(tmp_path):
         for step in range(4):
             trainers[decay].step(trainers[decay].batch(step))
     assert fingerprint(trainers["wsd"]) == fingerprint(trainers["constant"]) != fingerprint(trainers["linear"])
-
-
-@pytest.mark.parametrize("at", [6, 11])
-def test_a_decaying_cell_that_is_broken_off_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, at):
-    cell = make_cell(training={"decay": {"name": "wsd", "share": 0.5}})
-    whole, again = make_trainer(cell), make_trainer(cell)
-    train(whole, tmp_path / "a", OWNER, no_figures)
-    interrupted(make_trainer(cell), tmp_path / "b", at)
-    train(again, tmp_path / "b", OWNER, no_figures)
-    assert fingerprint(again) == fingerprint(whole)
 
 
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine"])
