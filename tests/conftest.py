@@ -108,13 +108,6 @@ def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleT
     return lambda name: importlib.import_module(f"mamba_ssm.{name}")
 
 
-@pytest.fixture
-def minimal_ssd(mamba_ssm_oracle: Callable[[str], ModuleType]) -> Callable[..., Any]:
-    """Mamba-2's recurrence as mamba-ssm lists it in PyTorch; its module also imports Triton's kernels."""
-    pytest.importorskip("triton", reason="the module of mamba-ssm's minimal SSD imports Triton")
-    return mamba_ssm_oracle("modules.ssd_minimal").ssd_minimal_discrete
-
-
 @pytest.fixture(scope="session")
 def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Any]]:
     """Starts headless Chromium; skips where there is none."""

@@ -15,11 +15,9 @@ from tread_bench import create_backbone
 from tread_bench.backbones.dig import network
 from tread_bench.core.describe.families import families, make_spec
 from tread_bench.core.describe.mixers import mixers
-from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.ops import recurrence
 from tread_bench.model.ops.patching import sincos_positions
-from tread_bench.model.ops.selecting import select
 
 ROUTES = networks.ROUTES["DiG"]
 small = partial(networks.small, "DiG")
@@ -90,15 +88,6 @@ def difference(model, routes, ids=None):
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
     assert difference(small(mixer=mixer), routes) < 1e-9
-
-
-@pytest.mark.parametrize("mixer", mixing.MIXERS)
-def test_every_selector_routes_every_mixer(mixer):
-    model, routes = small(mixer=mixer), ROUTES[0]
-    scores = torch.rand(3, 16, generator=torch.Generator().manual_seed(0))
-    for selector in selectors():
-        ids = [select(selector, scores, (4, 4), route.kept(16)) for route in routes]
-        assert difference(model, routes, ids) < 1e-9, selector
 
 
 @pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if "recurrence" in one.kernels])

@@ -103,23 +103,6 @@ def test_float64_is_the_recurrence(kind, decays, kernel):
     assert worst(computed, exact, floor=1e-3) < 1e-11
 
 
-@every_kernel
-@pytest.mark.parametrize("decays", DECAYS)
-@pytest.mark.parametrize("kind", ["one decay per head", "shared keys"])
-def test_float64_is_the_minimal_ssd_of_mamba_ssm(kind, decays, kernel, minimal_ssd):
-    """Their chunks of 12 tokens against ours of 16."""
-
-    def theirs(q, k, v, g):
-        C, B, X = (x.expand(-1, v.shape[1], -1, -1).transpose(1, 2) for x in (q, k, v))
-        return minimal_ssd(X, g.squeeze(3).transpose(1, 2), B, C, block_len=12)[0].transpose(1, 2)
-
-    arguments, grad = inputs(kind, 60, decays)
-    computed, expected = (
-        with_gradients(function, arguments, grad, torch.float64) for function in (computing(arguments, kernel), theirs)
-    )
-    assert worst(computed, expected, floor=1e-3) < 1e-11
-
-
 def test_usual_decays_take_the_short_way_and_others_do_not():
     usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
     assert recurrence_torch._is_mild(usual) and not recurrence_torch._is_mild(extreme)
