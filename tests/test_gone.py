@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -10,10 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.command_line import figures, tread_bench, wait_for
 from tests.fake_executor import Executor
 from tests.run_folders import new_folder
-from tests.runner.test_runner import begin
 from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.core.stored.files import StoreError, write_atomically, write_json
@@ -97,24 +94,3 @@ def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_pat
     assert len(ends) == 1 and not out.exists()
     if is_moved:
         assert len(list(to.glob("cells/*/cell.json"))) == 2 and (to / "plan.json").exists()
-
-
-@pytest.mark.slow
-def test_a_run_that_was_moved_away_resumes_at_its_new_place(tmp_path):
-    suite = write_suite(tmp_path, toy_suite(iterations=120, checkpoint_every=5, seeds=1, pairs=0))
-    out, moved = tmp_path / "run", tmp_path / "moved"
-    process = begin("run", suite, "--out", out, "--workers", 1)
-    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
-    out.rename(moved)
-    told = process.communicate(timeout=200)[1]
-    assert process.returncode == 2 and told.count("is gone") == 1 and "Traceback" not in told, told
-    assert not out.exists()
-    begun = {path.relative_to(moved) for path in moved.glob("cells/*/checkpoints/*")}
-    assert begun and not list(moved.rglob("*.tmp"))
-
-    assert tread_bench("run", suite, "--out", moved).returncode == 0
-    assert "resuming from checkpoint" in "".join(log.read_text() for log in moved.glob("cells/*/log"))
-    assert tread_bench("run", suite, "--out", tmp_path / "undisturbed").returncode == 0
-    for record in moved.glob("cells/*/record.json"):
-        twin = tmp_path / "undisturbed" / record.relative_to(moved)
-        assert figures(json.loads(record.read_text())) == figures(json.loads(twin.read_text()))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
-from pathlib import Path
 
 import pytest
 import typer
@@ -16,27 +14,9 @@ from tread_bench.core.stored import files
 from tread_bench.core.stored.files import StoreError, read_json
 from tread_bench.runner.folder import RunFolder
 
-CHECKOUT = Path(__file__).parents[2]
 COMMANDS = dict(typer.main.get_command(app).commands)
 COMMANDS |= COMMANDS.pop("ci").commands
 REMOVING = {"--fresh", "--retry-failed", "--yes", "--accept", "--overwrite"}
-
-
-def texts(path: Path) -> list[str]:
-    """All string constants of a module but its docstrings and comments."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
-    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return [text for text in constants if isinstance(text, str) and text not in docstrings]
-
-
-def test_no_message_advises_to_delete_anything():
-    modules = [
-        path for package in ("tread_bench", "backbones", "reports") for path in CHECKOUT.glob(f"{package}/**/*.py")
-    ]
-    found = {(path.name, text) for path in modules for text in texts(path) if re.search(r"\bdelet", text, re.I)}
-    assert len(modules) > 100 and not found
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-import shlex
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +12,6 @@ import pytest
 import torch
 from full_disk import Disk, failing
 
-from tests.command_line import command, tread_bench
 from tread_bench.cell.run import run_cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import TEMPORARY, temporaries
@@ -170,16 +167,6 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tm
     writes = fail_at_each_write(begun, tmp_path, work, OSError, end, errors_at)
     assert 20 < len(writes) <= MOST_WRITES, writes
     assert sum(NOTE in operation for operation in writes) >= 9  # three notes of three operations
-
-
-@pytest.mark.slow
-def test_a_limit_of_file_size_ends_a_run_which_resumes_without_it(tmp_path):
-    (tmp_path / "toy.yaml").write_text(SUITE.replace("hidden: 8", "hidden: 64"))
-    asked = shlex.join(command("run", "toy.yaml", "--out", "run"))
-    limited = subprocess.run(["bash", "-c", f"ulimit -f 16; {asked}"], cwd=tmp_path, capture_output=True, text=True)
-    assert limited.returncode == 2 and "safetensors: File too large; what is finished is kept" in limited.stderr
-    assert not list(tmp_path.glob("run/cells/*/*come.json")) and not list(tmp_path.rglob("*.tmp"))
-    assert tread_bench("run", "toy.yaml", "--out", "run", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.slow

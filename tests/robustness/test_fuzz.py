@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan, shipped_suites
 
-FILES = 400
+FILES = 150
 PIECES = (
     b"",
     b" ",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import sys
 import time
@@ -223,47 +222,3 @@ def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
     )
     assert killer.inside >= INSIDE
     assert (lost_cells, changed_cells, killer.orphans) == (0, 0, 0)
-
-
-ADAPTERS = toy_suite(
-    iterations=40,
-    checkpoint_every=1,
-    at="20, ",
-    seeds=1,
-    metrics=FEW_SAMPLES,
-    pairs=0,
-    more="limits: {retries: 1000}\n",
-).replace(
-    "  dense: {}\n  routed: {method: tread, routes: 1:2@0.5}\n",
-    "  trained: {}\n  adapted:\n    {method: tread, routes: 1:2@0.5, training: {start: trained, lora: {rank: 2}}}\n",
-)
-
-
-@pytest.mark.endurance
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_kills_change_nothing_of_a_training_of_adapters(tmp_path):
-    """Each kill comes a few checkpoints after the last one."""
-    pytest.importorskip("peft")
-    suite = write_suite(tmp_path, ADAPTERS)
-    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
-    with Life(suite, undisturbed) as life:
-        assert life.process.wait() == 0
-
-    # Kill the cell that trains adapters three times.
-    rng, kills, is_adapted = random.Random(0), 0, re.compile("adapted-")
-    with Life(suite, disturbed) as life:
-        while life.process.poll() is None:
-            time.sleep(0.002)
-            for pid, checkpoints in life.cells().items():
-                if kills < 3 and is_adapted.match(checkpoints.parent.name):
-                    fate = life.fates.setdefault(pid, Fate(float("inf"), rng.randint(2, 5)))
-                    if fate.has_come(checkpoints) and state(pid) != "Z":
-                        kill(pid)
-                        kills += 1
-        assert life.process.wait() == 0
-    results = [
-        {p.parent.name: read_figures(p) for p in out.glob("cells/*/record.json")} for out in (undisturbed, disturbed)
-    ]
-    assert kills == 3 and len(results[0]) == 2
-    assert results[0] == results[1]

@@ -271,14 +271,6 @@ def test_a_report_writes_through_no_link(tmp_path, mine, place):
     assert tree(tmp_path) == before
 
 
-def test_pictures_go_through_no_link(tmp_path, mine):
-    (tmp_path / "figures").symlink_to(mine, target_is_directory=True)
-    before = tree(tmp_path)
-    with pytest.raises(OutputError, match="is a link to"):
-        write_pictures([], tmp_path)
-    assert tree(tmp_path) == before
-
-
 def test_pictures_of_the_earlier_page_go_and_all_others_stay(tmp_path):
     """Also where the page was written by somebody who wants other files to go."""
     named = "gap.svg linked.svg notes.txt ../outside.svg figures/gap-2.svg"

@@ -111,33 +111,6 @@ def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(su
 
 
 @pytest.mark.endurance
-def test_a_rank_that_fails_is_the_cells_failure_in_its_own_words(suite, tmp_path):
-    changes = (
-        "--set=training.learning_rate=1e30",
-        "--set=training.gradient_clip=null",
-        "--set=limits.processes_per_cell=2",
-    )
-    done = tread_bench("run", suite, *changes, "--rows", "dense", "--out", tmp_path / "run")
-    assert done.returncode == 1
-    assert record_of(tmp_path / "run")["reason"].startswith(("DivergedError: ", "FloatingPointError: "))
-
-
-@pytest.mark.endurance
-@pytest.mark.parametrize("processes", [1, 3])
-def test_a_cell_begun_by_two_is_ended_by_another_number(suite, undisturbed, tmp_path, processes):
-    with Life(suite, tmp_path / "run") as life:
-        life.after(steps=100)
-        life.process.kill()
-        wait_for(lambda: not life.everybody(), 20)
-    with Life(suite, tmp_path / "run", processes) as life:
-        assert life.process.wait(200) == 0
-    record = record_of(tmp_path / "run")
-    assert record["conditions"]["begun_under"][0]["processes"] == 2
-    for before, after in zip(undisturbed["evaluations"], record["evaluations"], strict=True):
-        assert after["fid"] == pytest.approx(before["fid"], rel=1e-3)
-
-
-@pytest.mark.endurance
 @pytest.mark.parametrize("number", range(50))
 def test_a_signal_at_any_instant_loses_no_cell_and_leaves_nobody(suite, undisturbed, tmp_path, number):
     rng = random.Random(number)

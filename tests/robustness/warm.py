@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import pkgutil
-import queue
 import resource
 import select
 import signal
@@ -81,30 +80,6 @@ class Warm:
         answer = json.loads(self.process.stdout.readline())
         stdout, stderr = (Path(path).read_text(encoding="utf-8", errors="replace") for path in files)
         return Attempt(command, answer["status"], stdout, stderr, answer["seconds"])
-
-
-class Warms:
-    """Several of them: who calls gets one that is free."""
-
-    def __init__(self, count: int, with_torch: bool = True) -> None:
-        self.free: queue.Queue[Warm] = queue.Queue()
-        self.all = [Warm(with_torch) for _ in range(count)]
-        for warm in self.all:
-            self.free.put(warm)
-
-    def __enter__(self) -> Warms:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for warm in self.all:
-            warm.close()
-
-    def __call__(self, *arguments: object, cwd: Path, limit_s: float = 60) -> Attempt:
-        warm = self.free.get()
-        try:
-            return warm(*arguments, cwd=cwd, limit_s=limit_s)
-        finally:
-            self.free.put(warm)
 
 
 def serve() -> dict[str, Any] | None:
