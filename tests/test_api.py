@@ -94,14 +94,6 @@ def test_a_run_of_a_mapping_resumes_from_its_suite_file_and_prints_its_decision(
     assert str(found).splitlines() == [f"{tmp_path / 'run'}: 4 of 4 cells", *sentences]
 
 
-def test_there_is_no_page_until_it_is_drawn(tmp_path):
-    results = tread_bench.Results(source=tmp_path, plan=None, records=[])
-    assert results.page is None
-    (tmp_path / "index.html").touch()
-    assert results.page == tmp_path / "index.html"
-    assert tread_bench.Results(source=tmp_path / "exported.json", plan=None, records=[]).page is None
-
-
 def test_warnings_name_the_line_that_called(tmp_path, monkeypatch):
     monkeypatch.setattr("tread_bench.services.run.bring_up_to_date", lambda *_: SimpleNamespace(root=tmp_path))
     monkeypatch.setattr("tread_bench.api.read_run", lambda path: Source(path, None, [], {"dense-0": "damaged"}))

@@ -67,18 +67,6 @@ def test_every_file_of_the_package_is_in_the_wheel(unpacked: Path) -> None:
     assert {"py.typed", *named} <= here
 
 
-def test_the_wheel_holds_the_feature_networks_and_the_page(unpacked: Path) -> None:
-    weights = [*(unpacked / "tread_bench" / "measure" / "quality").rglob("*.safetensors")]
-    assert len(weights) == 2 and sum(path.stat().st_size for path in weights) < 400_000
-    assert files_of(unpacked / "tread_bench" / "reports" / "page" / "templates", "*.html*")
-
-
-def test_the_command_works_from_the_wheel(unpacked: Path, tmp_path: Path) -> None:
-    done = run_in(tmp_path, unpacked, "-m", "tread_bench", "list", "suites")
-    assert done.returncode == 0, done.stderr
-    assert "route_placement" in done.stdout
-
-
 @pytest.mark.slow
 def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path) -> None:
     """In a folder without any of the checkout's, which the tests' own Python finds on its path."""
