@@ -14,7 +14,6 @@ from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
 from tread_bench.cli.commands.clean import clean
 from tread_bench.core.errors import UserError
 from tread_bench.reports.page.run import render
-from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
 from tread_bench.services.check import check_run
@@ -74,18 +73,6 @@ def readers(folder):
     }
 
 
-def seen_by(folder):
-    """The documents that each reader opens while all are whole: what another one holds makes no difference to it."""
-    seen = {}
-    for name, read in readers(folder).items():
-        opened, real = set(), folder_module.read_document
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(folder_module, "read_document", lambda path, *kind: opened.add(path) or real(path, *kind))  # noqa: B023
-            read()
-        seen[name] = opened
-    return seen
-
-
 def messages_of(readers):
     """What each of them says; anything but a UserError is a traceback."""
     told = {}
@@ -125,11 +112,10 @@ def check_mutation(folder, readers, path, whole, at, value, is_unfit):
 
 
 def run_over(folder, values, every):
-    refused, seen, every_reader = 0, seen_by(folder), readers(folder)
+    refused, every_reader = 0, readers(folder)
     for number, mutation in enumerate(mutations(folder, values)):
         if number % every == 0:
-            concerned = {name: read for name, read in every_reader.items() if mutation[0] in seen[name]}
-            refused += check_mutation(folder, concerned, *mutation, is_unfit=values is UNFIT)
+            refused += check_mutation(folder, every_reader, *mutation, is_unfit=values is UNFIT)
     return refused
 
 

@@ -6,44 +6,28 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import psutil
 import pytest
+from life import Life
 
-from tests.command_line import command, figures, tread_bench, wait_for
+from tests.command_line import figures, tread_bench, wait_for
 from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
 from tread_bench.cell.launch import SILENCE_S
 
-ITERATIONS = 300
-SUITE = toy_suite(ITERATIONS, 10, seeds=1, hidden=32, batch=7, metrics=FEW_SAMPLES, pairs=0, at="150, ")
+ITERATIONS = 120
+SUITE = toy_suite(ITERATIONS, 10, seeds=1, hidden=32, batch=7, metrics=FEW_SAMPLES, pairs=0, at="60, ")
 
 
-class Life:
-    """One start of the runner, whose cell has two processes, in a session of its own."""
+class Ranks(Life):
+    """One start of the runner, whose cell has two processes."""
 
-    def __init__(self, suite: Path, out: Path, processes: int = 2, **limits: int) -> None:
-        chosen = [f"--set=limits.{name}={value}" for name, value in limits.items()]
-        arguments = command(
-            "run", suite, "--rows", "routed", "--out", out, f"--set=limits.processes_per_cell={processes}", *chosen
-        )
+    def __init__(self, suite: Path, out: Path, **limits: int) -> None:
+        chosen = [f"--set=limits.{name}={value}" for name, value in {"processes_per_cell": 2, **limits}.items()]
+        super().__init__("run", suite, "--rows", "routed", "--out", out, *chosen)
         self.out = out
-        self.process = subprocess.Popen(arguments, start_new_session=True, stdout=subprocess.DEVNULL)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        for process in self.everybody():
-            process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def everybody(self) -> list[psutil.Process]:
-        """All processes that are left of it."""
-        found = [one for one in psutil.process_iter() if session_of(one.pid) == self.process.pid]
-        return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
 
     def progress(self) -> dict[str, object]:
         (path,) = self.out.glob("cells/*/progress.json")
@@ -62,13 +46,6 @@ class Life:
             return found if progress["done"] >= steps else []
 
         return wait_for(ranks)
-
-
-def session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
 
 
 def record_of(out: Path) -> dict[str, object]:
@@ -92,7 +69,7 @@ def undisturbed(suite, tmp_path_factory):
 
 def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(suite, undisturbed, tmp_path):
     # A rank is killed: the run says so, goes on from the checkpoint, and ends as if nothing had happened.
-    with Life(suite, tmp_path / "killed") as life:
+    with Ranks(suite, tmp_path / "killed") as life:
         life.after(steps=40)[1].kill()
         assert life.process.wait(200) == 0
         wait_for(lambda: not life.everybody(), 10)
@@ -115,7 +92,7 @@ def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(su
 def test_a_signal_at_any_instant_loses_no_cell_and_leaves_nobody(suite, undisturbed, tmp_path, number):
     rng = random.Random(number)
     kind = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP][number % 3]
-    with Life(suite, tmp_path / "run", retries=10) as life:
+    with Ranks(suite, tmp_path / "run", retries=10) as life:
         rng.choice(life.after(steps=rng.randrange(ITERATIONS - 50))).send_signal(kind)
         began = time.monotonic()
         assert life.process.wait(3 * SILENCE_S + 100) == 0
@@ -128,7 +105,7 @@ def test_a_signal_at_any_instant_loses_no_cell_and_leaves_nobody(suite, undistur
 @pytest.mark.endurance
 @pytest.mark.parametrize("who", ["launcher", "runner"])
 def test_no_rank_outlives_its_launcher_or_runner(suite, tmp_path, who):
-    with Life(suite, tmp_path / "run", retries=0) as life:
+    with Ranks(suite, tmp_path / "run", retries=0) as life:
         ranks = life.after(steps=50)
         os.kill(life.progress()["pid"] if who == "launcher" else life.process.pid, signal.SIGKILL)
         wait_for(lambda: not any(rank.is_running() and rank.status() != "zombie" for rank in ranks), 10)
