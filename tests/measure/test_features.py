@@ -184,17 +184,6 @@ def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> 
         open_inception(tmp_path / "other.pth")
 
 
-def test_inception_comes_from_a_local_file(inception_weights: Path) -> None:
-    extractor = choose_extractor(Metrics(inception_weights=str(inception_weights)), COLOUR_DATA)
-    features, logits, _ = extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
-    assert (extractor.name, extractor.dims) == ("inception", 2048)
-    assert features.shape == (1, 2048)
-    assert logits.shape == (1, 1008)
-    stored = torch.load(inception_weights, weights_only=True)
-    loaded = extractor.network.state_dict()
-    assert all(torch.equal(loaded[name], stored[name]) for name in stored)
-
-
 CAPTIONED = """\
 name: captioned
 base:

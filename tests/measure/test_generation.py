@@ -32,7 +32,6 @@ from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerpri
 from tread_bench.measure.quality.generation import check_counts, see
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
-from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set, statistics_of
 from tread_bench.measure.quality.samples import OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
@@ -184,22 +183,6 @@ def test_the_whole_path_agrees_with_torch_fidelity(
     got = evaluate_images(noisy.split(64), extractor, reference_to(real, extractor), opened(kid_subsets=20), 10)
     assert {key: got[key] for key in KEYS} == pytest.approx(expected, rel=1e-6)  # features are in float32
     assert got["fid"] > 1
-
-
-@pytest.mark.slow
-def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: DataSource) -> None:
-    fake, real = digits.train.uint8(np.arange(12)).split(6)
-    settings = {"kid_subset_size": 5, "kid_subsets": 3}
-    weights = {"feature_extractor_weights_path": str(inception_weights)}
-    expected = torch_fidelitys(fake, real, "inception-v3-compat", **settings, **weights)
-    extractor = open_inception(inception_weights)
-    metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
-    got = evaluate_images([fake], extractor, reference_to(real, extractor), metrics, 10)
-    near_0 = {"kid": 1e-6}  # a difference of nearly equal sums, so it has an absolute tolerance
-    assert abs(expected["kid"]) > 1000 * near_0["kid"]
-    for key, theirs in expected.items():
-        assert got[key] == pytest.approx(theirs, rel=1e-5, abs=near_0.get(key, 0.0)), key
-    assert got["sfid"] > 0
 
 
 @pytest.mark.parametrize(

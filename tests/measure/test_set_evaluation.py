@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
-from torch import Tensor, nn
+from torch import Tensor
 
 from tests.measure.random_images import random_images
 from tread_bench import evaluate
@@ -120,16 +120,6 @@ def test_what_no_set_has_is_not_read(need: Needs, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(family.options, "family", replace(family, needs=family.needs | {need}))
     found = reasons(request(mine, mine, ("fid",), "digits-classifier"))
     assert found == {"fid (digits-classifier)": f"there are no {need} of the samples"}
-
-
-def test_a_network_without_parameters_computes_features_where_its_buffers_are() -> None:
-    class Doubled(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("factor", torch.tensor(2.0, device="meta"))
-
-    assert Extractor("doubled", Doubled(), "0" * 64, 4).device.type == "meta"
-    assert Extractor("nothing", nn.Identity(), "0" * 64, 4).device.type == "cpu"
 
 
 def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.core.describe.extractors import Published, extractors, find_extractor
+from tread_bench.core.describe.extractors import Published, find_extractor
 from tread_bench.measure.weights_folder import (
     MissingWeightsError,
     find_weights,
@@ -45,11 +45,6 @@ def test_settings_get_the_file_that_is_there_and_keep_the_one_that_is_given(tmp_
     assert with_weights(given, tmp_path) is given
 
 
-def test_a_network_that_ships_needs_nothing(tmp_path: Path) -> None:
-    options = find_extractor("digits-classifier").options()
-    assert with_weights(options, tmp_path) is options
-
-
 @pytest.mark.parametrize("family", [INCEPTION, DINOV2], ids=lambda family: family.name)
 def test_what_is_missing_is_named_with_its_file_and_its_publisher(family: object, tmp_path: Path) -> None:
     with pytest.raises(MissingWeightsError) as caught:
@@ -70,10 +65,3 @@ def test_a_hash_or_its_first_digits_are_compared() -> None:
     assert is_as_published(Published("a", "there", "6726825d"), "6726825d" + 56 * "0") is True
     assert is_as_published(Published("a", "there", "6726825d"), 64 * "0") is False
     assert is_as_published(Published("a", "there"), 64 * "0") is None
-
-
-def test_every_published_file_has_a_name_of_its_own() -> None:
-    published = [one for family in extractors().values() for one in family.published]
-    assert len({one.file for one in published}) == len(published) > 2
-    for one in published:
-        assert Path(one.file).name == one.file and one.where

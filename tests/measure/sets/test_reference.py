@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 from tests.measure.sets.test_hostile_sets import head
 from tests.measure.sets.test_samples import all_of, images, write_png
@@ -201,13 +200,6 @@ def test_images_of_any_size_are_a_reference_through_a_data_source(tmp_path, monk
     assert (found.images.count, found.images.shape) == (20, (3, 8, 8))
     monkeypatch.chdir(tmp_path)
     assert open_reference(settings % ("images", "images")).sha256 == found.sha256
-
-
-def test_a_folder_may_hold_any_format_of_one_size(tmp_path):
-    written = images()
-    for number, image in enumerate(written):
-        Image.fromarray(image).save(tmp_path / f"{number:02d}.{('png', 'bmp', 'tiff')[number % 3]}")
-    assert np.array_equal(all_of(open_reference(tmp_path).images), written)
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.npy"])
