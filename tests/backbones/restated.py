@@ -82,18 +82,27 @@ def uvit(w, spec, x, t, text, seen):
 
 
 def mixed(w, name, x_TD):
-    """Mamba's mixer, token by token."""
+    """Mamba's mixer; in both directions where there are weights of a second one."""
     x, z = linear(w, f"{name}.in_proj", x_TD).chunk(2, dim=1)
+    y = scanned(w, name, x, z, "")
+    if f"{name}.A_b_log" in w:
+        y = y + scanned(w, name, x.flip(0), z.flip(0), "_b").flip(0)
+    return linear(w, f"{name}.out_proj", y)
+
+
+def scanned(w, name, x, z, suffix):
+    """Token by token and state by state, as the papers write it."""
     padded = torch.cat([x.new_zeros(3, x.shape[1]), x])
-    state, outputs = torch.zeros_like(w[f"{name}.A_log"]), []
-    rank = w[f"{name}.dt_proj.weight"].shape[1]
+    A_log, D, conv = (w[f"{name}.{part}"] for part in (f"A{suffix}_log", f"D{suffix}", f"conv1d{suffix}.weight"))
+    state, outputs = torch.zeros_like(A_log), []
+    rank = w[f"{name}.dt_proj{suffix}.weight"].shape[1]
     for k in range(len(x)):
-        u = F.silu((padded[k : k + 4].T * w[f"{name}.conv1d.weight"][:, 0]).sum(1) + w[f"{name}.conv1d.bias"])
-        delta, B, C = linear(w, f"{name}.x_proj", u).split([rank, 16, 16])
-        delta = F.softplus(linear(w, f"{name}.dt_proj", delta))[:, None]
-        state = (-delta * w[f"{name}.A_log"].exp()).exp() * state + delta * u[:, None] * B
-        outputs.append((state @ C + w[f"{name}.D"] * u) * F.silu(z[k]))
-    return linear(w, f"{name}.out_proj", torch.stack(outputs))
+        u = F.silu((padded[k : k + 4].T * conv[:, 0]).sum(1) + w[f"{name}.conv1d{suffix}.bias"])
+        delta, B, C = linear(w, f"{name}.x_proj{suffix}", u).split([rank, 16, 16])
+        delta = F.softplus(linear(w, f"{name}.dt_proj{suffix}", delta))[:, None]
+        state = (-delta * A_log.exp()).exp() * state + delta * u[:, None] * B
+        outputs.append((state @ C + D * u) * F.silu(z[k]))
+    return torch.stack(outputs)
 
 
 def zigma(w, spec, x, t, text, seen):

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.backbones import mixing
+from tests.backbones.restated import mixed
 from tread_bench.backbones.mamba.mixer import Mamba, init_mamba
 from tread_bench.backbones.mixers.mamba2.network import Mamba2
 from tread_bench.core.describe.mixers import MixerSize
@@ -30,31 +31,9 @@ def tokens(length, dtype=torch.float32):
     return torch.randn(2, length, WIDTH, generator=torch.Generator().manual_seed(length)).to(dtype)
 
 
-def one_direction(x_LE, z_LE, conv, x_proj, dt_proj, A_log, D):
-    """Token by token and state by state, as the papers write it."""
-    padded = torch.cat([x_LE.new_zeros(3, x_LE.shape[1]), x_LE])
-    state, outputs = x_LE.new_zeros(A_log.shape), []
-    for t in range(len(x_LE)):
-        u = F.silu(sum(padded[t + k] * conv.weight[:, 0, k] for k in range(4)) + conv.bias)
-        rank = dt_proj.in_features
-        projected = x_proj.weight @ u
-        delta = F.softplus(dt_proj.weight @ projected[:rank] + dt_proj.bias)
-        B, C = projected[rank : rank + 16], projected[rank + 16 :]
-        state = torch.exp(-delta[:, None] * A_log.exp()) * state + (delta * u)[:, None] * B
-        outputs.append((state @ C + D * u) * F.silu(z_LE[t]))
-    return torch.stack(outputs)
-
-
 def by_hand(model, hidden):
-    outputs = []
-    for sample in hidden:
-        x, z = (sample @ model.in_proj.weight.T).chunk(2, dim=1)
-        y = one_direction(x, z, model.conv1d, model.x_proj, model.dt_proj, model.A_log, model.D)
-        if model.bidirectional:
-            backward = (model.conv1d_b, model.x_proj_b, model.dt_proj_b, model.A_b_log, model.D_b)
-            y = y + one_direction(x.flip(0), z.flip(0), *backward).flip(0)
-        outputs.append(y @ model.out_proj.weight.T)
-    return torch.stack(outputs)
+    weights = {f"mixer.{name}": weight for name, weight in model.named_parameters()}
+    return torch.stack([mixed(weights, "mixer", sample) for sample in hidden])
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
