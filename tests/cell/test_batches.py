@@ -10,14 +10,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from tests.cell.test_step import OWNER, ROUTED, fingerprint, interrupted, make_cell, make_trainer
 from tests.toy_suite import no_figures
 from tread_bench.cell.loop import train
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.compute import StepOptions
-from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 
 SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "strided"}
@@ -108,25 +106,6 @@ def test_threads_that_begin_an_epoch_together_make_its_order_once(made):
     for thread in threads:
         thread.join()
     assert made == [0]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_an_error_of_a_data_file_is_raised_as_it_is_at_the_step_that_meets_it(tmp_path, workers):
-    latents = torch.zeros(64, 1, 8, 8)
-    latents[40, 0, 0, 0] = float("nan")
-    path = str(tmp_path / "train.safetensors")
-    save_file({"latents": latents, "labels": torch.zeros(64, dtype=torch.int64)}, path)
-    form = {"image_size": 8, "channels": 1, "num_classes": 10, "train": [path], "held_out": [path]}
-    cell = make_cell(data={"name": "latents", **form}, metrics={"generate": False})
-    trainer = with_workers(make_trainer(cell), workers)
-    place = int(np.flatnonzero(draws.permuted(0, "order", 0, 64, 64) == 40)[0])
-    taken = []
-    step = trainer.step
-    trainer.step = lambda batch: (taken.append(batch.step), step(batch))[1]
-    with pytest.raises(UserError, match=r"train\.safetensors, latent 40: contains NaN or infinite values"):
-        train(trainer, tmp_path, OWNER, no_figures)
-    assert taken == list(range(place // 8))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
 def test_a_step_that_waits_for_its_batch_is_counted_beside_the_seconds_of_training(tmp_path):

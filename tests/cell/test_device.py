@@ -13,7 +13,6 @@ import torch
 from tests.captioned_digits import captioned_cell
 from tests.fake_device import FakeDevice
 from tests.model.methods.subjects import BACKBONES, cell_of
-from tests.pairs import in_turn
 from tread_bench.cell.step import ForwardPass
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
@@ -98,7 +97,7 @@ def test_every_method_stays_on_its_device(method):
     assert left(cell_of(method)) == []
 
 
-@pytest.mark.parametrize(("objective", "loss"), in_turn(objectives(), losses()))
+@pytest.mark.parametrize(("objective", "loss"), [*product(objectives(), losses())])
 def test_every_objective_and_loss_stays_on_its_device(objective, loss):
     if loss == "mae" and objectives()[objective].predicts_noise:
         pytest.skip("the loss is on an estimate that this objective leaves open")

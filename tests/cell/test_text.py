@@ -8,7 +8,8 @@ import torch
 
 from tests.captioned_digits import Captioned, captioned_cell, features
 from tests.cell.test_step import make_trainer
-from tests.model.methods.subjects import OPTIONS, ROUTES
+from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
+from tests.pairs import in_turn
 from tests.shown_checks import failing
 from tread_bench.cell.step import Trainer
 from tread_bench.contract import check_method
@@ -113,30 +114,22 @@ def test_a_network_learns_what_only_the_text_tells(backbone):
 # The contracts of everything else hold with text too
 
 TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
-BACKBONES = {
-    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
-    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
-    "MMDiT": {"name": "MMDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
-    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2, **TEXT},
-    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0, **TEXT},
-}
-ON = [pytest.param(name, marks=() if name in ("DiT", "MMDiT") else pytest.mark.slow) for name in BACKBONES]
+SIZES = {**BACKBONES, "MMDiT": {**BACKBONES["DiT"], "name": "MMDiT"}}
+WITH_TEXT = {name: {**SIZES[name], **TEXT} for name in ("MMDiT", "DiT", "LightningDiT", "U-ViT", "ZigMa")}
 
 
 def test_every_family_that_takes_text_is_tried():
     takes_text = {family.spec for family in families().values() if "context_tokens" in family.spec.model_fields}
-    assert {families()[name].spec for name in BACKBONES} == takes_text
+    assert {families()[name].spec for name in WITH_TEXT} == takes_text
 
 
-@pytest.mark.parametrize("backbone", ON)
-@pytest.mark.parametrize("name", methods())
+@pytest.mark.parametrize(("name", "backbone"), in_turn(methods(), WITH_TEXT))
 def test_every_method_keeps_its_contract_with_text(name, backbone):
     routes = ROUTES.get(name, "1:3@0.5")
-    assert check_method(name, options=OPTIONS.get(name), routes=routes, backbone=BACKBONES[backbone]) == []
+    assert check_method(name, options=OPTIONS.get(name), routes=routes, backbone=WITH_TEXT[backbone]) == []
 
 
-@pytest.mark.parametrize("backbone", ["DiT", "MMDiT", "U-ViT"])
-@pytest.mark.parametrize("name", guidance_rules())
+@pytest.mark.parametrize(("name", "backbone"), in_turn(guidance_rules(), ["MMDiT", "DiT", "U-ViT"]))
 def test_every_rule_of_guidance_keeps_its_contract_with_text(name, backbone):
     options = {"autoguidance": {"snapshot": 1}, "path_drop": {"blocks": "1:3"}}.get(name, {})
-    assert failing("guidance", RULE=find_guidance(name), OPTIONS=options, BACKBONE=BACKBONES[backbone]) == set()
+    assert failing("guidance", RULE=find_guidance(name), OPTIONS=options, BACKBONE=WITH_TEXT[backbone]) == set()

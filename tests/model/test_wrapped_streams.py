@@ -253,16 +253,11 @@ def test_the_page_s_wrappings_keep_to_the_checks(kind):
 PAGE = wrappings()
 
 
-def flux_with(tokens=lambda sequence: sequence, call=PAGE["call_flux"]):
-    """FLUX, wrapped with another sequence or another call."""
-
-    def embed(net, x, t, y):
-        sequence, time = PAGE["embed_flux"](net, x, t, y)
-        return tokens(sequence), time
-
+def flux_with(call):
+    """FLUX, wrapped with another call."""
     return lambda net: RoutedNetwork(
         net,
-        embed=embed,
+        embed=PAGE["embed_flux"],
         blocks=lambda net: [*net.transformer_blocks, *net.single_transformer_blocks],
         call=call,
         head=lambda net, tokens, time: net.proj_out(net.norm_out(tokens.tokens[:, -16:], time)),
@@ -276,33 +271,6 @@ def with_rows(change):
     )
 
 
-def everything_routed(sequence):
-    """Text counts as image; blocks split it off by its number."""
-    return replace(sequence, routable=slice(None))
-
-
-def split_by_number(net, block, tokens, time):
-    return PAGE["call_flux"](net, block, replace(tokens, routable=slice(TEXT, None)), time)
-
-
-def image_rows_first(sequence):
-    """Rotary rows as [image | text], beside tokens as [text | image]."""
-    turned = {name: one.roll(-TEXT, 1) for name, one in sequence.rows.items() if name != "mask"}
-    return replace(sequence, rows={**sequence.rows, **turned})
-
-
-def rows_by_number(net, block, tokens, time):
-    """The first rows of the whole table: those of text, and of image tokens that may not be present."""
-    cos, sin = net.pos_embed(torch.cat([torch.arange(TEXT).float()[:, None].expand(-1, 3) / 3, grid_ids()]))
-    count = tokens.tokens.shape[1]
-    rows = {**tokens.rows, "cos": cos[None, :count], "sin": sin[None, :count]}
-    return PAGE["call_flux"](net, block, replace(tokens, rows=rows), time)
-
-
-def grid_ids():
-    return KINDS["flux"].inputs()[2]["img_ids"]
-
-
 def mask_when_whole(net, block, tokens, time):
     """A padding mask that is passed on only where it fits all tokens."""
     mask = tokens.rows["mask"]
@@ -311,17 +279,6 @@ def mask_when_whole(net, block, tokens, time):
 
 
 BROKEN = [
-    (
-        "routable",
-        flux_with(everything_routed, split_by_number),
-        r"every token that can be routed, 0 to 20, to depend on x; saw that tokens \[0, 1, 2, 3, 4\] do not: text",
-    ),
-    (
-        "dense",
-        flux_with(image_rows_first),
-        "rows 'cos', 'sin' have text and image in another order than the tokens",
-    ),
-    ("order", flux_with(call=rows_by_number), "let what belongs to a token, such as its rotary row, move with it"),
     (
         "rows",
         flux_with(call=with_rows(lambda name, one: one if name == "mask" else one[:1].expand_as(one))),

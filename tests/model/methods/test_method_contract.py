@@ -9,6 +9,7 @@ import pytest
 
 from tests.announced import announce
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
+from tests.pairs import in_turn
 from tread_bench.contract import check_method
 from tread_bench.core.describe import methods as registry
 from tread_bench.core.describe import plugins
@@ -16,18 +17,9 @@ from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
-EVERY_DAY = ("DiT", "DiG")  # DiG with RWKV-7: a grid, and a second stream, of values that blocks share
-SLOW = ("U-ViT", "DiS")  # long skips, scans over sorted tokens
-LONGEST = ("ZigMa", "DRWKV", "LightningDiT", "JiT")
-ON = [
-    *EVERY_DAY,
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-    *(pytest.param(name, marks=pytest.mark.endurance) for name in LONGEST),
-]
 
 
-@pytest.mark.parametrize("backbone", ON)
-@pytest.mark.parametrize("name", methods())
+@pytest.mark.parametrize(("name", "backbone"), in_turn(methods(), BACKBONES))
 def test_every_announced_method_keeps_the_contract(name, backbone):
     options, routes = OPTIONS.get(name), ROUTES.get(name, "1:3@0.5")
     assert check_method(methods()[name], routes=routes, options=options, backbone=BACKBONES[backbone]) == []

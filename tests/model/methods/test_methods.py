@@ -20,7 +20,7 @@ from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, build_backbone, come_back, leave
 from tread_bench.model.network import build_network
 
-every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))  # the contract: all pairs
+every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))
 WITH_MODULES = [name for name in METHODS if find_method(name).has_modules]
 with_modules = pytest.mark.parametrize("method", WITH_MODULES)
 
