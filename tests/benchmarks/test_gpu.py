@@ -267,27 +267,8 @@ def publish(folder: Path, page: Path) -> int:
     return command.main(["--publish", str(folder), str(page)])
 
 
-def between(page: Path) -> str:
-    before, _, rest = page.read_text().partition(table.PAGE.begin)
-    found, _, after = rest.partition(table.PAGE.end)
-    assert (before, after) == ("before\n", "\nafter \\1\n")
-    return found
-
-
 def changed(path: Path, **values: object) -> str:
     return json.dumps({**json.loads(path.read_text()), **values})
-
-
-def test_a_page_gets_all_results_between_its_marks_and_nothing_else_changes(sent):
-    folder, page = sent
-    later = changed(folder / "one.json", conditions={**MACHINE, "gpus": ["Another GPU"]})
-    (folder / "two.json").write_text(later)
-    for _ in range(2):
-        assert publish(folder, page) == 0
-        found = between(page)
-        titles = re.findall(r"^\*\*(.*)\*\*$", found, re.MULTILINE)
-        assert titles == ["Another GPU, 2026-11-25", "Parts", "GPU of a test, 2026-11-25", "Parts"]
-        assert "old" not in found
 
 
 def test_the_page_of_this_checkout_says_what_was_sent_in():

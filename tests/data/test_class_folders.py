@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.data.latent_layouts import add_members, written
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
-from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 
 
@@ -150,22 +147,3 @@ def test_what_systems_leave_behind_is_never_data(tmp_path: Path) -> None:
     left += ("dog/@eaDir/a.png", "$RECYCLE.BIN/a.png")
     write(tmp_path, "cat/a.png", "dog/a.png", *left)
     assert trained_labels(tmp_path, 2) == {0: 0, 1: 1}
-
-
-@pytest.mark.parametrize("layout", ["repa", "tread-wds"])
-def test_archives_have_the_same_list_of_what_is_never_data(tmp_path: Path, layout: str) -> None:
-    settings, content = written(layout, tmp_path / "set")
-    (entry,) = settings["train"]
-    left = dict.fromkeys(("__MACOSX/00000/._img.npy", "._0000000.latent.npy", "@eaDir/x.npy"), b"\0\5\26\7")
-    if layout == "repa":
-        files = [path for path in Path(entry).rglob("*") if path.is_file()]
-        members = {str(path.relative_to(entry)): path.read_bytes() for path in files} | left
-        entry = str(tmp_path / "set.zip")
-        with zipfile.ZipFile(entry, "w") as archive:
-            for name, value in members.items():
-                archive.writestr(name, value)
-    else:
-        add_members(min((tmp_path / "set").glob("*.tar")), left)
-    choice = LatentsData(name="latents", **settings | {"train": [entry], "held_out": [entry]})
-    assert data_problems([(choice, False)]) == []
-    assert open_data(choice).train.labels(np.arange(len(content.labels))).tolist() == content.labels.tolist()

@@ -77,15 +77,6 @@ def test_the_fonts_are_part_of_the_fingerprint(glyphs: Glyphs) -> None:
     assert read_glyphs(GlyphsData()).train.fonts_sha256 == glyphs.fonts_sha256
 
 
-def test_a_larger_image_is_the_same_shape(glyphs: Glyphs) -> None:
-    """But for rounding, and for hints that move outlines by part of a pixel."""
-    larger = draw_glyphs(2 * glyphs.pixels.shape[-1])
-    first, second = (one.pixels[one.code_points == ord("Ж")].astype(np.float64) for one in (glyphs, larger))
-    assert len(first) and len(larger.pixels) == 10_000
-    reduced = second.reshape(len(second), 1, 16, 2, 16, 2).mean((3, 5))
-    assert all(np.abs(reduced - one).mean(axis=(1, 2, 3)).min() < 8 for one in first)
-
-
 def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for module in (fonts, family):
         monkeypatch.setattr(module, "font_folder", lambda: tmp_path)

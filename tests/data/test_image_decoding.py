@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,20 +106,3 @@ def test_a_tiff_is_read_or_refused_whatever_is_wrong_with_it() -> None:
         except ValueError:
             refused += 1
     assert refused
-
-
-def test_what_pillow_warns_of_does_not_reach_the_user(tmp_path: Path) -> None:
-    """A tag of two values where there is one: Pillow reads the first, and names a line of its own."""
-    whole = bytearray(encoded(picture(4, 4), "TIFF").getvalue())
-    first = int.from_bytes(whole[4:8], "little")
-    whole[first + 2 + 3 * 12 + 4] = 2  # kinds of compression
-    (tmp_path / "a.tiff").write_bytes(whole)
-    lines = (
-        "import sys\n"
-        "from tread_bench.data.images.decode import decode_whole\n"
-        "with open(sys.argv[1], 'rb') as file:\n"
-        "    print(decode_whole(file, 3).shape)\n"
-    )
-    command = [sys.executable, "-c", lines, str(tmp_path / "a.tiff")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("(3, 4, 4)\n", "")

@@ -76,16 +76,6 @@ def test_without_labels_no_label_column_is_needed(tmp_path: Path) -> None:
     assert data.train.labels(np.array([0, 4])).tolist() == [0, 0]
 
 
-def test_images_of_any_size_are_cut_to_their_centre(tmp_path: Path) -> None:
-    wide = np.zeros((SIDE, SIDE + 4, 3), np.uint8)
-    wide[:, 2:-2] = COLOUR[0]
-    path = write(tmp_path / "a.parquet", [png(COLOUR[0]), png(wide), png(COLOUR[0][1:])], [0, 1, 2])
-    with pytest.raises(UserError, match=r"row 2: image of 4x3 pixels .* set data\.enlarge: true"):
-        read(path)
-    pixels = read(path, enlarge=True).train.pixels
-    assert np.array_equal(pixels[1], pixels[0]) and pixels.shape == (3, 3, SIDE, SIDE)
-
-
 def test_folders_and_globs_of_files(tmp_path: Path) -> None:
     for number, image in enumerate(COLOUR[:3]):
         (tmp_path / "train" / str(number % 2)).mkdir(parents=True, exist_ok=True)
