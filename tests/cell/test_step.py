@@ -6,18 +6,14 @@ import itertools
 import pytest
 import torch
 
+from tests.model.methods.subjects import trainer_of as make_trainer
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import ema
 from tread_bench.cell.loop import DivergedError, train
-from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import warmup_factor
-from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import BatchRange, build_method, draw_ids
-from tread_bench.model.network import Network
+from tread_bench.model.methods.base import BatchRange, draw_ids
 
 BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
 
@@ -31,13 +27,6 @@ def make_cell(**changes):
         **changes.pop("training", {}),
     }
     return Cell.model_validate({"backbone": BACKBONE, "training": training, **changes})
-
-
-def make_trainer(cell, seed=0):
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = build_backbone(family, spec, {"attention": "math"}, seed)
-    objective, data = build_objective(cell.objective), open_data(cell.data)
-    return Trainer(cell, seed, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
 
 
 ROUTED = {"method": "tread", "routes": "1:2@0.5"}

@@ -12,17 +12,14 @@ from PIL import Image
 from torch import nn
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, SIDE, written
-from tread_bench.cell.step import Trainer
+from tests.model.methods.subjects import trainer_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import to_uint8
-from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import targets
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.network import build_network
 
 PIXELS = 16
 NAMED = ("repa", "edm2")
@@ -104,12 +101,6 @@ def repa_cell(data: dict[str, Any]) -> Cell:
         auxiliary=[{"name": "repa", "model": "vit", "weights": "w", "block": 1, "projector": 8}],
         metrics={"generate": False},
     )
-
-
-def trainer_of(cell: Cell) -> Trainer:
-    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
-    network = build_network(cell, backbone, 0)
-    return Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
 
 
 def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.model.methods.subjects import BACKBONES, cell_of, network_of
+from tests.model.methods.subjects import BACKBONES, answering, cell_of, network_of
 from tread_bench import create_backbone
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling, calls
@@ -172,11 +172,7 @@ def trained(method="dense", backbone="DiT", **sampling):
     """A cell and its network with weights that answer to everything, as after a training."""
     cell = cell_of(method, backbone).model_copy(update={"sampling": Sampling(**sampling)})
     cell = with_blocks(setting_of(cell))
-    network = network_of(cell).eval().requires_grad_(False)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in network.parameters():
-        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return setting_of(cell), network
+    return setting_of(cell), answering(network_of(cell))
 
 
 @pytest.mark.parametrize(

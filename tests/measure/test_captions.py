@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.captioned_digits import CaptionedDigits, captioned_cell, read_captioned
+from tests.model.methods.subjects import answering, network_of
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import build_objective
@@ -15,9 +16,6 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.measure.inside.validation import held_out_batches, validation_losses
 from tread_bench.measure.quality.fingerprint import how_generated
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import build_method
-from tread_bench.model.network import Network
 from tread_bench.runner.export import _PICTURES
 
 METRICS = {"num_samples": 60, "validation_samples": 12, "similarity_samples": 6, "kid_subset_size": 30}
@@ -27,12 +25,7 @@ DATA = read_captioned(CaptionedDigits())
 def made(backbone="DiT", **keys):
     sizes = {"name": backbone, "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
     cell = captioned_cell(backbone=sizes, sampling={"steps": 1}, **keys)
-    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
-    network = Network(model, build_method(cell, model)).eval().requires_grad_(False)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in network.parameters():
-        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return cell, network
+    return cell, answering(network_of(cell))
 
 
 def test_held_out_samples_have_the_same_caption_whatever_the_batch():

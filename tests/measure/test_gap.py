@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
+from tests.model.methods.subjects import answering, network_of
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import build_method
-from tread_bench.model.network import Network
 
 RATES = (0, 0.25, 0.5, 0.75)
 
@@ -21,13 +18,7 @@ def made(objective="flow", **backbone):
     sizes = {"name": "DiT", "depth": 4, "hidden": 32, "heads": 2, "patch": 2, **backbone}
     asked = {"backbone": sizes, "objective": objective, "training": {"iterations": 8}, "metrics": metrics}
     cell = with_blocks(setting_of(Cell.model_validate(asked)))
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    backbone = build_backbone(family, spec, {"attention": "math"})
-    network = Network(backbone, build_method(cell, backbone)).eval().requires_grad_(False)
-    generator = torch.Generator().manual_seed(0)
-    for parameter in network.parameters():
-        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return cell, network
+    return cell, answering(network_of(cell))
 
 
 @pytest.mark.parametrize("objective", ["flow", "edm"])

@@ -66,9 +66,18 @@ def network_of(cell, seed=0, perturbed=False):
     return network
 
 
-def trainer_of(cell, perturbed=False):
-    network = network_of(cell, perturbed=perturbed)
-    return Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
+def trainer_of(cell, seed=0, perturbed=False):
+    network = network_of(cell, seed, perturbed)
+    return Trainer(cell, seed, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
+
+
+def answering(network):
+    """The network with weights that answer to everything, as after a training."""
+    network.eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in network.parameters():
+        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return network
 
 
 def inputs(count=6, seed=0):
