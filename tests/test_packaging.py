@@ -15,10 +15,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench import __version__
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -106,13 +104,3 @@ def test_every_direct_dependency_has_a_version_known_to_work() -> None:
     names = {re.split(r"[<>=\[; ]", requirement)[0].lower().replace("_", "-") for requirement in wanted}
     pinned = {line.partition("==")[0] for line in (CHECKOUT / "constraints.txt").read_text().splitlines()}
     assert names - {"tread-bench"} <= pinned
-
-
-def test_the_citation_names_this_version_its_licence_and_its_authors() -> None:
-    """The keys that Citation File Format 1.2.0 requires, and the facts that stand elsewhere too."""
-    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
-    assert (citation["cff-version"], citation["type"]) == ("1.2.0", "software")
-    assert (citation["version"], citation["license"]) == (__version__, project["license"])
-    assert citation["authors"] == project["authors"]

@@ -67,14 +67,6 @@ def test_the_rows_that_were_selected_are_read_in_their_order(tmp_path: Path, by:
     assert torch.equal(data.train.uint8(np.arange(12)), data.held_out.uint8(np.array(chosen)))
 
 
-def test_parquet_files_are_read_as_the_same_rows(pets: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "pets.parquet")
-    load_from_disk(pets).to_parquet(path)
-    data = open_data(choice(path, held_out=(pets,)))
-    assert torch.equal(data.train.uint8(np.arange(45)), data.held_out.uint8(np.arange(45)))
-    assert data.train.classes.tolist() == data.held_out.classes.tolist()
-
-
 def test_a_parquet_file_is_read_as_it_is_now_and_by_its_own_name(pets: str, tmp_path: Path) -> None:
     """Hugging Face's copy of a file is known by its time, and a name may read as a pattern."""
     path, other = tmp_path / "b[1].parquet", tmp_path / "b1.parquet"

@@ -16,14 +16,13 @@ import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
-from timm.layers import resample_abs_pos_embed
 from torch import Tensor
 
 from tests.measure.random_images import difference, random_images
 from tests.shown_checks import failing
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.features import Extractor, open_extractor
-from tread_bench.measure.quality.networks.dinov2.extractor import interpolated, open_dinov2, resized
+from tread_bench.measure.quality.networks.dinov2.extractor import open_dinov2, resized
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2
 
 WIDTH, HEADS, DEPTH, STORED_SIDE = 384, 6, 12, 37  # ViT-S/14, positions of images of 518 pixels
@@ -146,16 +145,6 @@ def test_the_resize_is_in_the_identity_and_that_of_pillow_is_the_one_of_before(r
     expected = hashlib.sha256(json.dumps([file_sha256, before]).encode()).hexdigest()
     assert of["left out"].sha256 == of["pillow"].sha256 == expected != of["torch"].sha256
     assert (of["left out"].settings, of["pillow"].settings, of["torch"].settings) == ({}, {}, {"resize": "torch"})
-
-
-def test_positions_are_interpolated_as_released_and_not_as_timm_does(weights: dict[str, Tensor]) -> None:
-    table = weights["pos_embed"]
-    found = interpolated(table, 16)
-    assert torch.allclose(found, restated_positions(table), atol=1e-5)
-    assert torch.equal(found[:, 0], table[:, 0])
-    timms = resample_abs_pos_embed(table, [16, 16])
-    assert difference(timms[0, 1:], found[0, 1:]) > 0.1
-    assert interpolated(found, 16) is found
 
 
 @pytest.mark.parametrize("resize", RESTATED)

@@ -148,14 +148,7 @@ def fail_at_each_write(begun, place, work, refusal, end, errors_at) -> list[str]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "errors_at",
-    [
-        pytest.param(lambda n: [ERRORS[n % len(ERRORS)]] if n % 4 == 1 else [], id="every fourth write"),
-        pytest.param(lambda n: ERRORS, id="every error", marks=pytest.mark.endurance),
-    ],
-)
-def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tmp_path, monkeypatch, errors_at):
+def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(begun, cell_id, tmp_path, monkeypatch):
     monkeypatch.setattr(heartbeat, "EVERY_S", float("inf"))  # a slow cell writes no more often than a fast one
 
     def work(root):
@@ -163,6 +156,9 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tm
 
     def end(root):
         return ending(RunFolder(root), cell_id, "outcome.json")
+
+    def errors_at(n):
+        return [ERRORS[n % len(ERRORS)]] if n % 4 == 1 else []
 
     writes = fail_at_each_write(begun, tmp_path, work, OSError, end, errors_at)
     assert 20 < len(writes) <= MOST_WRITES, writes
