@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,29 @@ import numpy as np
 import torch
 
 PLUG_INS = Path(__file__).parent / "plugin"
+PAGES = Path(__file__).parents[1] / "docs" / "extending"
 
 # Kinds whose first test says whether there is anything to try: where it fails, the others fail for the same reason.
 FIRST_DECIDES = ("feature-network", "guidance", "loss", "metric", "sampler", "text-encoder")
 
 
+def blocks(kind: str) -> list[str]:
+    """Return the code that the page of a kind shows."""
+    page = (PAGES / f"{kind}.md").read_text(encoding="utf-8")
+    return re.findall(r"^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def checks_of(kind: str) -> str:
+    """Return the tests among it."""
+    (tests,) = (block for block in blocks(kind) if "\ndef test_" in block)
+    return tests
+
+
 def shown(kind: str) -> dict[str, Any]:
-    """Return the module of the tests that the page of a kind shows."""
-    path = PLUG_INS / kind / "checks.py"
+    """Return the module of these tests."""
     module: dict[str, Any] = {"__name__": f"checks_of_{kind}"}
-    with mock.patch.object(sys, "path", [str(path.parent), *sys.path]):
-        exec(compile(path.read_text(encoding="utf-8"), path, "exec"), module)
+    with mock.patch.object(sys, "path", [str(PLUG_INS / kind), *sys.path]):
+        exec(compile(checks_of(kind), f"{kind}.md", "exec"), module)
     return module
 
 

@@ -22,12 +22,11 @@ from hatchling.build import build_wheel
 import tread_bench
 from tests import command_line
 from tests.robustness.warm import Attempt, Warm
+from tests.shown_checks import PAGES, PLUG_INS, blocks, checks_of
 from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
-PLUG_INS = CHECKOUT / "tests" / "plugin"  # a folder per kind, called as its page in the documents
-DOCUMENTS = CHECKOUT / "docs" / "extending"
-SHOWN = {  # the files of each kind that its page shows
+SHOWN = {  # by kind, whose folder is called as its page: the files that the page shows
     kind.name: sorted(
         path for path in kind.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml") and path.name != "__init__.py"
     )
@@ -139,31 +138,21 @@ def test_a_description_that_leaves_something_out_is_left_out_with_what_is_missin
     assert "missing 1 required keyword-only argument: 'call_times'" in done.stderr
 
 
-def page_of(kind: str) -> str:
-    return (DOCUMENTS / f"{kind}.md").read_text(encoding="utf-8")
-
-
-def blocks_of(kind: str) -> list[str]:
-    """The code that the page of a kind shows."""
-    return re.findall(r"^```\w+\n(.*?)^```$", page_of(kind), re.MULTILINE | re.DOTALL)
-
-
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
-    shown = blocks_of(kind)
+    shown = blocks(kind)
     assert [path for path in SHOWN[kind] if path.read_text(encoding="utf-8") not in shown] == []
 
 
 @pytest.mark.slow
 def test_the_checks_that_the_document_shows_find_nothing(installed: Path, tmp_path: Path) -> None:
     for kind in SHOWN:
-        (shown,) = [block for block in blocks_of(kind) if "\ndef test_" in block]
-        (tmp_path / f"test_{kind.replace('-', '_')}.py").write_text(shown, encoding="utf-8")
+        (tmp_path / f"test_{kind.replace('-', '_')}.py").write_text(checks_of(kind), encoding="utf-8")
     run_with(installed, "-m", "pytest", "-p", "no:cacheprovider", tmp_path)
 
 
 def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
-    text = page_of("README")
+    text = (PAGES / "README.md").read_text(encoding="utf-8")
     groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     assert set(re.findall(r"\| `(tread_bench\.\w+)` \|", text)) == groups.keys()
     (listed,) = re.findall(r"need no torch, and `family.py` may\nimport them:\n\n(.*?)\.\n", text, re.DOTALL)
@@ -177,7 +166,7 @@ def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
 def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PLUG_INS / "backbone"))
     family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
-    (shown,) = (block for block in blocks_of("backbone") if block.startswith("    def init_module"))
+    (shown,) = (block for block in blocks("backbone") if block.startswith("    def init_module"))
     built: dict[str, type] = {}
     exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
     monkeypatch.setattr(network, "Snake", built["Named"])
