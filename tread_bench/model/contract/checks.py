@@ -137,10 +137,15 @@ def check_gradients(subject: Subject) -> Iterator[str]:
 
 
 def check_rate_zero(subject: Trial) -> Iterator[str]:
-    """A route that keeps all tokens gives the dense prediction bit for bit, through gather and scatter."""
+    """A route that keeps all tokens gives the dense prediction, through gather and scatter.
+
+    Not bit for bit: gathered tokens may have another memory layout, for which a processor may take another kernel.
+    """
     dense = subject.predict()
     for case in subject.cases_at(0.0):
-        yield from not_equal(f"{case}: the dense prediction bit for bit", dense, subject.predict(case))
+        seen = subject.predict(case)
+        if not close(dense, seen):
+            yield f"{case}: expected the dense prediction; saw a difference of {distance(dense, seen):.1e}"
 
 
 def check_bypassed(subject: Trial) -> Iterator[str]:
