@@ -39,7 +39,7 @@ SILENCE_S = 60.0  # without one, after which a rank is taken for hung
 SLOWEST = 10  # a step may take this many times the longest one before it, if that is more than SILENCE_S
 CAUSE_FIRST_S = 2.0  # by which a rank fails later than the rank whose end made it fail
 MEETING_S = 900  # in which the launchers of all machines must have started
-LOOPBACK, LOOPBACK_ADDRESS = "loopback", "127.0.0.1"
+MEETING = "tread-bench"  # torch's name for the way in which launchers meet
 LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 TRAINING = "training"  # the phase in which all ranks go in step
 
@@ -86,20 +86,21 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     nodes = Nodes.here()
     here = processes // nodes.count
     inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(here)), strict=True)
-    watch = _Watch(list(inboxes), tell, neighbours=Neighbours(nodes) if nodes.count > 1 else None)
+    store = _meeting(nodes)
+    watch = _Watch(
+        list(inboxes), tell, neighbours=Neighbours(nodes, _joined(nodes, store.port)) if nodes.count > 1 else None
+    )
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
 
-    # torch's own default, "c10d", listens on every interface and unpickles what it is sent. Between machines, ranks are
-    # numbered in their order.
+    # torch's own default, "c10d", listens on every interface and unpickles what it is sent.
     config = LaunchConfig(
         min_nodes=nodes.count,
         max_nodes=nodes.count,
         nproc_per_node=here,
-        rdzv_backend=LOOPBACK if nodes.count == 1 else "static",
-        rdzv_endpoint=nodes.endpoint,
-        rdzv_configs={"rank": nodes.number, "timeout": MEETING_S},
-        run_id=nodes.endpoint,
+        rdzv_backend=MEETING,
+        rdzv_configs={"nodes": nodes, "store": store},
+        run_id="ranks",
         max_restarts=0,
         start_method="spawn",
     )
@@ -117,25 +118,39 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
         watch.ended.set()
 
 
-class _OnLoopback(StaticTCPRendezvous):
-    """The meeting of ranks of one machine, which listens where no other machine can reach it."""
+def _meeting(nodes: Nodes) -> dist.TCPStore:  # type: ignore[name-defined]
+    """The store in which all launchers and ranks meet, at a port that the system gives to the first machine."""
+    if not nodes.is_first:
+        return _joined(nodes, nodes.told_port(MEETING_S))
+    family = socket.AF_INET6 if ":" in nodes.host else socket.AF_INET
+    listener = socket.create_server((nodes.host, 0), family=family)  # on this interface alone
+    port = listener.getsockname()[1]
+    store = _joined(nodes, port, is_master=True, master_listen_fd=listener.detach())
+    nodes.tell_port(port)
+    return store
+
+
+def _joined(nodes: Nodes, port: int, **about: Any) -> dist.TCPStore:  # type: ignore[name-defined]
+    patience = timedelta(seconds=MEETING_S)
+    return dist.TCPStore(nodes.host, port, timeout=patience, wait_for_workers=False, **about)  # type: ignore[attr-defined]
+
+
+class _Meeting(StaticTCPRendezvous):
+    """torch's static rendezvous in a store that is there already. Ranks are numbered in the order of the machines."""
 
     def __init__(self, parameters: RendezvousParameters) -> None:
-        super().__init__(LOOPBACK_ADDRESS, 0, rank=0, world_size=1, run_id=parameters.run_id, timeout=MEETING_S)
+        nodes, self.store = parameters.config["nodes"], parameters.config["store"]
+        super().__init__(nodes.host, self.store.port, nodes.number, nodes.count, parameters.run_id, MEETING_S)
 
     def get_backend(self) -> str:
-        return LOOPBACK
+        return MEETING
 
     def next_rendezvous(self) -> RendezvousInfo:
-        listener = socket.create_server((LOOPBACK_ADDRESS, 0))
-        place = LOOPBACK_ADDRESS, listener.getsockname()[1]
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            *place, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-        )
-        return RendezvousInfo(store, rank=0, world_size=1, bootstrap_store_info=RendezvousStoreInfo(*place))
+        place = RendezvousStoreInfo(self.master_addr, self.master_port)
+        return RendezvousInfo(self.store, self.rank, self.world_size, bootstrap_store_info=place)
 
 
-rendezvous_handler_registry.register(LOOPBACK, _OnLoopback)
+rendezvous_handler_registry.register(MEETING, _Meeting)
 
 
 def _run_rank(
@@ -193,14 +208,10 @@ class _Pulse:
 
 
 class Neighbours:
-    """What the machines of a task say to each other, in a store that the first one holds."""
+    """What the machines of a task say to each other, in the store of the first one, by a connection of their own."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self.nodes = nodes
-        patience = timedelta(seconds=MEETING_S)
-        self.store = dist.TCPStore(  # type: ignore[attr-defined]
-            nodes.host, nodes.port + 1, is_master=nodes.is_first, timeout=patience, wait_for_workers=False
-        )
+    def __init__(self, nodes: Nodes, store: dist.TCPStore) -> None:  # type: ignore[name-defined]
+        self.nodes, self.store = nodes, store
         self.store.set_timeout(timedelta(seconds=SILENCE_S))
         self._heard: dict[int, tuple[int, float]] = {}  # beats of each other machine, and when the last one came
 

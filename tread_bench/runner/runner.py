@@ -14,7 +14,6 @@ from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
 from tread_bench.runner.equal_time import is_compared_at_equal_time, plan_equal_times, with_references
-from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
@@ -64,7 +63,6 @@ def run(
         SuiteError: `options.rows` are not those of the plan.
     """
     # Refuse a folder that is not ours.
-    end_where_the_script_is_imported()
     chosen = plan.chosen(options.rows)
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()

@@ -17,9 +17,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing import connection
+from types import ModuleType
 from typing import Any
 
 from tread_bench.core.environment import variables
@@ -33,7 +35,6 @@ _context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 FILES = 64  # handles: enough for the server, which fails to fork in words that do not name them where there are fewer
-_UNGUARDED = 97  # exit code of a child that would start its runner's run again
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
@@ -153,8 +154,11 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
         arguments = (task, outbox, gpus, _temporary_folder().name)
         process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
         try:
-            _start_server()
-            process.start()
+            with (
+                variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}),
+                _no_script(),
+            ):  # of the server, as it starts
+                process.start()
             break
         except (OSError, EOFError) as error:
             if left:
@@ -169,18 +173,15 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     return _Running(task, process, inbox, gpus)
 
 
-def _start_server() -> None:
-    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's.
-
-    It and all that it starts import nothing from the working directory, which `python -c` would search first.
-    """
-    with variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):  # as `python -P`
-        resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+@contextmanager
+def _no_script() -> Iterator[None]:
+    """Hide the script that this process was started as, which a child would import and thereby run."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 @cache
@@ -222,19 +223,8 @@ def _end(child: _Running) -> Ended:
     return child.outcome or _without_word(child.task, child.process.exitcode)
 
 
-def end_where_the_script_is_imported() -> None:
-    """End this process if it is a child that imports its runner's script, which therefore has no guard."""
-    if os.environ.get(RUNNER, str(os.getpid())) != str(os.getpid()):
-        os._exit(_UNGUARDED)
-
-
 def _without_word(task: Task, code: int) -> Ended:
     """The end of a task whose process did not report one."""
-    if code == _UNGUARDED:
-        script = getattr(sys.modules["__main__"], "__file__", "the script")
-        rule = 'start it under `if __name__ == "__main__":`'
-        why = f"{script} starts a run while it is imported, and every process of the run imports it"
-        return Ended(task.key, failure=f"{why}; {rule}")
     if code == _SERVER_GONE:
         return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
     if code >= 0:
@@ -274,7 +264,6 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], tem
     if failure:
         return outbox.send(Ended(task.key, failure=failure))
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if gpus:
         # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell

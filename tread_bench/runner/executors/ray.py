@@ -12,8 +12,7 @@ from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.runner.executors.node import end_of
-from tread_bench.runner.executors.remote import follow
+from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
 CALL_S = 10.0  # in which a cluster's head must answer
@@ -53,7 +52,7 @@ class _Cluster:
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
-        self.remote = ray.remote(max_retries=0, max_calls=0)(end_of)  # a worker serves task after task
+        self.remote = ray.remote(max_retries=0, max_calls=0)(end_here)  # a worker serves task after task
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[_Submitted]:
         for task in tasks:

@@ -6,11 +6,20 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
-from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, run_one
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
 FIRST_POLL_S, POLL_S = 0.01, 0.5  # between two looks at what runs: soon after something happened, and at most
+
+
+def end_here(task: Task) -> Ended:
+    """Run a task on the machine that the scheduler has chosen, in a process of its own, and return its end.
+
+    It sees the GPUs that the scheduler gave to this process.
+    """
+    return run_one(task, Local(workers=1, gpus=task.gpus))
 
 
 class Scheduler(Protocol):

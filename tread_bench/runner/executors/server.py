@@ -1,20 +1,22 @@
 """Imported by the server that cells are forked from: it ends with its runner, even while it still imports."""
 
-from __future__ import annotations
-
 import os
+import signal
 from contextlib import suppress
 from importlib import import_module
 
-from tread_bench.core.errors import failure_text
-from tread_bench.core.stored.cache import cache_folder
-from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # it and its children hear Ctrl-C, too: the runner decides what that ends
+
+from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent  # noqa: E402
 
 end_with_parent(int(os.environ[RUNNER]))
 PID = os.getpid()
 
 # What libraries leave in the folder of temporary files: torch what it compiles, joblib semaphores. A cell starts no
 # processes that need these.
+from tread_bench.core.errors import failure_text  # noqa: E402
+from tread_bench.core.stored.cache import cache_folder  # noqa: E402
+
 with suppress(OSError):  # there is no home that can be written to
     compiled = cache_folder("inductor")
     compiled.mkdir(parents=True, exist_ok=True)

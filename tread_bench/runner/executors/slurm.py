@@ -18,9 +18,8 @@ from typing import Any, Literal
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.runner.executors.node import end_of
 from tread_bench.runner.executors.nodes import Nodes
-from tread_bench.runner.executors.remote import follow
+from tread_bench.runner.executors.remote import end_here, follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
@@ -28,7 +27,6 @@ START_MINUTES = 10  # that a job may take beyond its cell's limit
 SAVING_S = 60.0  # of the 90 s between Slurm's signal and the end of a job
 LIVES = 100  # times that a job may reach its limit
 QUEUE_S = 5.0  # between two queries to Slurm
-FIRST_PORT, PORTS = 20000, 5000  # two of them for each job, below those that systems give away
 GRACE_S = 15.0  # in which the file of a job that has left the queue may still appear on a shared disk
 
 
@@ -69,7 +67,7 @@ class _Restartable:
         nodes = _nodes_of_job()
         if nodes.count > 1:
             nodes.announce()
-        return end_of(replace(task, cpus=task.cpus // nodes.count, gpus=task.gpus // nodes.count))
+        return end_here(replace(task, cpus=task.cpus // nodes.count, gpus=task.gpus // nodes.count))
 
     def checkpoint(self, task: Task) -> Any:
         """Called on the first node before Slurm ends the job: a cell saves, and resumes from there."""
@@ -199,12 +197,13 @@ def _most_gpus() -> float:
 
 
 def _nodes_of_job() -> Nodes:
-    """The nodes of the job that this process belongs to; they have no other way to find a port than its number."""
-    variables = ("SLURM_NODEID", "SLURM_JOB_NUM_NODES", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_JOB_ID")
+    """The nodes of the job that this process belongs to, which meet by a file beside its script."""
+    variables = ("SLURM_NODEID", "SLURM_JOB_NUM_NODES", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_JOB_ID", "SUBMITIT_FOLDER")
     if not all(name in os.environ for name in variables):
         return Nodes()  # submitit's own processes
-    number, count, host, job = (os.environ[name] for name in variables)
-    return Nodes(int(number), int(count), host, FIRST_PORT + 2 * (int(job) % PORTS))
+    number, count, host, job, folder = (os.environ[name] for name in variables)
+    start = os.environ.get("SLURM_RESTART_COUNT", "0")
+    return Nodes(int(number), int(count), host, f"{folder}/{job}-{start}.port")
 
 
 class _Queue:
