@@ -68,7 +68,7 @@ def left_in_sampling(cell):
     return device.found
 
 
-@pytest.mark.parametrize(("method", "backbone"), zip(methods(), cycle(BACKBONES), strict=False))
+@pytest.mark.parametrize(("method", "backbone"), list(zip(methods(), cycle(BACKBONES), strict=False)))
 def test_every_method_and_family_stays_on_its_device(method, backbone):
     cell = cell_of(method, backbone)
     assert left_in_training(cell) == left_in_sampling(cell) == []
