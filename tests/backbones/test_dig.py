@@ -138,25 +138,13 @@ def test_the_four_paths_begin_at_four_cells():
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "printed", "counted"),
-    [
-        ("DiG-S/2", 33_081_632, 4.30, 4.30),
-        ("DiG-B/2", 130_748_192, 17.07, 17.07),
-        ("DiG-L/2", 465_022_496, 61.66, 61.65),
-        ("DiG-XL/2", 675_953_952, 89.40, 89.40),
-    ],
+    ("name", "params"),
+    [("DiG-S/2", 33_081_632), ("DiG-B/2", 130_748_192), ("DiG-L/2", 465_022_496), ("DiG-XL/2", 675_953_952)],
 )
-def test_the_printed_macs_leave_out_the_projection_down_and_count_norms(name, params, printed, counted):
-    """The release calls the MLP's last projection as a function, which counters of modules do not see. Norms at four
-    operations are a guess: the printed digits of S, B and XL come out, and L's last one differs by one.
-    """
+def test_published_sizes_have_the_parameters_of_the_release(name, params):
     family, spec = make_spec(name)
     cost = cost_of(family, spec)
     assert cost.params == params and cost.params - cost.trainable_params == 256 * spec.hidden
-    down = spec.depth * 256 * spec.hidden * spec.mlp_hidden
-    norms = 4 * (3 * spec.depth + 1) * 256 * spec.hidden  # two of the block, one of the heads, and the last layer's
-    gmacs = (cost.forward.linear - down + norms) / 1e9
-    assert round(gmacs, 2) == counted and abs(gmacs - printed) < 0.01
     assert cost.forward.scan == spec.depth * 256 * 3 * (spec.hidden // 2) * (spec.hidden // spec.heads)
 
 

@@ -12,61 +12,39 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.cell.test_compute import DENSE, DIT, FAMILIES, NEIGHBOURS, ROUTED, WITH_LOSSES, make_trainer
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config.compute import StepOptions
-from tread_bench.core.config.suite import Cell
-from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE, Ranks
-from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.model.backbone import build_backbone
 from tread_bench.model.losses.repa.network import Repa
-from tread_bench.model.network import build_network
 
+CHECKOUT = Path(__file__).parents[2]
 BATCH, STEPS = 7, 6
-ATTENTION = {"depth": 6, "hidden": 16, "heads": 2, "patch": 2}
-DROPS = {"hidden": 16, "patch": 2, "drop_path": 0.5}
-FAMILIES = {
-    **{name: {"name": name, **ATTENTION} for name in ("DiT", "LightningDiT", "U-ViT")},
-    "DiS": {"name": "DiS", "depth": 6, **DROPS},
-    "ZigMa": {"name": "ZigMa", "depth": 6, **DROPS},
-    "DRWKV": {"name": "DRWKV", "depth": 7, **DROPS},
-}
-DENSE = {"method": "dense"}
-ROUTED = {"method": "tread", "routes": "1:3@0.5"}
-DECODER = {"name": "mask", "decoder_width": 16, "decoder_depth": 2, "decoder_heads": 2}
+DROPS = {name: {**FAMILIES[name], "drop_path": 0.5} for name in ("DiS", "ZigMa", "DRWKV")}
+BACKBONES = {**{name: FAMILIES[name] for name in ("DiT", "LightningDiT", "U-ViT")}, **DROPS}
 METHODS = {
-    "mod": {"method": "mod", "routes": "1:3@0.5"},
-    "sprint": {"method": "sprint", "routes": "1:-2@0.5"},
-    "mask": {"method": DECODER, "routes": "0:-1@0.5"},
-    "drop": {"method": "drop", "routes": "1:-1@0.5"},
+    **NEIGHBOURS,
     "layer_skip": {"method": "layer_skip", "routes": "1:-2@0.75"},
-    "losses": {**ROUTED, "auxiliary": ["mae", {"name": "repa", "projector": 8}]},
+    "losses": WITH_LOSSES,
 }
 CASES = {
-    **{f"{family} {kind}": (FAMILIES[family], cell, {}) for family in FAMILIES
+    **{f"{name} {kind}": (backbone, cell, {}) for name, backbone in BACKBONES.items()
        for kind, cell in (("dense", DENSE), ("tread", ROUTED))},
-    **{name: (FAMILIES["DiT"], cell, {}) for name, cell in METHODS.items()},
-    **{f"{name} in micro batches": (FAMILIES["DiT"], METHODS[name], {"micro_batch": 2}) for name in METHODS},
-    "DiS layer_skip": (FAMILIES["DiS"], METHODS["layer_skip"], {}),
-    "checkpointed": (FAMILIES["ZigMa"], ROUTED, {"gradient_checkpointing": True, "micro_batch": 1}),
-    "clipped": (FAMILIES["DiT"], {**ROUTED, "training": {"gradient_clip": 0.01}}, {}),
+    **{name: (DIT, cell, {}) for name, cell in METHODS.items()},
+    **{f"{name} in micro batches": (DIT, METHODS[name], {"micro_batch": 2}) for name in METHODS},
+    "DiS layer_skip": (BACKBONES["DiS"], METHODS["layer_skip"], {}),
+    "checkpointed": (BACKBONES["ZigMa"], ROUTED, {"gradient_checkpointing": True, "micro_batch": 1}),
+    "clipped": (DIT, ROUTED, {"training": {"gradient_clip": 0.01}}),
 }  # fmt: skip
 
 
 def trainer_of(name: str, ranks: Ranks) -> Trainer:
-    """In float64, with zeros drawn, since they would leave blocks without a gradient."""
-    backbone, changes, options = CASES[name]
-    training = {"iterations": STEPS, "batch": BATCH, "learning_rate": 1e-3, **changes.get("training", {})}
-    cell = Cell.model_validate({**changes, "backbone": backbone, "training": training})
-    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
-    for k, parameter in enumerate(p for p in model.parameters() if p.requires_grad and not p.any()):
-        torch.nn.init.normal_(parameter, std=0.02, generator=torch.Generator().manual_seed(k))
-    network = build_network(cell, model, 0).double()
-    for loss in network.auxiliaries:
+    backbone, cell, options = CASES[name]
+    training = {"iterations": STEPS, "batch": BATCH, **options.get("training", {})}
+    trainer = make_trainer(cell, backbone, ranks=ranks, dtype=torch.float64, **{**options, "training": training})
+    for loss in trainer.network.auxiliaries:
         if isinstance(loss, Repa):
             loss.targets.network.double()
-    objective, data = build_objective(cell.objective), open_data(cell.data)
-    return Trainer(cell, 0, network, objective, data, torch.device("cpu"), StepOptions(**options), ranks)
+    return trainer
 
 
 def in_float64(batch):
@@ -127,7 +105,8 @@ def computed(tmp_path_factory):
 
     def compute(size, cases):
         folder = tmp_path_factory.mktemp("ranks")
-        subprocess.run([sys.executable, __file__, folder, str(size), *cases], check=True, timeout=500)
+        command = [sys.executable, "-m", "tests.cell.test_ranks", folder, str(size), *cases]
+        subprocess.run(command, check=True, timeout=500, cwd=CHECKOUT)
         return [torch.load(folder / f"{rank}.pt") for rank in range(size)], figures(ALONE, cases)
 
     return compute

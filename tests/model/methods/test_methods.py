@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 
+from tests.cell.test_step import interrupted
 from tests.model.methods.broken_methods import ReturnsATensor
 from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of
 from tests.pairs import in_turn
@@ -73,11 +74,7 @@ def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, meth
     cell = cell_of(method, auxiliary=[] if find_method(method).varies else [{"name": "repa", "projector": 8}])
     whole = trainer_of(cell)
     train(whole, tmp_path / "a", OWNER, no_figures)
-    broken = trainer_of(cell)
-    step = broken.step
-    broken.step = lambda b: step(b) if b.step < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt):
-        train(broken, tmp_path / "b", OWNER, no_figures)
+    interrupted(trainer_of(cell), tmp_path / "b", 6)
     again = trainer_of(cell)
     train(again, tmp_path / "b", OWNER, no_figures)
     first, second = whole.tensors(), again.tensors()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.model.ops.conv import causal_conv
 
@@ -51,39 +50,3 @@ def test_nan_reaches_the_taps_that_read_it_and_no_other(kernel):
     x[0, 10, 3] = float("nan")
     bad = causal_conv(x, weight, bias, kernel=kernel).isnan()
     assert bad[0, 10:14, 3].all() and bad.sum() == 4
-
-
-@every_kernel
-def test_gradients_of_gradients_are_refused_or_right(kernel):
-    x, weight, bias, _ = inputs(5)
-    x.requires_grad_()
-    (gradient,) = torch.autograd.grad(causal_conv(x, weight, bias, kernel=kernel).sum(), x, create_graph=True)
-    if kernel == "numba":
-        with pytest.raises(RuntimeError, match="causal_conv_numba_backward"):
-            gradient.sum().backward()
-    else:
-        gradient.sum().backward()
-
-
-def test_both_are_counted_alike():
-    counts = []
-    for kernel in ("torch", "numba"):
-        with FlopCounterMode(display=False) as counter:
-            causal_conv(*inputs(6)[:3], kernel=kernel)
-        counts.append(counter.get_total_flops())
-    assert counts[0] == counts[1] == 2 * 2 * (6 + 3) * 5 * 4
-
-
-@pytest.mark.plain_bits
-@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own reading of non-leaf gradients
-def test_numba_s_operator_keeps_torch_s_rules():
-    from tread_bench.model.ops.cpu import scan_operator as scan_numba  # noqa: F401  (defines it)
-
-    arguments = [v.requires_grad_() for v in inputs(7)[:3]]
-    torch.library.opcheck(torch.ops.tread_bench.causal_conv_numba, (*arguments, False))
-
-
-def test_numba_refuses_shapes_that_do_not_fit():
-    x, weight, bias, _ = inputs(7)
-    with pytest.raises(ValueError, match=r"bias has shape \(4,\), must have \(5,\)"):
-        causal_conv(x, weight, bias[:4], kernel="numba")

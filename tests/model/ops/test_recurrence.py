@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.model.ops import recurrence_torch
 from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
@@ -123,49 +122,6 @@ def test_bfloat16_is_rounded_float32_without_nan(kind, decays, kernel):
         assert torch.equal(
             computing(arguments, kernel)(*arguments), with_gradients(computing(arguments, kernel), arguments, grad)[0]
         )
-
-
-@every_kernel
-@pytest.mark.parametrize("kind", KINDS)
-def test_multiply_adds_are_those_of_the_recurrence_for_any_chunk(kind, kernel):
-    """Counted on the meta device, as everywhere in this package."""
-    arguments, grad = inputs(kind, 37)
-    leaves = [x.to("meta").requires_grad_() for x in arguments]
-    with FlopCounterMode(display=False) as counter:
-        computing(arguments, kernel)(*leaves).backward(grad.to("meta"))
-    products = 5 if len(arguments) == 6 else 3
-    assert counter.get_total_flops() == 3 * 2 * products * 2 * 3 * 37 * 6 * 5
-
-
-@every_kernel
-def test_second_derivatives_are_refused(kernel):
-    arguments, _ = inputs("gated linear attention", 5)
-    leaves = [x.requires_grad_() for x in arguments]
-    (first,) = torch.autograd.grad(linear_recurrence(*leaves, kernel).sum(), leaves[:1], create_graph=True)
-    with pytest.raises(RuntimeError):
-        first.sum().backward()
-
-
-@pytest.mark.parametrize("threads", [2, 5])
-@pytest.mark.parametrize("kind", KINDS)
-def test_threads_change_nothing(kind, threads):
-    arguments, grad = inputs(kind, 37)
-    function, before = computing(arguments, "numba"), torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        alone = with_gradients(function, arguments, grad)
-        torch.set_num_threads(threads)
-        assert all(torch.equal(x, y) for x, y in zip(with_gradients(function, arguments, grad), alone, strict=True))
-    finally:
-        torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("position", range(6))
-def test_shapes_that_loops_would_read_beyond_are_refused(position):
-    arguments, _ = inputs("delta rule with a decay per channel", 5)
-    arguments[position] = arguments[position][:, :, :4]
-    with pytest.raises(ValueError, match="q, k, v, g, a and b do not fit one another"):
-        delta_recurrence(*arguments, kernel="numba")
 
 
 def test_what_is_not_finite_stays_visible():

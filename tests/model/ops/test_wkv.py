@@ -1,4 +1,4 @@
-"""Every formulation of Bi-WKV against the float64 sum over all pairs, and against RWKV's own causal form."""
+"""Every formulation of Bi-WKV against the float64 sum over all pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from importlib.metadata import version
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.ops import wkv_reference
 from tests.model.ops.wkv_reference import bi_wkv_reference, inputs, relative_errors, with_gradients
@@ -61,25 +60,6 @@ def test_numba_leaves_spreads_beyond_float64_to_the_running_scales():
     assert all(error <= 1e-5 for error in errors.values())
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_numba_gives_the_same_bits_on_any_number_of_threads(threads):
-    arguments, grad_y = inputs(*CASES["long"])
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads)
-        computed = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
-    finally:
-        torch.set_num_threads(before)
-    expected = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
-    assert all(map(torch.equal, computed, expected))
-
-
-def test_numba_refuses_shapes_that_do_not_fit():
-    (w, u, k, v), _ = inputs(2, 5, 3, 1.0, 0.3)
-    with pytest.raises(ValueError, match=r"not \(3,\), \(3,\), \(2, 5, 3\), \(2, 4, 3\)"):
-        bi_wkv(w, u, k, v[:, :4], kernel="numba")
-
-
 def test_without_the_guard_a_wide_spread_would_be_wrong(monkeypatch):
     (w, u, k, v), _ = inputs(1, 9, 2, 1.0, 1.0)
     k[:, 0] = 200.0
@@ -98,52 +78,6 @@ def test_what_is_not_finite_stays_visible(bad, where, kernel):
     (k if where == "k" else v)[1, 3, 2] = bad
     y = bi_wkv(w, u, k, v, kernel)
     assert not y[1, :, 2].isfinite().all() and y[0].isfinite().all()
-
-
-@every_kernel
-def test_half_precision_is_computed_in_float32_under_autocast_too(kernel):
-    (w, u, k, v), _ = inputs(*CASES["long"])
-    k, v = k.bfloat16(), v.bfloat16()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = bi_wkv(w, u, k, v, kernel)
-    assert y.dtype == torch.bfloat16
-    assert torch.equal(y, bi_wkv(w, u, k.float(), v.float(), kernel).bfloat16())
-
-
-@every_kernel
-def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards(kernel):
-    arguments, grad_y = inputs(2, 5, 4, 1.0, 0.1)
-    with FlopCounterMode(display=False) as counter:
-        with_gradients(bi_wkv, arguments, grad_y, kernel=kernel)
-    assert counter.get_total_flops() == 3 * 2 * 6 * (2 * 5 * 4)
-
-
-@pytest.mark.plain_bits
-@pytest.mark.parametrize("operator", ["bi_wkv", "bi_wkv_numba"])
-def test_the_operator_keeps_the_rules_of_torch_library(operator):
-    from tread_bench.model.ops.cpu import wkv_operator as wkv_numba  # noqa: F401  (defines one of them)
-
-    (w, u, k, v), _ = inputs(2, 5, 4, 1.0, 0.1)
-    arguments = [x.requires_grad_() for x in (w, u, k, v)]
-    torch.library.opcheck(
-        getattr(torch.ops.tread_bench, operator),
-        arguments,
-        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
-    )
-
-
-@every_kernel
-def test_gradients_of_gradients_are_refused(kernel):
-    (w, u, k, v), grad_y = inputs(1, 5, 4, 1.0, 0.1)
-    k.requires_grad_()
-    (grad_k,) = torch.autograd.grad(bi_wkv(w, u, k, v, kernel), k, grad_y, create_graph=True)
-    with pytest.raises(RuntimeError):
-        grad_k.sum().backward()
-
-
-def test_an_unknown_kernel_is_named():
-    with pytest.raises(ValueError, match=r"tritn.*triton"):
-        bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="tritn")
 
 
 def in_a_subprocess(script, **environment):
@@ -210,54 +144,3 @@ def test_triton_on_a_cpu_is_refused_with_the_way_out():
 @pytest.mark.gpu
 def test_triton_kernels_on_a_gpu():
     check_triton(TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")
-
-
-RWKV = """
-import contextlib, io, json, torch
-with contextlib.redirect_stdout(io.StringIO()):
-    from rwkv.model import RWKV
-from torch.func import functional_call
-from tread_bench.backbones.rwkv.family import DRWKVSpec
-from tread_bench.backbones.rwkv.network import SpatialMix
-
-length, width = 37, 16
-torch.manual_seed(0)
-draw = lambda *shape: torch.randn(shape)
-x, grad = draw(length, width), draw(length, width)
-ln_w, ln_b, k_mix, v_mix, r_mix = draw(width), draw(width), *torch.rand(3, width)
-decays, matrices = [-torch.rand(width), draw(width)], [draw(width, width) / 4 for _ in range(4)]
-leaves = [leaf.requires_grad_() for leaf in (x, *decays, *matrices)]
-x, decay, first, key, value, receptance, output = leaves
-
-zeros, empty = torch.zeros(width), [torch.empty(0)] * 16
-theirs = RWKV.att_seq(
-    None, x, zeros, zeros, zeros, zeros - 1e38, ln_w, ln_b, k_mix, v_mix, r_mix, decay, first,
-    key, value, receptance, output, *empty,
-)[0] - x
-their_grads = torch.autograd.grad(theirs, leaves, grad)
-
-normed = torch.nn.functional.layer_norm(x, (width,), ln_w, ln_b)
-shifted = torch.cat([torch.zeros(1, width), normed[:-1]])
-module = SpatialMix(DRWKVSpec(hidden=width), 0, "torch")
-
-def last_of(length):  # nothing follows the last token, so there both directions are the causal one
-    parameters = {
-        "spatial_decay": -decay * length, "spatial_first": first * length,
-        "spatial_mix_k": k_mix, "spatial_mix_v": v_mix, "spatial_mix_r": r_mix,
-        "key.weight": key.T, "value.weight": value.T, "receptance.weight": receptance.T, "output.weight": output.T,
-    }
-    return functional_call(module, parameters, (normed[None, :length], shifted[None, :length]))[0, -1]
-
-ours = torch.stack([last_of(t + 1) for t in range(length)])
-our_grads = torch.autograd.grad(ours, leaves, grad)
-names = ("y", "x", "decay", "first", "key", "value", "receptance", "output")
-pairs = zip(names, (ours, *our_grads), (theirs, *their_grads), strict=True)
-print(json.dumps({name: float((a - b).abs().max() / b.abs().max()) for name, a, b in pairs}))
-"""
-
-
-@pytest.mark.skipif(importlib.util.find_spec("rwkv") is None, reason="rwkv is not installed (extra rwkv)")
-@pytest.mark.slow
-def test_time_mixing_of_the_rwkv_package_in_its_causal_direction():
-    errors = in_a_subprocess(RWKV, RWKV_JIT_ON="0")  # its import changes flags of the whole process
-    assert all(error <= 1e-5 for error in errors.values())
