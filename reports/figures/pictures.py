@@ -96,8 +96,8 @@ def gain(rows: Sequence[Row], compared: Differences) -> Figure:
         name="gain",
         title="Gain in FID",
         caption="FID of each row minus that of its reference, paired over seeds, with unadjusted 95 % t intervals; "
-        "left is better. Blue: the interval lies below 0; orange: above; grey: it includes 0. The decision asks for "
-        "more.",
+        "left is better. Blue: the interval lies below 0; orange: above; grey: it includes 0, or there is none. The "
+        "decision asks for more.",
         lines=pd.DataFrame(lines, columns=columns),
         x="difference",
         y="name",

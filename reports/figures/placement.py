@@ -66,7 +66,7 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
         "Route placement",
         "Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
         f"reference at {at}, paired over seeds, with its unadjusted 95 % t interval. Blue: the interval lies below 0; "
-        f"orange: above; grey: it includes 0. Several bars in a line are routes of one row.{left_out}",
+        f"orange: above; grey: it includes 0, or there is none. Several bars in a line are routes of one row.{left_out}",
         f"One bar per route from its first to its last block, and ΔFID at {at}. "
         + "; ".join(f"{row.label}: {said[row.label]}" for row in drawn),
         _bars(drawn, shown, said, at),
@@ -88,7 +88,7 @@ def _colour(row: Row, estimate: MeanInterval | None) -> str:
 def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict[str, str], at: str) -> Figure:
     """Bars on the left, intervals on the right; the figures stand under the name of their row, so that it is narrow."""
     # Two panels beside the names.
-    figure = Figure(figsize=(_WIDTH, 0.9 + _LINE * len(rows)))
+    figure = Figure(figsize=(_WIDTH, 0.65 + _LINE * len(rows)))
     high = _LINE * len(rows) / figure.get_figheight()
     bottom, wide = 0.55 / figure.get_figheight(), (_WIDTH - _LEFT - 0.2) / _WIDTH
     bars = figure.add_axes((_LEFT / _WIDTH, bottom, 0.5 * wide, high))
@@ -162,7 +162,8 @@ def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
         "placement_map",
         "Start and end of the route",
         "A cell is a route: its first block from left to right, its last block from bottom to top; the number is ΔFID "
-        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0.",
+        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0, or "
+        "there is none.",
         f"ΔFID at {at} by first and last block. " + "; ".join(f"{line['row']}: {line['ΔFID']}" for line in numbers),
         _map({rate: found[rate] for rate in sorted(largest)}, shown, places),
         numbers,

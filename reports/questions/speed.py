@@ -35,8 +35,8 @@ def figure(rows: Sequence[Row]) -> Figure:
         title="Achieved and ideal speed-up",
         caption="Training steps timed alone, in turn with the dense reference: the median ratio with its 95 % "
         "bootstrap interval. The tick is the ideal speed-up, the ratio of forward MACs. Dense against itself is the "
-        "control and should be at 1. What exceeds the ideal most is the kind of work, by torch’s profiler, that does "
-        "not fall with the tokens.",
+        "control and should be at 1. Where steps were profiled, the numbers name the kind of work that takes a routed "
+        "step furthest beyond its ideal.",
         lines=pd.DataFrame(lines if has_routes else [], columns=columns),
         x="speedup",
         y="name",
