@@ -277,7 +277,8 @@ def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[
             line[figure.titles.get(place) or place] = f"{point.place:,.6g}"
         line[measured] = number(point.estimate.mean, places, signed)
         line["95 % interval"] = interval(point.estimate, places, signed, can_be_negative=True)
-        line["seeds"] = f"{point.estimate.n}"
+        if not figure.low or "seeds" in figure.lines:
+            line["seeds"] = f"{point.estimate.n}"
         if figure.ideal:
             line[figure.titles.get(figure.ideal, figure.ideal)] = number(point.ideal)
         lines.append(line | dict(zip(figure.extra.values(), point.extra, strict=True)))

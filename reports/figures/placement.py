@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -53,10 +54,14 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
     numbers = []
     for row in placed:
         difference = shown[row.label]
+        sides = compared.sides(row, at)
+        fid = row.fid.mean if row.is_reference and row.fid else None
+        if sides:
+            fid = fmean(sides[0][0].values())
         numbers.append(
             {
                 "row": row.label,
-                "FID": number(row.fid.mean if row.fid else None, places),
+                f"FID at {at}": number(fid, places),
                 "ΔFID": number(difference.mean if difference else None, places, True),
                 "95 % interval": interval(difference, places, True) if difference else DASH,
             }
@@ -66,7 +71,8 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
         "Route placement",
         "Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
         f"reference at {at}, paired over seeds, with its unadjusted 95 % t interval. Blue: the interval lies below 0; "
-        f"orange: above; grey: it includes 0, or there is none. Several bars in a line are routes of one row.{left_out}",
+        "orange: above; grey: it includes 0, or there is none. Several bars in a line are routes of one row."
+        f"{left_out}",
         f"One bar per route from its first to its last block, and ΔFID at {at}. "
         + "; ".join(f"{row.label}: {said[row.label]}" for row in drawn),
         _bars(drawn, shown, said, at),
@@ -162,8 +168,7 @@ def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
         "placement_map",
         "Start and end of the route",
         "A cell is a route: its first block from left to right, its last block from bottom to top; the number is ΔFID "
-        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0, or "
-        "there is none.",
+        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0, or there is none.",
         f"ΔFID at {at} by first and last block. " + "; ".join(f"{line['row']}: {line['ΔFID']}" for line in numbers),
         _map({rate: found[rate] for rate in sorted(largest)}, shown, places),
         numbers,

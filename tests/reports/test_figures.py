@@ -282,3 +282,4 @@ def test_what_exceeds_the_ideal_of_a_step_is_the_part_that_does_not_fall_with_th
         re.fullmatch(r"(products|attention|host) \(\+[\d.]+ ms\)", lines["2:8"]["most beyond ideal"]) for _ in "a"
     )
     assert float(lines["2:8"]["ideal"]) == pytest.approx(1.39)
+    assert "seeds" not in lines["2:8"]  # steps are timed once for all seeds

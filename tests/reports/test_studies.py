@@ -251,6 +251,14 @@ def test_several_routes_are_several_bars_and_a_method_with_a_loss_stands_beside(
     assert any("mae" in line[0] for line in several.table) and "routes of one row" in several.caption
 
 
+def test_the_fids_behind_placement_are_those_that_are_compared():
+    lines = {line["row"]: line for line in drawn("equal_cost")["route_placement"].numbers}
+    fids = {row: float(line["FID at equal training MACs"]) for row, line in lines.items()}
+    for row in ("2:8", "0:8", "fewer-blocks", "dense-again"):
+        difference = float(lines[row]["ΔFID"].replace("−", "-"))
+        assert fids[row] - fids["dense"] == pytest.approx(difference, abs=0.011)
+
+
 def test_neither_a_dense_control_nor_a_taught_row_is_ranked(rows):
     assert "dense-low-rate" not in {row.name for row in ranked_candidates(rows["finetune"]) if row.spans}
     names = {row.name for row in ranked_candidates(comparison(taught(made.methods())))}
