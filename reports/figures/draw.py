@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 from typing import NamedTuple
 
 import pandas as pd
@@ -170,7 +171,8 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
     handles = []
     for hue in sorted(hues, key=lambda hue: -ends[hue]):
         colour, marker, dashes = look_of[hue]
-        handle = axes_of[0].plot([], [], color=colour, marker=marker, linestyle=dashes, label=clean(hue, 48))
+        name = "\n".join(wrap(clean(hue, 96), 36))
+        handle = axes_of[0].plot([], [], color=colour, marker=marker, linestyle=dashes, label=name)
         handles += handle
     if len(hues) > 1:
         place = "upper right" if is_large else "outside right upper"

@@ -91,6 +91,13 @@ def test_the_numbers_are_means_and_t_intervals_over_lines_that_share_all_else():
     assert "a: 4.000" in picture.description and "b: 8.000" in picture.description
 
 
+def test_long_names_of_lines_are_told_apart_to_their_end():
+    names = [f"autoguidance (weak branch by row small from iteration {k})" for k in (300, 1200)]
+    with theme():
+        picture = draw(figure(lines(row=names, x=[1.0, 1.0], y=[1.0, 2.0])))
+    assert all(f"iteration {k})" in picture.svg.decode() for k in (300, 1200))
+
+
 def test_a_column_of_names_makes_a_forest_and_given_bounds_are_taken():
     frame = lines(row=["a", "b", "c"], name=["a", "b", "c"], x=[-2.0, 2.0, 0.1], low=[-3.0, 1.0, -1], high=[-1.0, 3, 1])
     with theme():
