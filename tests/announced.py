@@ -15,6 +15,9 @@ class Distribution(NamedTuple):
     name: str
     version: str = "1"
 
+    def read_text(self, file: str) -> str | None:
+        return "pip" if file == "INSTALLER" else None
+
 
 def point(name: str, load: Callable[[], Any], distribution: object) -> SimpleNamespace:
     """What a distribution announces under a name."""

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -248,3 +249,21 @@ def test_a_kind_runs_as_our_own(
     assert [row["status"] for row in rows] == ["done", "done"] and [row[column] for row in rows] == values
     assert rows[0][differs] != rows[1][differs] and rows[0][same] == rows[1][same]
     assert page in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_the_code_of_a_plug_in_that_it_began_with_alone(installed: Path, tmp_path: Path) -> None:
+    plugins = shutil.copytree(installed, tmp_path / "site")
+    suite = PLUG_INS / "method" / "mean_fill.yaml"
+    command = (*"-m tread_bench run --set timing.pairs=0 --set training.iterations=2".split(), suite)
+    command = (*command, "--rows", "dense", "--out", tmp_path / "run")
+    run_with(plugins, *command)
+    edited = plugins / "mean_fill" / "network.py"
+    before = edited.read_text(encoding="utf-8")
+    edited.write_text(f"{before}# edited\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(plugins)}
+    done = subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "plug-in mean-fill was '0.1.0 sha256:" in done.stderr and "--accept-other-numerics" in done.stderr
+    edited.write_text(before, encoding="utf-8")
+    run_with(plugins, *command)

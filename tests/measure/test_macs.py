@@ -194,18 +194,20 @@ def test_what_was_counted_is_read_until_the_code_changes(fresh, monkeypatch, tmp
     # Counted again.
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(counts, "_COUNTING", ("measure",))
+    monkeypatch.setattr(counts, "_COUNTING", ("tread_bench.measure",))
     fresh()
     assert cost_of(family, spec, "1:2@0.5") == cost
     assert len(list(tmp_path.rglob("costs/*.json"))) == 3
 
 
-def test_a_damaged_file_is_counted_again(fresh, tmp_path):
+@pytest.mark.parametrize("damage", [lambda written: written[:-9], lambda written: written.replace(b"0]", b"9]", 1)])
+def test_a_damaged_file_is_counted_again(fresh, tmp_path, damage):
     family, spec = make_spec("DiT", **SIZES["DiT"])
     cost = cost_of(family, spec)
     (path,) = tmp_path.rglob("costs/*.json")
     written = path.read_bytes()
-    path.write_bytes(written[:-9])
+    path.write_bytes(damage(written))
+    assert path.read_bytes() != written
     fresh()
     assert cost_of(family, spec) == cost and path.read_bytes() == written
 

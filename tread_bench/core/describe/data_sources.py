@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
@@ -106,7 +106,7 @@ def always_comparable(options: Any) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataFamily:
+class DataFamily(Description):
     """Torch-free description of a data source.
 
     Args:
@@ -137,7 +137,6 @@ class DataFamily:
         note: what a reader of its results must know; the page shows it.
     """
 
-    name: str
     options: type[DataOptions]
     builder: str
     files: Callable[[Any, bool], Iterable[tuple[Place, str]]]
@@ -152,7 +151,6 @@ class DataFamily:
     labelled: Callable[[Any], Any] = lambda options: options
     has_published_fids: bool = False
     note: str = ""
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 DATA_SOURCES = Kind(

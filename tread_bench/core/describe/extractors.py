@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 
 # Of feature networks, as `tread_bench.core.describe.metrics.Needs` names them.
 OUTPUTS = ("features", "statistics", "logits", "spatial")
@@ -54,7 +54,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtractorFamily:
+class ExtractorFamily(Description):
     """Torch-free description of a feature network.
 
     Args:
@@ -75,7 +75,6 @@ class ExtractorFamily:
             says it as a text in the array `OPTION_NAME`.
     """
 
-    name: str
     options: type[ExtractorOptions]
     builder: str
     has_logits: bool
@@ -88,7 +87,6 @@ class ExtractorFamily:
     stored_as: tuple[str, str] | None = None
     spatial_stored_as: tuple[str, str] | None = None
     stored_with: Mapping[str, str] = field(default_factory=dict)
-    source: str = field(default="", compare=False)  # distribution that announces it
 
     def distance_on(self, network: str) -> str:
         """Title of the Fréchet distance on the network that was opened: `distance` belongs to the one of this name."""

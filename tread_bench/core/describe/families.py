@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.core.errors import error_text
@@ -155,7 +155,7 @@ def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) ->
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Family:
+class Family(Description):
     """Torch-free description of a family of backbones.
 
     Args:
@@ -174,7 +174,6 @@ class Family:
         check_routes: raises ValueError, with the rule and a working alternative, if a route would be wrong.
     """
 
-    name: str
     spec: type[BackboneSpec]
     published: Mapping[str, Mapping[str, Any]]
     token_order: TokenOrder
@@ -187,7 +186,6 @@ class Family:
     selectors: tuple[str, ...] | None = None
     long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
-    source: str = field(default="", compare=False)  # distribution that announces it
 
     def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[ResolvedRoute, ...]:
         """Convert routes to block numbers, checked against this family's rules. Raises ValueError."""

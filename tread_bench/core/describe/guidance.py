@@ -7,14 +7,14 @@ torch: its options state what the rest of the package needs to know about it; no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import Route
 
 
@@ -98,7 +98,7 @@ class GuidanceOptions(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuidanceFamily:
+class GuidanceFamily(Description):
     """Torch-free description of a guidance rule.
 
     Args:
@@ -106,9 +106,7 @@ class GuidanceFamily:
         options: its typed settings, with its branches; the docstring's first line is shown by `tread-bench list`.
     """
 
-    name: str
     options: type[GuidanceOptions]
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, options=GuidanceOptions)

@@ -7,13 +7,13 @@ needs to know about it; nobody compares its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.problems import Problem
 
 
@@ -29,7 +29,7 @@ class LossOptions(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LossFamily:
+class LossFamily(Description):
     """Torch-free description of an auxiliary loss.
 
     Args:
@@ -43,7 +43,6 @@ class LossFamily:
         files: key of the options -> file that the loss reads.
     """
 
-    name: str
     options: type[LossOptions]
     builder: str
     needs_absent_tokens: bool
@@ -51,7 +50,6 @@ class LossFamily:
     sees_images: bool = False
     check: Callable[[Any, Any], Iterable[Problem]] = lambda setting, options: ()
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 LOSSES = Kind(word="auxiliary loss", key="auxiliary", group="tread_bench.losses", of=LossFamily, options=LossOptions)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
 
@@ -55,7 +55,7 @@ class MethodOptions(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFamily:
+class MethodFamily(Description):
     """Torch-free description of a method.
 
     Args:
@@ -73,7 +73,6 @@ class MethodFamily:
             than the default, which the contract tries. A row with `evaluate` may set them.
     """
 
-    name: str
     options: type[MethodOptions]
     builder: str
     tokens: Tokens
@@ -84,7 +83,6 @@ class MethodFamily:
     check: Callable[[Any], Iterable[Problem]] = lambda setting: ()
     own_losses: Mapping[str, str] = field(default_factory=dict)
     evaluation_options: Mapping[str, Any] = field(default_factory=dict)
-    source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
     def takes_routes(self) -> bool:

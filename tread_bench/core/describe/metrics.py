@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, Self
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.stored.columns import is_taken
 
 Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
@@ -102,7 +102,7 @@ _OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS, Needs.CAPTIONS})
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricFamily:
+class MetricFamily(Description):
     """Torch-free description of a metric of generated images.
 
     Args:
@@ -124,7 +124,6 @@ class MetricFamily:
             empty: they can.
     """
 
-    name: str
     options: type[MetricOptions]
     builder: str
     figures: tuple[Figure, ...]
@@ -135,7 +134,6 @@ class MetricFamily:
     protocol_samples: int = 0
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     unfit: Callable[[Any, DataOptions], str] = lambda options, data: ""
-    source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
     def needs_of_real(self) -> frozenset[Needs]:

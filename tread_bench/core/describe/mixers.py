@@ -8,9 +8,9 @@ compares its name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def heads_divide_width(size: MixerSize) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixerFamily:
+class MixerFamily(Description):
     """Torch-free description of a mixer, along one order of the tokens.
 
     Args:
@@ -45,7 +45,6 @@ class MixerFamily:
         gates_by_token: decays of the state can be raised for the tokens that were skipped.
     """
 
-    name: str
     about: str
     builder: str
     state: Callable[[MixerSize], int]
@@ -54,7 +53,6 @@ class MixerFamily:
     shares_values: bool = False
     goes_both_ways: bool = False
     gates_by_token: bool = False
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily)

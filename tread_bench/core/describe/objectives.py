@@ -6,10 +6,10 @@ rest of the package needs to know about it; nobody compares its name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 
 
 class ObjectiveOptions(Model):
@@ -42,7 +42,7 @@ class ObjectiveOptions(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectiveFamily:
+class ObjectiveFamily(Description):
     """Torch-free description of an objective.
 
     Args:
@@ -57,14 +57,12 @@ class ObjectiveFamily:
             no loss can be on the estimate.
     """
 
-    name: str
     options: type[ObjectiveOptions]
     builder: str
     times: str
     has_noise_levels: bool
     numbers_levels: bool = False
     predicts_noise: bool = False
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, options=ObjectiveOptions)

@@ -6,36 +6,47 @@ as text and imported when needed. The package's own plug-ins are found in the sa
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
-from typing import Any, Generic, Protocol, TypeVar, get_args
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args
 
 from tread_bench.core.errors import UserError, error_text, printable
 from tread_bench.core.names import unknown
 
 _OWN = "tread-bench"  # name of this package's distribution
 GROUPS = "tread_bench."  # common prefix of all entry point groups
+_DIGITS = 16  # of a hash of code
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
 _installed: Any = cache(entry_points)  # one look at what is installed serves every kind of plug-in
 
 
-class Description(Protocol):
-    """What a plug-in announces."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Description:
+    """What a plug-in announces.
+
+    Args:
+        name: its name in a suite.
+        source: name and version of the distribution that announces it; empty until it is found.
+    """
+
+    name: str
+    source: str = field(default="", compare=False)
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def source(self) -> str:
-        """Distribution that announces it; empty until it is found."""
-        ...
+    def is_own(self) -> bool:
+        """Whether this package itself announces it."""
+        return self.source.startswith(f"{_OWN} ")
 
 
 D = TypeVar("D", bound=Description)
@@ -115,7 +126,7 @@ def announced(kind: Kind[D]) -> dict[str, D]:
         taken = [name for name in names if owners.get(name, description) != description]
         if taken:
             rule = f"{kind.word} {taken[0]!r} is announced by {owners[taken[0]].source}, too"
-            _warn(f"{_plugin(point, kind)} cannot be used: {rule}; uninstall one of the two or rename it")
+            _leave_out(point, kind, f"{rule}; uninstall one of the two or rename it")
         else:
             found[description.name] = description
             owners |= dict.fromkeys(names, description)
@@ -131,17 +142,21 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
     except (Exception, SystemExit) as error:
         wrong = error_text(error)
     if wrong:
-        _warn(f"{_plugin(point, kind)} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
+        _leave_out(point, kind, f"{wrong}; fix it or uninstall {_owner(point)}")
         return None
-    return replace(description, source=" ".join(_about(point.dist)) if point.dist else point.value)
+    return replace(description, source=" ".join(_about(point.dist)))
 
 
-def _plugin(point: EntryPoint, kind: Kind[D]) -> str:
-    return f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
+def _leave_out(point: EntryPoint, kind: Kind[D], why: str) -> None:
+    plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
+    _log.warning("left out: %s", printable(f"{plugin} cannot be used: {why}"))
 
 
 def third_parties() -> dict[str, str]:
-    """Return the versions of the distributions that announce plug-ins, without this package's own."""
+    """Return the versions of the distributions that announce plug-ins, without this package's own.
+
+    Where code can change without its version, since it is installed for editing or not installed, its hash follows.
+    """
     groups = [group for group in _installed().groups if group.startswith(GROUPS)]
     distributions = {point.dist for group in groups for point in points_of(group)}
     return {name: version for name, version in map(_about, distributions) if name != _OWN}
@@ -164,24 +179,35 @@ def _wrong_options(description: Any, base: type) -> str:
     return ""
 
 
-def is_own(description: Description) -> bool:
-    """Return whether this package itself announces it."""
-    return description.source.startswith(f"{_OWN} ")
-
-
 @cache
-def _about(distribution: Distribution) -> tuple[str, str]:
+def _about(distribution: Any) -> tuple[str, str]:
     """Name and version of a distribution, for which its whole description is read."""
-    return distribution.name, distribution.version
+    name, version = distribution.name, distribution.version
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    is_for_editing = origin.get("dir_info", {}).get("editable", False)
+    is_installed = distribution.read_text("INSTALLER") is not None
+    if name == _OWN or (is_installed and not is_for_editing):
+        return name, version
+    modules = {point.module for point in distribution.entry_points if point.group.startswith(GROUPS)}
+    packages = {module.partition(".")[0] for module in modules}
+    return name, f"{version} sha256:{code_sha256(packages)[:_DIGITS]}"
+
+
+def code_sha256(packages: Iterable[str]) -> str:
+    """Return the hash of the modules in packages, with their places in these; none is imported."""
+    digest = hashlib.sha256()
+    for package in sorted(packages):
+        spec = find_spec(package)
+        places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
+        for root in map(Path, places):
+            for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
+                digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _owner(point: EntryPoint) -> str:
-    return _about(point.dist)[0] if point.dist else point.value
+    return _about(point.dist)[0]
 
 
 def _is_own(point: EntryPoint) -> bool:
     return _owner(point) == _OWN
-
-
-def _warn(text: str) -> None:
-    _log.warning("left out: %s", printable(text))

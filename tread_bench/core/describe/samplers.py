@@ -7,15 +7,15 @@ about it; nobody compares its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 
 _STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplerFamily:
+class SamplerFamily(Description):
     """Torch-free description of a sampler.
 
     Args:
@@ -32,7 +32,6 @@ class SamplerFamily:
         draws_noise: a step ends at random: it is given standard normal noise, and a learned variance if any.
     """
 
-    name: str
     about: str
     builder: str
     call_times: Callable[[float, float], Sequence[float]]
@@ -40,7 +39,6 @@ class SamplerFamily:
     takes_churn: bool
     needs_noise_levels: bool = False
     draws_noise: bool = False
-    source: str = field(default="", compare=False)  # distribution that announces it
 
     def num_calls(self, steps: int) -> int:
         """Return the number of velocity calls in `steps` steps, the last of which ends at 0."""

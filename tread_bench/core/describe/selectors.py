@@ -7,10 +7,10 @@ rest of the package needs to know about it; nobody compares its name.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import Route
 
 DEFAULT_SELECTOR = "random"  # as in TREAD
@@ -26,7 +26,7 @@ class TokenOrder(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectorFamily:
+class SelectorFamily(Description):
     """Torch-free description of a selector.
 
     Kept ids always ascend, which is all that a scan needs; a shift on the grid looks its neighbours up among the kept
@@ -42,13 +42,11 @@ class SelectorFamily:
         keeps_grid: (number of kept tokens, grid) -> whether they are always all crossings of some rows and columns.
     """
 
-    name: str
     about: str
     ranking: str
     token_orders: frozenset[TokenOrder]
     needs_grid: bool
     keeps_grid: Callable[[int, Grid], bool] = lambda kept, grid: False
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily)

@@ -7,11 +7,11 @@ A text encoder is frozen and turns a caption into M tokens of width E, which net
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.describe.plugins import Kind
+from tread_bench.core.describe.plugins import Description, Kind
 
 
 class TextEncoderOptions(Model):
@@ -35,7 +35,7 @@ class TextEncoderOptions(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextEncoderFamily:
+class TextEncoderFamily(Description):
     """Torch-free description of a text encoder.
 
     Args:
@@ -46,11 +46,9 @@ class TextEncoderFamily:
             and files, so what is not among them must not change.
     """
 
-    name: str
     options: type[TextEncoderOptions]
     builder: str
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
-    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 TEXT_ENCODERS = Kind(

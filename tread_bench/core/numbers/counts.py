@@ -6,18 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from tread_bench.core.describe.families import Cost, Macs
-from tread_bench.core.describe.plugins import Description, named
+from tread_bench.core.describe.plugins import Description, code_sha256, named
 from tread_bench.core.stored.cache import cache_folder, keep
 
-# Code that a count follows from, beside that of plug-ins.
-_COUNTING = ("backbones", "core", "data", "diffusion", "measure", "model")
+# What a count follows from, beside plug-ins of third parties.
+_COUNTING = tuple(f"tread_bench.{room}" for room in ("backbones", "core", "data", "diffusion", "measure", "model"))
 _LIBRARIES = ("torch", "timm", "peft")
 _adapter = cache(TypeAdapter)
 _known: dict[str, Any] = {}
@@ -67,34 +67,29 @@ def counted(kind: Any, target: str, about: str, plugins: Sequence[Description], 
     if not all(plugin.source for plugin in plugins):
         return named(target)(*arguments)
     builders = [getattr(plugin, "builder", "") or getattr(plugin, "ranking", "") for plugin in plugins]
-    packages = frozenset(builder.partition(":")[0].partition(".")[0] for builder in builders)
-    key = f"{target} {about} {sorted(builders)} {_code(packages)}"
-    path = cache_folder("costs") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+    sources = {plugin.source for plugin in plugins}
+    key = f"{target} {about} {sorted(builders)} {sorted(sources)} {_code()}"
+    path = cache_folder("costs") / f"{_checksum(key.encode()).decode()}.json"
 
-    # Read it, or count.
+    # Read it, or count. The first line is a checksum of the others.
     if key not in _known:
         try:
-            _known[key] = _adapter(kind).validate_json(path.read_bytes())
+            checksum, _, written = path.read_bytes().partition(b"\n")
+            if checksum != _checksum(written):
+                raise ValueError("damaged")
+            _known[key] = _adapter(kind).validate_json(written)
         except (OSError, ValueError):
             _known[key] = named(target)(*arguments)
-            keep(path, _adapter(kind).dump_json(_known[key]))
+            written = _adapter(kind).dump_json(_known[key])
+            keep(path, _checksum(written) + b"\n" + written)
     return _known[key]
 
 
+def _checksum(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
 @cache
-def _code(packages: frozenset[str]) -> str:
-    """SHA-256 of the modules of packages, of this one of those that count, and the versions of libraries."""
-    digest = hashlib.sha256()
-    own = Path(__file__).parents[2]
-    roots = [own / part for part in _COUNTING]
-    for package in sorted(packages - {"tread_bench", ""}):
-        found = find_spec(package)
-        roots += map(Path, found.submodule_search_locations or [found.origin or ""]) if found else []
-    for library in _LIBRARIES:
-        found = find_spec(library)
-        if found and found.origin:
-            roots += [Path(found.origin), Path(found.origin).with_name("version.py")]
-    for root in roots:
-        for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _code() -> str:
+    """The code of this package that counts, and the libraries that it counts with."""
+    return f"{code_sha256(_COUNTING)} {[version(library) for library in _LIBRARIES if find_spec(library)]}"

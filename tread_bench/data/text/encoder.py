@@ -9,7 +9,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.plugins import is_own, named
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import named_where_unreadable
@@ -53,6 +53,6 @@ def encoder_sha256(options: TextEncoderOptions) -> str:
     for key, path in files:
         with named_where_unreadable(path):
             contents.append([key, content_sha256(path)])
-    code = {} if is_own(options.family) else options.family.source
+    code = {} if options.family.is_own else options.family.source
     about = canonical_json({"settings": settings, "files": contents, "code": code})
     return hashlib.sha256(about.encode()).hexdigest()
