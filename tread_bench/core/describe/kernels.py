@@ -32,44 +32,29 @@ KERNELS: dict[str, dict[str, str]] = {
         "fla": "flash-linear-attention's Triton kernels, CUDA",
     },
 }
-_AUTO = {  # device -> preference; the first available one is used
-    "cpu": {
-        "attention": ("math",),
-        "adaln": ("numba", "torch"),
-        "scan": ("numba", "torch"),
-        "wkv": ("numba", "torch"),
-        "recurrence": ("numba", "torch"),
-    },
-    "cuda": {
-        "attention": ("sdpa",),
-        "adaln": ("torch",),
-        "scan": ("mamba_ssm", "torch"),
-        "wkv": ("triton", "torch"),
-        "recurrence": ("torch",),  # fla was checked in Triton's interpreter alone, so it is not chosen unasked
-    },
+_AUTO = {  # kind -> type of device -> preference; the first available one is used
+    "attention": {"cpu": ("math",), "cuda": ("sdpa",)},
+    "adaln": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
+    "scan": {"cpu": ("numba", "torch"), "cuda": ("mamba_ssm", "torch")},
+    "wkv": {"cpu": ("numba", "torch"), "cuda": ("triton", "torch")},
+    "recurrence": {"cpu": ("numba", "torch"), "cuda": ("torch",)},  # fla has run in Triton's interpreter alone
 }
-_MODULES = {  # kernel -> its import
-    "mamba_ssm": "selective_scan_cuda",
-    "numba": "numba",
-    "triton": "triton",
-    "fla": "fla",
-}
-_DEVICE = {  # kernels that run on only one device type
-    "mamba_ssm": "cuda",
-    "numba": "cpu",
-    "triton": "cuda",
-    "fla": "cuda",
+_NEEDS = {  # the only type of device that a formulation runs on, and its import
+    "mamba_ssm": ("cuda", "selective_scan_cuda"),
+    "numba": ("cpu", "numba"),
+    "triton": ("cuda", "triton"),
+    "fla": ("cuda", "fla"),
 }
 
 
 def missing(name: str, device_type: str) -> str | None:
     """Return why a formulation cannot be used on that type of device; None if it can."""
-    if _DEVICE.get(name, device_type) != device_type:
-        return "needs a CUDA device" if _DEVICE[name] == "cuda" else "needs a CPU"
-    module = _MODULES.get(name)
-    if module is not None and find_spec(module) is None:
-        return f"module {module} is not installed"
-    return None
+    if name not in _NEEDS:
+        return None
+    device, module = _NEEDS[name]
+    if device != device_type:
+        return "needs a CUDA device" if device == "cuda" else "needs a CPU"
+    return f"module {module} is not installed" if find_spec(module) is None else None
 
 
 def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, str]:
@@ -82,7 +67,7 @@ def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, st
     for kind in KERNELS:
         name = chosen.get(kind, "auto")
         if name == "auto":
-            name = next(candidate for candidate in _AUTO[device_type][kind] if missing(candidate, device_type) is None)
+            name = next(candidate for candidate in _AUTO[kind][device_type] if missing(candidate, device_type) is None)
         why = missing(name, device_type)
         if why is not None:
             raise UserError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
