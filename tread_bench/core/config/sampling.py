@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from tread_bench.core.config.base import Float, Int, Model
+from tread_bench.core.config.base import Float, Model, no_boolean
 from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
 from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
@@ -40,7 +40,7 @@ class Sampling(Model):
     """Settings for generating the images that metrics are computed on."""
 
     sampler: SamplerName = "euler"
-    steps: Int = Field(50, ge=1)
+    steps: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(no_boolean)] = 50
     churn: Churn | None = Field(None, description="noise added while sampling, over noise levels; empty: none")
     guidance: GuidanceChoice = UNGUIDED
     guidance_scale: Float = Field(
@@ -50,23 +50,16 @@ class Sampling(Model):
     )
 
     @model_validator(mode="after")
-    def _scale_needs_guidance(self) -> Sampling:
-        if self.guidance.branches[1] is None and self.guidance_scale != 1:
+    def _settings_fit(self) -> Sampling:
+        is_guided = self.guidance.branches[1] is not None
+        if not is_guided and self.guidance_scale != 1:
             what = f"guidance_scale {self.guidance_scale:g} has no effect with guidance {self.guidance.name}"
             raise ValueError(f"{what}; set guidance: cfg")
-        return self
-
-    @model_validator(mode="after")
-    def _guidance_needs_scale(self) -> Sampling:
-        if self.guidance.branches[1] is not None and "guidance_scale" not in self.model_fields_set:
+        if is_guided and "guidance_scale" not in self.model_fields_set:
             raise ValueError(
                 f"guidance {self.guidance.name} has no scale, and 1 would be no guidance: "
                 "set guidance_scale (--scale of sample), such as 1.5"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _sampler_takes_churn(self) -> Sampling:
         if self.churn is not None and not self.sampler_family.takes_churn:
             able = ", ".join(one.name for one in samplers().values() if one.takes_churn)
             rule = f"sampler {self.sampler} takes no noise between its steps"
