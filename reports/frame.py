@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.describe.metrics import Figure, known_figures
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
-from tread_bench.core.numbers.tuning import Best
+from tread_bench.core.numbers.statistics import Best, MeanInterval, mean_interval
 from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study, paired_seed

@@ -255,8 +255,8 @@ def test_a_kind_runs_as_our_own(
 def test_a_run_goes_on_with_the_code_of_a_plug_in_that_it_began_with_alone(installed: Path, tmp_path: Path) -> None:
     plugins = shutil.copytree(installed, tmp_path / "site")
     suite = PLUG_INS / "method" / "mean_fill.yaml"
-    command = (*"-m tread_bench run --set timing.pairs=0 --set training.iterations=2".split(), suite)
-    command = (*command, "--rows", "dense", "--out", tmp_path / "run")
+    shortened = ("--set", "timing.pairs=0", "--set", "training.iterations=2", "--rows", "dense")
+    command = ("-m", "tread_bench", "run", suite, *shortened, "--out", tmp_path / "run")
     run_with(plugins, *command)
     edited = plugins / "mean_fill" / "network.py"
     before = edited.read_text(encoding="utf-8")

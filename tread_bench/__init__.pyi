@@ -5,7 +5,6 @@ from tread_bench.api import load as load
 from tread_bench.api import run as run
 from tread_bench.backbones.mixers.base import Mixer as Mixer
 from tread_bench.backbones.mixers.base import recurrence_kernel as recurrence_kernel
-from tread_bench.core.describe.branches import Branch as Branch
 from tread_bench.core.describe.data_sources import DataFamily as DataFamily
 from tread_bench.core.describe.data_sources import DataOptions as DataOptions
 from tread_bench.core.describe.data_sources import Decoding as Decoding
@@ -22,6 +21,7 @@ from tread_bench.core.describe.families import Macs as Macs
 from tread_bench.core.describe.families import TextSpec as TextSpec
 from tread_bench.core.describe.families import mirrored_skips as mirrored_skips
 from tread_bench.core.describe.families import no_skips as no_skips
+from tread_bench.core.describe.guidance import Branch as Branch
 from tread_bench.core.describe.guidance import GuidanceFamily as GuidanceFamily
 from tread_bench.core.describe.guidance import GuidanceOptions as GuidanceOptions
 from tread_bench.core.describe.losses import LossFamily as LossFamily

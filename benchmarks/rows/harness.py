@@ -28,9 +28,8 @@ from tread_bench.cell.step import Batch, Trainer
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.statistics import median_interval
-from tread_bench.core.stored.documents import CellRequest, RunPlan
+from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
 from tread_bench.core.stored.identity import Identity
-from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tread_bench.core.numbers.tuning import extended
+from tread_bench.core.numbers.statistics import extended
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.rows import requested
 from tread_bench.reports.rows.row import Row

@@ -22,7 +22,7 @@ from tests.run_folders import begun
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.measure.targets import open_targets
 from tread_bench.suite.load import load_plan

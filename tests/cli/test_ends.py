@@ -16,9 +16,8 @@ from tests.command_line import command, hear_signals, wait_for
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder
 from tread_bench.core.stored.conditions import Conditions
-from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
+from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, initial_record
 from tread_bench.core.stored.files import StoreError, write_json
-from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder

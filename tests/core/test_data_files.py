@@ -15,7 +15,7 @@ from torch import randint, randn
 from tests.run_folders import begun, new_folder, planned, quiet
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.run import run_cell
-from tread_bench.core.config.files import files_of
+from tread_bench.core.config.suite import files_of
 from tread_bench.core.stored import data_files
 from tread_bench.core.stored.data_files import (
     ChangedDataError,

@@ -6,8 +6,7 @@ from typing import Literal
 
 import pytest
 
-from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.guidance import GUIDANCE, GuidanceFamily, GuidanceOptions, guidance_rules
+from tread_bench.core.describe.guidance import GUIDANCE, Branch, GuidanceFamily, GuidanceOptions, guidance_rules
 
 
 class Blurred(GuidanceOptions):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tread_bench.core.numbers.tuning import best_of, extended
+from tread_bench.core.numbers.statistics import best_of, extended
 from tread_bench.core.stored.records import Candidate, Tuning
 
 RATES = [0.25, 0.5, 1.0, 2.0, 4.0]

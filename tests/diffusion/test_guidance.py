@@ -13,7 +13,7 @@ from tread_bench import create_backbone
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling, calls
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.branches import Branch
+from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate

@@ -9,8 +9,7 @@ import pytest
 from pydantic import Field
 
 from tests.shown_checks import failing
-from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
+from tread_bench.core.describe.guidance import Blocks, Branch, GuidanceFamily, GuidanceOptions, guidance_rules
 from tread_bench.core.describe.routes import Route
 
 SETTINGS = [

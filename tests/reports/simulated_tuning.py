@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.reports.simulated_runs import print_row
-from tread_bench.core.config.tune import Tune
+from tread_bench.core.config.suite import Tune
 from tread_bench.core.numbers.statistics import Seeds
 from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports import decision

@@ -23,7 +23,7 @@ from simulated_tuning import (
 from synthetic_records import decided
 from test_differences import DENSE_END, ROUTE, ROUTED_END, cell
 
-from tread_bench.core.config.tune import Tune
+from tread_bench.core.config.suite import Tune
 
 
 def most(runs: int, rate: float = 0.05) -> float:

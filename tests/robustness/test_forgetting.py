@@ -17,8 +17,7 @@ from tests.run_folders import new_folder, put
 from tread_bench.cell.loop import DivergedError
 from tread_bench.cli.commands.run import _agree
 from tread_bench.core.errors import UserError, failure_text
-from tread_bench.core.stored.documents import Choices
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import Choices, initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.folder import RunFolder

@@ -14,7 +14,7 @@ from tests.run_folders import CHOICES, COST, new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.app import app
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import CostFigures, Evaluation
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan

@@ -17,7 +17,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation
 from tread_bench.runner import export

@@ -22,8 +22,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.show.status import headline
 from tread_bench.core.stored.conditions import Conditions
-from tread_bench.core.stored.documents import RowTiming, TimingRequest
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.runner.estimate import work_of

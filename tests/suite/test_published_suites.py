@@ -23,8 +23,7 @@ from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.core.problems import SuiteError
-from tread_bench.core.stored.documents import CellRequest, RunPlan
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
 from tread_bench.core.stored.records import CostFigures, Evaluation, Record
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions

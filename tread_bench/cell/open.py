@@ -14,14 +14,12 @@ from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
 from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.files import files_of
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, files_of
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import DataFiles
-from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef
+from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef, initial_record
 from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.identity import Identity
-from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import DataFile, Record
 from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE, Ranks

@@ -1,4 +1,4 @@
-"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), for any two branches (`branches.py`)."""
+"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), for any two branches (`core/describe/guidance.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.sampling import Sampling, calls
-from tread_bench.core.describe.branches import Branch
+from tread_bench.core.describe.guidance import Branch
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import psutil
 
-from tread_bench.core.config.files import files_of
+from tread_bench.core.config.suite import files_of
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import shortened

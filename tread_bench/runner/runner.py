@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.signals import signals_interrupt
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tread_bench.core.config.files import files_beside_data
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, files_beside_data
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError

@@ -10,8 +10,7 @@ from enum import IntEnum
 from itertools import takewhile
 from typing import Any
 
-from tread_bench.core.config.files import files_beside_data
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, files_beside_data
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.config.choices import PLAINLY_ROUTED
-from tread_bench.core.config.hypothesis import SAME_BUDGET, Hypothesis
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import SAME_BUDGET, Cell, Hypothesis
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import Loc, Problem

@@ -9,10 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP
-from tread_bench.core.config.evaluate import Evaluate
-from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.config.tune import Tune
+from tread_bench.core.config.suite import Cell, Suite, Tune
+from tread_bench.core.config.training import Evaluate, RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown

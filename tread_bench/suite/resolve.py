@@ -15,9 +15,8 @@ from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
-from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.suite import Cell, Suite, Tune
 from tread_bench.core.config.training import TORCH_NEEDED, Budget
-from tread_bench.core.config.tune import Tune
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at, iteration_or_share
 from tread_bench.core.describe.methods import Tokens

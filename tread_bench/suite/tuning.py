@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.tune import Tune
+from tread_bench.core.config.suite import Cell, Tune
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem
 from tread_bench.suite.merge import Draft

@@ -1,13 +1,14 @@
-"""The models of a cell and of a suite."""
+"""The models of a cell and of a suite, with its hypothesis and its tuning."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from tread_bench.core.config.backbones import BackboneChoice, Routes
-from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, is_unused, no_boolean, or_text
+from tread_bench.core.config.base import SEEDS_PER_GROUP, Float, Int, Model, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
@@ -18,17 +19,21 @@ from tread_bench.core.config.choices import (
     ObjectiveChoice,
 )
 from tread_bench.core.config.compute import Compute, Limits, Timing
-from tread_bench.core.config.evaluate import Evaluate
-from tread_bench.core.config.hypothesis import Hypothesis
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.config.training import CONSTANT, RoutingSchedule, Training
-from tread_bench.core.config.tune import Tune
+from tread_bench.core.config.training import CONSTANT, Evaluate, RoutingSchedule, Training
+from tread_bench.core.describe.data_sources import Place
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
 MAX_SEEDS = 1000
+MOST_CHARACTERS = 1000  # of a claim
+SAME_BUDGET = 1.05  # ratio up to which the training MACs of two arms or widths are one length
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the suite's learning rate: the default candidates
+FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
+LEAST = 3  # candidates: the best one needs a worse one on both sides
+MOST_SEEDS = 100
 
 
 class Cell(Model):
@@ -84,6 +89,35 @@ class Cell(Model):
         return self.metrics.generate and not self.is_timed_only
 
 
+def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
+    """Yield the files of data, decoder, real images, reference and feature networks, each with its place in the cell.
+
+    No file is opened.
+    """
+    data = cell.data
+    yield from ((("data", *place), file) for place, file in data.family.files(data, cell.generates))
+    yield from files_beside_data(cell)
+
+
+def files_beside_data(cell: Cell) -> Iterator[tuple[Place, str]]:
+    """Yield those of reference, feature networks, metrics and losses.
+
+    What measures samples is read where some are generated.
+    """
+    for index, loss in enumerate(cell.auxiliary):
+        yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))
+    if not cell.generates:
+        return
+    metrics = cell.metrics
+    for key in ("extractor_weights", "inception_weights", "reference"):
+        if (file := getattr(metrics, key)) is not None:
+            yield ("metrics", key), file
+    if (network := metrics.extractor) is not None:
+        yield from ((("metrics", "extractor", key), file) for key, file in network.family.files(network))
+    for index, metric in enumerate(metrics.also):
+        yield from ((("metrics", "also", index, key), file) for key, file in metric.family.files(metric))
+
+
 def _read_seeds(value: object) -> object:
     if isinstance(value, list | tuple):
         return value
@@ -118,6 +152,77 @@ def _is_no_missing_value(name: str) -> str:
 
 RowName = Annotated[str, Field(pattern=ROW_NAME), AfterValidator(_is_no_missing_value)]
 SuiteName = Annotated[str, Field(pattern=NAME), AfterValidator(_is_no_missing_value)]
+
+
+class Hypothesis(Model):
+    """A pre-registered hypothesis; a run that was started under one refuses another."""
+
+    claim: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MOST_CHARACTERS)] = Field(
+        description="what the study is to show, in a sentence"
+    )
+    test: Literal["onset"] = Field(description="rule that decides; onset: from how much compute on a route pays")
+    margin: Float = Field(
+        ge=1, description="compute of a reference over a route's at equal loss, which a route must exceed to pay"
+    )
+    stop: Int = Field(ge=2, description="number of seeds after which the study ends, whatever they show")
+
+
+def _ascending(candidates: tuple[float, ...]) -> tuple[float, ...]:
+    if len(candidates) < LEAST:
+        raise ValueError(
+            f"{len(candidates)} candidates: the best needs a worse one on both sides, so give {LEAST} or more"
+        )
+    if len(set(candidates)) < len(candidates):
+        raise ValueError("a candidate is written twice; every one must differ")
+    return tuple(sorted(candidates))
+
+
+Rate = Annotated[Float, Field(gt=0)]
+
+
+class Tune(Model):
+    """Each row is trained at every candidate on seeds of its own, then runs its study at its best one.
+
+    The best candidate is the one of lowest dense validation loss, averaged over the tuning seeds.
+    """
+
+    candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
+        None,
+        description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
+    )
+    seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
+    share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
+    shortest: bool = Field(
+        False,
+        exclude_if=is_unused,
+        description="true: rows that differ in their length alone have the learning rate of the shortest of them",
+    )
+    check: tuple[str, ...] = Field(
+        (),
+        exclude_if=is_unused,
+        description="with shortest: rows that train all candidates at their own length too, to see if the best moves",
+    )
+    generate: bool = Field(False, description="true: generate images at their end too, so that FID is measured")
+
+    @model_validator(mode="after")
+    def _checks_what_is_shared(self) -> Tune:
+        if self.check and not self.shortest:
+            raise ValueError("check has no effect: rows have the best learning rate of their own length; set shortest")
+        return self
+
+    @property
+    def seed_numbers(self) -> range:
+        """The tuning seeds."""
+        return range(FIRST_SEED, FIRST_SEED + self.seeds)
+
+    def rates(self, learning_rate: float) -> tuple[float, ...]:
+        """Return the candidates, ascending; `learning_rate` is that of the suite."""
+        return self.candidates or tuple(factor * learning_rate for factor in FACTORS)
+
+    @property
+    def cells_per_row(self) -> int:
+        """Trainings of a row, over all candidates and seeds."""
+        return len(self.candidates or FACTORS) * self.seeds
 
 
 class Suite(Model):

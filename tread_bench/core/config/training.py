@@ -1,17 +1,44 @@
-"""Optimisation settings of a cell."""
+"""Optimisation settings of a cell, and the weights that another cell has trained."""
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, or_text
-from tread_bench.core.config.evaluate import Start
 from tread_bench.core.describe.guidance import Moment
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
+
+
+class KeptWeights(Model):
+    """Weights of another row's cell with the same seed."""
+
+    row: str = Field(description="row that trained the weights")
+    iteration: Moment | None = Field(
+        None, description="one of its snapshots: iteration or share of its training; empty: the last iteration"
+    )
+    run: str | None = Field(None, description="run folder that holds the row; empty: this run")
+
+
+class Evaluate(KeptWeights):
+    """Whose weights are evaluated: those of another row's cell with the same seed."""
+
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        exclude_if=is_unused,
+        description="options of the row's method that change its evaluation alone, such as ELIT's budget",
+    )
+
+    def __hash__(self) -> int:
+        return hash((self.row, self.iteration, self.run, json.dumps(self.options, sort_keys=True)))
+
+
+class Start(KeptWeights):
+    """Whose weights a training starts from: those of another row's cell with the same seed."""
 
 
 class Budget(Model):

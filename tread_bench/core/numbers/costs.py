@@ -9,8 +9,8 @@ from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.sampling import calls
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Lora
-from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.plugins import Description
 from tread_bench.core.describe.routes import (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -25,8 +25,8 @@ from pydantic_core import ErrorDetails
 
 from tread_bench.core.config.base import is_unused
 from tread_bench.core.config.compute import Timing
-from tread_bench.core.config.hypothesis import Hypothesis
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, Hypothesis
+from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import validation_problems
 from tread_bench.core.stored.conditions import Conditions, RunNumerics
 from tread_bench.core.stored.identity import Identity, canonical_json, compact_json
@@ -44,6 +44,7 @@ from tread_bench.core.stored.records import (
 
 Model = TypeVar("Model", bound=BaseModel)
 _COMPUTED_WITH = ("schedule",)  # parts of a configuration that reports compute with, of which every key must be known
+_REQUESTED = ("cell", "suite", "row", "seed", "reference", "role", "backbone", "config")
 SHOWN = 5  # problems of one document that a message lists
 
 
@@ -194,6 +195,31 @@ class CellRequest(Document):
     def identity(self) -> Identity:
         """The identity that is stamped on the cell's files."""
         return Identity.of(self.cell, self.config)
+
+
+def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
+    """Create a record of what was requested, under which conditions; `status` is failed unless `fields` say otherwise.
+
+    Args:
+        request: the cell's cell.json.
+        plan: the run's plan.json.
+    """
+    cell = request.configuration
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    routes = family.resolve(spec, cell.routes, cell.selector)
+    known = {
+        "status": "failed",
+        "family": family.name,
+        "method": cell.method.name,
+        "routes": format_routes(routes),
+        "selector": cell.selector if routes else "",
+        "num_blocks": family.num_blocks(spec),
+        "conditions": plan.conditions,
+        "tuning": plan.tuning.get(request.row),  # a tuning cell's row has a name of its own
+        "equal_time": plan.equal_time.get(request.cell),
+        **{name: getattr(request, name) for name in _REQUESTED},
+    }
+    return Record(**{**known, **fields})
 
 
 class TimingRequest(Document):

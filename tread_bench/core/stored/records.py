@@ -20,7 +20,7 @@ from pydantic import (
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP, is_unused
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.tuning import Best, best_of
+from tread_bench.core.numbers.statistics import Best, best_of
 from tread_bench.core.stored.conditions import Conditions
 
 SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and cell.json

@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Share
-from tread_bench.core.describe.branches import Branch
-from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, Moment
+from tread_bench.core.describe.guidance import Blocks, Branch, GuidanceFamily, GuidanceOptions, Moment
 from tread_bench.core.describe.routes import Route
 
 
