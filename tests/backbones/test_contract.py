@@ -15,7 +15,7 @@ from tests.backbones import broken
 from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
 from tread_bench.core.describe.mixers import mixers
-from tread_bench.core.describe.violations import run_check
+from tread_bench.core.describe.violations import run_checks
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject
@@ -87,14 +87,16 @@ def subject(request):
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_every_registered_backbone_keeps_the_contract(subject, check):
-    assert run_check(check, subject) == []
+    assert run_checks([check], subject) == []
 
 
 @pytest.mark.parametrize(("family", "sizes", "kernels"), VARIANTS, ids=str)
 def test_every_formulation_and_choice_keeps_the_contract(family, sizes, kernels):
     found = families()[family]
     subject = Subject(found, small_spec(found, sizes), kernels)
-    assert {check.__name__: run_check(check, subject) for check in CHECKS} == {check.__name__: [] for check in CHECKS}
+    assert {check.__name__: run_checks([check], subject) for check in CHECKS} == {
+        check.__name__: [] for check in CHECKS
+    }
 
 
 @pytest.mark.gpu
