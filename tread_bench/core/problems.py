@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -109,26 +108,11 @@ def validation_problems(error: ValidationError, model: type[BaseModel], above: L
 
 
 def all_problems(values: Mapping[str, Any], model: type[BaseModel], above: Loc = ()) -> list[Problem]:
-    """Return all mistakes in the values of a model.
-
-    pydantic checks rules that join several keys only where each key is in order, so the values are validated again
-    without the unknown ones.
-    """
+    """Return the mistakes in the values of a model; rules that join several keys are checked where each is in order."""
     try:
         model.model_validate(values)
     except ValidationError as error:
-        problems = validation_problems(error, model, above)
-        unknown_keys = [found["loc"] for found in error.errors() if found["type"] == "extra_forbidden"]
-        known = copy.deepcopy(dict(values))
-        for raw in unknown_keys:
-            holder: Any = known
-            loc = _locate(raw, model)[0]
-            for key in loc[:-1]:
-                if not (isinstance(key, int) and isinstance(holder, dict)):  # one that was written without a list
-                    holder = holder[key]
-            holder.pop(loc[-1], None)
-        further = all_problems(known, model, above) if unknown_keys else []
-        return list(dict.fromkeys([*problems, *further]))
+        return validation_problems(error, model, above)
     return []
 
 
