@@ -32,7 +32,7 @@ KERNELS: dict[str, dict[str, str]] = {
         "fla": "flash-linear-attention's Triton kernels, CUDA",
     },
 }
-_AUTO: dict[str, dict[str, tuple[str, ...]]] = {  # kind -> type of device -> preference; the first available one is used
+_AUTO: dict[str, dict[str, tuple[str, ...]]] = {  # by type of device: the first available one is used
     "attention": {"cpu": ("math",), "cuda": ("sdpa",)},
     "adaln": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
     "scan": {"cpu": ("numba", "torch"), "cuda": ("mamba_ssm", "torch")},

@@ -40,22 +40,14 @@ BEFORE_FIGURES = (
     Column("speedup", "", "dense over the row's step time, median over pairs; for the dense row a control near 1"),
     Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),
     Column("speedup_high", "", "upper end of its 95 % bootstrap interval"),
-    Column(
-        "train_seconds",
-        "s",
-        "time in training steps so far; other cells may run; includes compilation, if any",
-    ),
+    Column("train_seconds", "s", "time in training steps so far, with compilation; other cells may run"),
     Column("peak_memory_mib", "MiB", "peak memory of training in its own process; see memory_kind"),
     Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
 )
 AFTER_FIGURES = (
     Column("num_samples", "images", "generated for this evaluation", True),
     Column("protocol", "", "fingerprint of how metrics were measured; only rows with the same one are comparable"),
-    Column(
-        "precision_mode",
-        "",
-        "matmul precision, autocast and, if used, compile, gradient_checkpointing, micro_batch",
-    ),
+    Column("precision_mode", "", "matmul precision, autocast; compile, gradient_checkpointing, micro_batch if used"),
     Column("kernels", "", "formulations of the costly operations"),
     Column("threads", "", "CPU threads of the cell", True),
     Column("device", "", "where it ran"),
@@ -82,11 +74,7 @@ AFTER_FIGURES = (
     Column("data_wait_seconds", "s", "time in training in which the device waited for a batch; other cells may run"),
     Column("macs_of", "", "row to whose training MACs this one is trained; empty: a number of iterations of its own"),
     Column("training_macs", "MACs", "MACs of the training up to this iteration, over all images"),
-    Column(
-        "paired_seconds",
-        "s",
-        "time of the training up to this iteration: iterations x (step time + wait for data), paired and timed alone",
-    ),
+    Column("paired_seconds", "s", "time of the training so far: iterations x (step time + wait for data), timed alone"),
     Column("equal_time_iteration", "optimiser steps", "at which it has trained as long as row macs_of trains", True),
     Column("equal_time_low", "optimiser steps", "the same at speedup_low; empty: not timed in pairs with that row"),
     Column("equal_time_high", "optimiser steps", "the same at speedup_high"),
@@ -118,9 +106,7 @@ AFTER_FIGURES = (
     Column("matmul_precision", "", "precision of float32 products"),
     Column("autocast", "", "type of the network's forward pass in training"),
     Column("hardware", "", "name of the CPU or GPU"),
-    Column(
-        "paired_seed", "", "seed of the suite that the cell has, whatever its seed group: rows are paired by it", True
-    ),
+    Column("paired_seed", "", "seed of the suite that the cell has, in any seed group; rows are paired by it", True),
     Column("training_iterations", "optimiser steps", "of the whole training", True),
     Column("dense_step_ms", "ms", "median dense step of the run, in turn with which the row was timed"),
 )
