@@ -34,21 +34,11 @@ class Kernels(Model):
 class StepOptions(Model):
     """How a training step is computed; evaluation uses none of these options."""
 
-    autocast: Literal["none", "bfloat16", "float16"] = Field(
-        "none", description="type of the network's forward pass; float16 with loss scaling"
-    )
+    autocast: Literal["none", "bfloat16", "float16"] = Field("none", description="of forward passes in training")
     compile: bool = Field(False, description="run each block through torch.compile")
-    gradient_checkpointing: bool = Field(
-        False, description="recompute blocks in the backward pass instead of storing their activations"
-    )
-    micro_batch: Int | None = Field(
-        None, ge=1, description="images whose gradients are computed at a time, summed over the batch; empty: all"
-    )
-    data_workers: Int = Field(
-        2,
-        ge=0,
-        description="threads that prepare batches ahead of the steps; 0: each as its step begins; changes no figure",
-    )
+    gradient_checkpointing: bool = Field(False, description="recompute blocks in the backward pass, to save memory")
+    micro_batch: Int | None = Field(None, ge=1, description="images whose gradients are computed at a time; empty: all")
+    data_workers: Int = Field(2, ge=0, description="threads that prepare batches ahead; 0: none; changes no figure")
 
 
 class Compute(StepOptions):
@@ -79,19 +69,11 @@ class Timing(Model):
 class Limits(Model):
     """Resource limits of a cell, and what happens if it dies or hangs; none of these changes a figure."""
 
-    retries: Int = Field(
-        2, ge=0, description="how often a cell is resumed from its checkpoint after its process was killed"
-    )
-    processes_per_cell: Int = Field(
-        1, ge=1, description="processes that train one cell together, each on its own share of every batch"
-    )
+    retries: Int = Field(2, ge=0, description="how often a cell is resumed after its process was killed")
+    processes_per_cell: Int = Field(1, ge=1, description="processes that train a cell, each on its share of a batch")
     gpus_per_cell: Int = Field(1, ge=1, description="GPUs that each process of a cell sees, with --device cuda")
-    cell_minutes: Float | None = Field(
-        None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
-    )
-    job_minutes: Float = Field(
-        720, ge=1, description="time limit of a Slurm job; a cell that needs longer is saved, and goes on in a new job"
-    )
+    cell_minutes: Float | None = Field(None, gt=0, description="time limit of an attempt at a cell; null: none")
+    job_minutes: Float = Field(720, ge=1, description="time limit of a Slurm job; a longer cell goes on in a new one")
 
     @property
     def limit_s(self) -> float | None:

@@ -96,9 +96,7 @@ class Metrics(Model):
         description="when to evaluate, ascending: iterations, or shares of the training below 1; empty: at its end",
     )
     generate: bool = Field(True, description="false: generate no images, so FID and similar metrics are not measured")
-    num_samples: Int = Field(
-        512, ge=10, description="generated images per evaluation; the Inception score has ten parts"
-    )
+    num_samples: Int = Field(512, ge=10, description="generated images per evaluation; 10 or more")
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
     ema: bool = Field(True, description="evaluate the averaged weights")
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
@@ -106,12 +104,8 @@ class Metrics(Model):
     kid_subsets: Int = Field(50, ge=1)
     neighbours: Int = Field(3, ge=1, description="k of precision and recall")
     similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
-    similarity_times: tuple[Float, ...] = Field(
-        (), description="times of the layer similarity: t of flow, sigma of edm; empty: the objective's own"
-    )
-    routed_rates: tuple[Share, ...] = Field(
-        (), description="rates at which the trained network is also run routed, to measure the training-inference gap"
-    )
+    similarity_times: tuple[Float, ...] = Field((), description="of the layer similarity; empty: the objective's own")
+    routed_rates: tuple[Share, ...] = Field((), description="rates at which the trained network is also run routed")
     routed_blocks: Blocks = Field((), description="START:END of the routed runs; empty: those of the cell's routes")
     extractor: Annotated[Network | None, WrapSerializer(_short)] = Field(
         None, description="feature network; empty: the one that suits the data"
@@ -119,13 +113,9 @@ class Metrics(Model):
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
     reference: str | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="ADM's file of reference statistics and images, in place of the real images of the data",
+        None, exclude_if=is_unused, description="ADM's file of a reference set, in place of the real images of the data"
     )
-    also: Further = Field(
-        (), exclude_if=is_unused, description="metrics beside FID, sFID, KID, Inception score, precision and recall"
-    )
+    also: Further = Field((), exclude_if=is_unused, description="metrics beside those that are always measured")
     protocol: ProtocolName = Field(
         _DEFAULT_PROTOCOL,
         exclude_if=lambda value: value == _DEFAULT_PROTOCOL,

@@ -35,6 +35,8 @@ FIRST_SEED = 1_000_000  # of the tuning seeds, which are none of a study's
 LEAST = 3  # candidates: the best one needs a worse one on both sides
 MOST_SEEDS = 100
 
+WeightsOfRow = Annotated[Evaluate, or_text(Evaluate, "row")]
+
 
 class Cell(Model):
     """One training, one measurement of speed, or one evaluation of weights that another cell has trained.
@@ -53,15 +55,8 @@ class Cell(Model):
     training: Training
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
-    evaluate: Annotated[Evaluate, or_text(Evaluate, "row")] | None = Field(
-        None, description="row whose weights are evaluated; nothing is trained"
-    )
-    seed_group: Int = Field(
-        0,
-        ge=0,
-        exclude_if=is_unused,
-        description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
-    )
+    evaluate: WeightsOfRow | None = Field(None, description="row whose weights are evaluated; nothing is trained")
+    seed_group: Int = Field(0, ge=0, exclude_if=is_unused, description="shifts the row's seeds, to train it anew")
 
     @property
     def trains(self) -> bool:
@@ -152,17 +147,13 @@ class Hypothesis(Model):
         description="what the study is to show, in a sentence"
     )
     test: Literal["onset"] = Field(description="rule that decides; onset: from how much compute on a route pays")
-    margin: Float = Field(
-        ge=1, description="compute of a reference over a route's at equal loss, which a route must exceed to pay"
-    )
+    margin: Float = Field(ge=1, description="compute of a reference over a route's at equal loss, to be exceeded")
     stop: Int = Field(ge=2, description="number of seeds after which the study ends, whatever they show")
 
 
 def _ascending(candidates: tuple[float, ...]) -> tuple[float, ...]:
     if len(candidates) < LEAST:
-        raise ValueError(
-            f"{len(candidates)} candidates: the best needs a worse one on both sides, so give {LEAST} or more"
-        )
+        raise ValueError(f"{len(candidates)} candidates: the best needs a worse one on both sides, so {LEAST} or more")
     if len(set(candidates)) < len(candidates):
         raise ValueError("a candidate is written twice; every one must differ")
     return tuple(sorted(candidates))
@@ -184,9 +175,7 @@ class Tune(Model):
     seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
     shortest: bool = Field(
-        False,
-        exclude_if=is_unused,
-        description="true: rows that differ in their length alone have the learning rate of the shortest of them",
+        False, exclude_if=is_unused, description="true: rows that differ in length alone have the rate of the shortest"
     )
     check: tuple[str, ...] = Field(
         (),
@@ -229,15 +218,9 @@ class Suite(Model):
     base: dict[str, Any] = Field(description="keys of a cell shared by all")
     matrix: dict[str, Any] = Field(default_factory=dict, description="dotted key -> values; also include and exclude")
     rows: dict[RowName, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
-    overrides: dict[str, Any] = Field(
-        default_factory=dict, description="keys of a cell applied last; --set writes here"
-    )
-    tune: Tune | None = Field(
-        None, description="choose each row's learning rate before its study; empty: rows have the one that is given"
-    )
-    hypothesis: Hypothesis | None = Field(
-        None, description="what the study states before it runs; a run that was started refuses another one"
-    )
+    overrides: dict[str, Any] = Field(default_factory=dict, description="keys of a cell, applied last, as by --set")
+    tune: Tune | None = Field(None, description="choose each row's learning rate before its study; empty: as given")
+    hypothesis: Hypothesis | None = Field(None, description="what the study states; a begun run refuses another one")
     compute: Compute = Compute()
     timing: Timing = Timing()
     limits: Limits = Limits()

@@ -18,9 +18,7 @@ class KeptWeights(Model):
     """Weights of another row's cell with the same seed."""
 
     row: str = Field(description="row that trained the weights")
-    iteration: Moment | None = Field(
-        None, description="one of its snapshots: iteration or share of its training; empty: the last iteration"
-    )
+    iteration: Moment | None = Field(None, description="one of its snapshots, as iteration or share; empty: the last")
     run: str | None = Field(None, description="run folder that holds the row; empty: this run")
 
 
@@ -128,28 +126,17 @@ class Training(Model):
     decay: Decay = Field(
         CONSTANT,
         exclude_if=lambda decay: decay == CONSTANT,
-        description="how the learning rate falls to zero at the end of training",
+        description="how the learning rate falls to zero at the end",
     )
-    checkpoint_every: Int = Field(
-        500, ge=1, description="steps between checkpoints, from which an interrupted cell resumes"
-    )
-    snapshots: tuple[Moment, ...] = Field(
-        (),
-        description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
-    )
+    checkpoint_every: Int = Field(500, ge=1, description="steps between checkpoints, from which a cell resumes")
+    snapshots: tuple[Moment, ...] = Field((), description="when the evaluated weights are kept; always at the end")
     start: Annotated[Start, or_text(Start, "row")] | None = Field(
         None,
         exclude_if=is_unused,
         description="row whose kept weights it starts from, whatever data they were trained on; empty: drawn weights",
     )
-    lora: Lora | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="adapters of the linear layers over tokens, which alone are trained; empty: all weights are",
-    )
-    budget: Budget | None = Field(
-        None, exclude_if=is_unused, description="what determines the iterations; empty: they are given"
-    )
+    lora: Lora | None = Field(None, exclude_if=is_unused, description="adapters, which alone are trained; empty: none")
+    budget: Budget | None = Field(None, exclude_if=is_unused, description="what the iterations follow from")
 
 
 class RoutingSchedule(Model):
@@ -157,9 +144,7 @@ class RoutingSchedule(Model):
 
     warmup: Share = Field(0.0, description="share of the iterations over which every rate rises linearly from 0")
     until: Float = Field(1.0, gt=0, le=1, description="share of the iterations after which training is dense; 1: never")
-    dense_learning_rate: Float | None = Field(
-        None, gt=0, description="learning rate of the dense part; empty: unchanged"
-    )
+    dense_learning_rate: Float | None = Field(None, gt=0, description="that of the dense part; empty: unchanged")
 
     @property
     def depends_on_length(self) -> bool:

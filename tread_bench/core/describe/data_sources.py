@@ -153,8 +153,6 @@ class DataFamily(Description):
     note: str = ""
 
 
-DATA_SOURCES = Kind(
-    word="data source", key="data", group="tread_bench.data_sources", of=DataFamily, options=DataOptions
-)
+DATA_SOURCES = Kind("data source", "tread_bench.data_sources", DataFamily, DataOptions, key="data")
 data_sources = DATA_SOURCES.all
 find_data_source = DATA_SOURCES.find

@@ -99,12 +99,6 @@ class ExtractorFamily(Description):
         return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
 
 
-EXTRACTORS = Kind(
-    word="feature network",
-    key="extractor",
-    group="tread_bench.extractors",
-    of=ExtractorFamily,
-    options=ExtractorOptions,
-)
+EXTRACTORS = Kind("feature network", "tread_bench.extractors", ExtractorFamily, ExtractorOptions, key="extractor")
 extractors = EXTRACTORS.all
 find_extractor = EXTRACTORS.find

@@ -154,6 +154,6 @@ class GuidanceFamily(Description):
     options: type[GuidanceOptions]
 
 
-GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, options=GuidanceOptions)
+GUIDANCE = Kind("guidance", "tread_bench.guidance", GuidanceFamily, GuidanceOptions)
 guidance_rules = GUIDANCE.all
 find_guidance = GUIDANCE.find

@@ -52,6 +52,6 @@ class LossFamily(Description):
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
 
 
-LOSSES = Kind(word="auxiliary loss", key="auxiliary", group="tread_bench.losses", of=LossFamily, options=LossOptions)
+LOSSES = Kind("auxiliary loss", "tread_bench.losses", LossFamily, LossOptions, key="auxiliary")
 losses = LOSSES.all
 find_loss = LOSSES.find

@@ -109,6 +109,6 @@ class MethodFamily(Description):
         return self.tokens is Tokens.BYPASS and not self.has_modules
 
 
-METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, options=MethodOptions)
+METHODS = Kind("method", "tread_bench.methods", MethodFamily, MethodOptions)
 methods = METHODS.all
 find_method = METHODS.find

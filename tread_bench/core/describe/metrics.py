@@ -155,14 +155,7 @@ def _claimed(metric: MetricFamily) -> tuple[str, ...]:
     return (metric.name, *(figure.name for figure in metric.figures))
 
 
-METRICS = Kind(
-    word="metric",
-    group="tread_bench.metrics",
-    of=MetricFamily,
-    rule=_taken_column,
-    options=MetricOptions,
-    names=_claimed,
-)
+METRICS = Kind("metric", "tread_bench.metrics", MetricFamily, MetricOptions, rule=_taken_column, names=_claimed)
 metrics = METRICS.all
 find_metric = METRICS.find
 

@@ -55,7 +55,7 @@ class MixerFamily(Description):
     gates_by_token: bool = False
 
 
-MIXERS = Kind(word="mixer", group="tread_bench.mixers", of=MixerFamily)
+MIXERS = Kind("mixer", "tread_bench.mixers", MixerFamily)
 mixers = MIXERS.all
 find_mixer = MIXERS.find
 

@@ -65,6 +65,6 @@ class ObjectiveFamily(Description):
     predicts_noise: bool = False
 
 
-OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, options=ObjectiveOptions)
+OBJECTIVES = Kind("objective", "tread_bench.objectives", ObjectiveFamily, ObjectiveOptions)
 objectives = OBJECTIVES.all
 find_objective = OBJECTIVES.find

@@ -60,8 +60,8 @@ class Kind(Generic[D]):
         word: its name in messages.
         group: entry point group that announces it.
         of: class of its descriptions.
-        rule: returns the rule of this kind that a description breaks; empty if none.
         options: base class of its descriptions' options; None: they have none.
+        rule: returns the rule of this kind that a description breaks; empty if none.
         names: all names by which a description is found.
         key: the key of a suite that names one; empty: its word.
     """
@@ -69,8 +69,8 @@ class Kind(Generic[D]):
     word: str
     group: str
     of: type[D]
-    rule: Callable[[D], str] = lambda description: ""
     options: type | None = None
+    rule: Callable[[D], str] = lambda description: ""
     names: Callable[[D], Iterable[str]] = lambda description: (description.name,)
     key: str = ""
 

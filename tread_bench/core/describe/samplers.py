@@ -46,6 +46,6 @@ class SamplerFamily(Description):
         return (steps - 1) * each + last
 
 
-SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily)
+SAMPLERS = Kind("sampler", "tread_bench.samplers", SamplerFamily)
 samplers = SAMPLERS.all
 find_sampler = SAMPLERS.find

@@ -49,7 +49,7 @@ class SelectorFamily(Description):
     keeps_grid: Callable[[int, Grid], bool] = lambda kept, grid: False
 
 
-SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily)
+SELECTORS = Kind("selector", "tread_bench.selectors", SelectorFamily)
 selectors = SELECTORS.all
 find_selector = SELECTORS.find
 

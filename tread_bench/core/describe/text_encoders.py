@@ -51,12 +51,6 @@ class TextEncoderFamily(Description):
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
 
 
-TEXT_ENCODERS = Kind(
-    word="text encoder",
-    key="encoder",
-    group="tread_bench.text_encoders",
-    of=TextEncoderFamily,
-    options=TextEncoderOptions,
-)
+TEXT_ENCODERS = Kind("text encoder", "tread_bench.text_encoders", TextEncoderFamily, TextEncoderOptions, key="encoder")
 text_encoders = TEXT_ENCODERS.all
 find_text_encoder = TEXT_ENCODERS.find

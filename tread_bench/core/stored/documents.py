@@ -176,9 +176,7 @@ class CellRequest(Document):
     backbone: str
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
-    timed_with: dict[str, JsonValue] | None = (
-        None  # the dense cell whose steps its own are timed in turn with, if other
-    )
+    timed_with: dict[str, JsonValue] | None = None  # the dense cell that it is timed in turn with, if other
 
     @cached_property
     def configuration(self) -> Cell:
