@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from tread_bench.core.config.backbones import BackboneChoice, Routes
-from tread_bench.core.config.base import SEEDS_PER_GROUP, Float, Int, Model, is_unused, no_boolean, or_text
+from tread_bench.core.config.base import Float, Int, Model, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
