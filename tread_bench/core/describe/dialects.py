@@ -47,12 +47,6 @@ def _call(routes: Sequence[ResolvedRoute]) -> str:
     return f'routed(x, t, y, routes="{format_routes(routes)}")'
 
 
-def _list(routes: Sequence[ResolvedRoute]) -> str:
-    keys = ("selection_ratio", "start_layer_idx", "end_layer_idx")
-    found = [dict(zip(keys, (route.rate, route.start, route.end), strict=True)) for route in routes]
-    return json.dumps({"routes": found})
-
-
 @dataclass(frozen=True, slots=True)
 class _Keys:
     """A dialect of one mapping: its keys for rate, first and last block, and whether the last one is on the route."""
@@ -63,11 +57,14 @@ class _Keys:
     is_inclusive: bool = True
     switch: str = ""  # a key that turns routing on
 
-    def write(self, routes: Sequence[ResolvedRoute]) -> str:
-        (route,) = routes
+    def mapping(self, route: ResolvedRoute) -> dict[str, Any]:
         end = route.end if self.is_inclusive else route.end + 1
         on = {self.switch: True} if self.switch else {}
-        return json.dumps({**on, self.rate: route.rate, self.start: route.start, self.end: end})
+        return {**on, self.rate: route.rate, self.start: route.start, self.end: end}
+
+    def write(self, routes: Sequence[ResolvedRoute]) -> str:
+        (route,) = routes
+        return json.dumps(self.mapping(route))
 
     def read(self, found: Mapping[str, Any]) -> Route:
         end = found[self.end]
@@ -85,6 +82,10 @@ _LIST = _Keys("selection_ratio", "start_layer_idx", "end_layer_idx")
 _PRX = _Keys("routing_probability", "route_start", "route_end")
 _ONE_TRAINER = _Keys("tread_selection_ratio", "tread_start_layer", "tread_end_layer", switch="tread_enabled")
 _ANIMA = _Keys("tread_ratio", "tread_start_layer", "tread_end_layer", is_inclusive=False)
+
+
+def _list(routes: Sequence[ResolvedRoute]) -> str:
+    return json.dumps({"routes": [_LIST.mapping(route) for route in routes]})
 
 
 def _fizgig(routes: Sequence[ResolvedRoute]) -> str:

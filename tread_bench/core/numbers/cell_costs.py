@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import fmean
@@ -88,7 +88,11 @@ def cell_cost(cell: Cell) -> CostFigures:
     figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
     added = _added(cell, 1.0)
-    tokens = zip(*(_tokens_inside(family, spec, routes) for routes in _alternatives(cell, spec, 1.0)), strict=True)
+    blocks, prefix = family.num_blocks(spec), family.num_prefix(spec)
+    inside = [
+        tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, prefix)
+        for routes in _alternatives(cell, spec, 1.0)
+    ]
     forward = routed.forward + added.forward
     is_plain = cell.method.family.is_plain_backbone
     step = routed.train_step + added.train_step
@@ -98,7 +102,7 @@ def cell_cost(cell: Cell) -> CostFigures:
             "trainable_params": figures.trainable_params - added.removed_params + added.params + added.loss_params,
             "method_params": added.params,
             "auxiliary_params": added.loss_params,
-            "tokens_per_block": [round(fmean(counts)) for counts in tokens],
+            "tokens_per_block": [round(fmean(counts)) for counts in zip(*inside, strict=True)],
             "forward_macs": forward.total,
             "attention_macs": forward.attention,
             "scan_macs": forward.scan,
@@ -185,14 +189,7 @@ def _added(cell: Cell, share: float) -> Extra:
     if not cell.method.family.has_modules and not cell.auxiliary:
         return Extra()
     target, about = "tread_bench.measure.macs:count_added", f"{network_of(cell)} {share!r}"
-    added: Extra = counted(Extra, target, about, parts_of(cell), cell, share)
-    return added
-
-
-def _tokens_inside(family: Family, spec: BackboneSpec, routes: Sequence[Route]) -> list[int]:
-    """Tokens that each block processes, with those of the prefix."""
-    blocks = family.num_blocks(spec)
-    return tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, family.num_prefix(spec))
+    return counted(Extra, target, about, parts_of(cell), cell, share)
 
 
 def _mean_train_step(cell: Cell) -> Callable[[int], int]:

@@ -47,8 +47,8 @@ def cost_of(
 def counts_of(family: Family, spec: BackboneSpec, lora: Lora | None = None) -> Counts | None:
     """Return the counts from which the cost of any route follows; None: a block's MACs are not quadratic in tokens."""
     target, about = "tread_bench.measure.macs:count_backbone", _written(family, spec, lora)
-    counts: Counts | None = counted(Counts | None, target, about, (family, *mixers().values()), family, spec, lora)
-    return counts
+    plugins = (family, *mixers().values())
+    return counted(Counts | None, target, about, plugins, family, spec, lora)  # type: ignore[arg-type]
 
 
 @cache
@@ -58,15 +58,13 @@ def _count_route(
     target = "tread_bench.measure.macs:count_cost"
     about = f"{_written(family, spec, lora)} {format_routes(routes)} {selector}"
     arguments = (family, spec, routes, selector, lora)
-    cost: Cost = counted(Cost, target, about, (family, *mixers().values()), *arguments)
-    return cost
+    return counted(Cost, target, about, (family, *mixers().values()), *arguments)
 
 
 def num_parameters(family: Family, spec: BackboneSpec) -> int:
     """Return the number of parameters of a backbone, for which it is built and not run."""
     target, about = "tread_bench.measure.macs:count_parameters", _written(family, spec, None)
-    params: int = counted(int, target, about, (family, *mixers().values()), family, spec)
-    return params
+    return counted(int, target, about, (family, *mixers().values()), family, spec)
 
 
 def _written(family: Family, spec: BackboneSpec, lora: Lora | None) -> str:
@@ -86,8 +84,7 @@ def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1)
 def evaluated_macs(cell: Cell, is_shallow: bool = False) -> Macs:
     """Return the MACs of one image's forward pass as the method is evaluated, or along its shallow path."""
     target, about = "tread_bench.measure.macs:count_evaluated", f"{network_of(cell)} {is_shallow}"
-    macs: Macs = counted(Macs, target, about, parts_of(cell), cell, is_shallow)
-    return macs
+    return counted(Macs, target, about, parts_of(cell), cell, is_shallow)
 
 
 def network_of(cell: Cell) -> str:

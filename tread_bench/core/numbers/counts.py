@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -19,8 +19,9 @@ from tread_bench.core.stored.cache import cache_folder, keep
 # What a count follows from, beside plug-ins of third parties.
 _COUNTING = tuple(f"tread_bench.{room}" for room in ("backbones", "core", "data", "diffusion", "measure", "model"))
 _LIBRARIES = ("torch", "timm", "peft")
-_adapter = cache(TypeAdapter)
+_adapter: Any = cache(TypeAdapter)
 _known: dict[str, Any] = {}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Counts:
         return [zero + n * (one - zero) + n * (n - 1) // 2 * (two - 2 * one + zero) for zero, one, two in by_kind]
 
 
-def counted(kind: Any, target: str, about: str, plugins: Sequence[Description], *arguments: Any) -> Any:
+def counted(kind: type[T], target: str, about: str, plugins: Sequence[Description], *arguments: Any) -> T:
     """Return what a function counts, from disk where the same code has counted the same before.
 
     Args:
