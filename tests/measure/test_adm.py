@@ -70,18 +70,15 @@ def test_sfid_is_that_of_adm_and_channels_first_are_another_quantity():
     assert fid(channels_first, reference) > 2 * expected
 
 
-def test_statistics_of_parts_merge_to_those_of_the_whole():
+def test_statistics_of_batches_are_those_of_the_whole():
     samples, reference = correlated(900, 32, 0, shift=0.1), correlated(900, 32, 1)
-    parts = [features_to_statistics(torch.from_numpy(part)) for part in np.array_split(samples, 7)]
-    merged = parts[0]
-    for part in parts[1:]:
-        merged = merged.merge(part)
+    batches = features_to_statistics(torch.from_numpy(part) for part in np.array_split(samples, 7))
     expected = fid(samples, reference)
-    assert statistics_to_fid(merged, features_to_statistics(torch.from_numpy(reference))) == pytest.approx(
+    assert statistics_to_fid(batches, features_to_statistics(torch.from_numpy(reference))) == pytest.approx(
         expected, rel=1e-10
     )
-    batches = torch.from_numpy(samples).split(100)
-    assert torch.allclose(features_to_statistics(batches).covariance, merged.covariance, rtol=1e-12, atol=1e-14)
+    whole = features_to_statistics(torch.from_numpy(samples))
+    assert torch.allclose(batches.covariance, whole.covariance, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("count", [40, 400])
@@ -224,8 +221,8 @@ def test_golden_figures_with_the_real_weights(name):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     extractor = open_inception(folder / WEIGHTS).to(device)
     samples, reference = open_samples(folder / name), open_reference(folder / reference_name)
-    found = images_to_features(samples.batches(extractor.batch), extractor, count=samples.count, spatial=True)
-    kept = images_to_features(reference.images.batches(extractor.batch), extractor, count=reference.images.count)
+    found = images_to_features(samples.batches(extractor.batch), extractor, spatial=True)
+    kept = images_to_features(reference.images.batches(extractor.batch), extractor)
 
     # The five figures.
     shares = features_to_precision_recall(found.pooled.to(device), kept.pooled.to(device))

@@ -16,8 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features
 from tread_bench.measure.quality.reference import drawn
-from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
-from tread_bench.measure.quality.statistics_file import Statistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics, features_to_statistics
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 
 COUNT, BATCH = 2450, 250

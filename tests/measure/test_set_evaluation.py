@@ -64,8 +64,8 @@ def request(
 def measured(asked: SetRequest) -> tuple[EvaluatedNetwork, dict[str, EvaluatedFigure], list[str]]:
     """The network, its rows by figure, and the works that were reported."""
     works: dict[str, None] = {}
-    ((network, possible),), _ = plan(asked)
-    about, rows = evaluate_on(network, possible, asked, lambda name, done, of: works.update({name: None}))
+    (planned,), _ = plan(asked)
+    about, rows = evaluate_on(planned, asked, lambda name, done, of: works.update({name: None}))
     return about, {row.figure: row for row in rows}, list(works)
 
 

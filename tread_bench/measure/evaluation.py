@@ -171,7 +171,7 @@ class Evaluator:
         # Figures are computed while images come in.
         captions = self._captions(metrics.num_samples) if reads(Needs.CAPTIONS, self.metrics) else None
         num_classes = self.data.num_classes
-        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, num_classes, captions)
+        figures = evaluate_images(images(), self.reference, self.metrics, num_classes, captions)
         if (count := figures["num_samples"]) != metrics.num_samples:
             raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tread_bench.core.describe.extractors import ExtractorOptions
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
@@ -16,9 +16,10 @@ from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.measure.quality import fingerprint
 from tread_bench.measure.quality.feature_store import features_of
-from tread_bench.measure.quality.features import EFFECT_IMAGES, device_effect, open_extractor
+from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, stored_statistics
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
+from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet
 from tread_bench.measure.weights_folder import with_weights
@@ -27,8 +28,6 @@ _READ = 250  # images at a time, for metrics that read them
 KEPT = 50_000  # most reference images whose features are compared one by one
 OF_SETS = frozenset(Needs) - {Needs.LABELS, Needs.CAPTIONS}  # what can be read of a set
 _OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
-
-Planned = list[tuple[ExtractorOptions, list[MetricOptions]]]  # the metrics that are measured on each network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,42 +51,48 @@ class SetRequest:
     batch: int | None = None
 
 
-def plan(request: SetRequest) -> tuple[Planned, list[str]]:
+class Planned(NamedTuple):
+    """A feature network, and the metrics that are measured on its features.
+
+    `stored` are statistics of them that came with the reference.
+    """
+
+    network: ExtractorOptions
+    extractor: Extractor
+    stored: dict[Needs, Gaussian]
+    metrics: list[MetricOptions]
+
+
+def plan(request: SetRequest) -> tuple[list[Planned], list[str]]:
     """Return the metrics that can be measured on each network that gives what they read, as far as weights and headers
     tell, and why others cannot, in words.
     """
-    planned: Planned = []
+    samples, reference = request.samples, request.reference
+    shapes = [samples.shape]
+    if reference.images is not None and reference.images.shape != samples.shape:
+        shapes.insert(0, reference.images.shape)
+    planned = []
     reasons = []
     for chosen in request.networks:
         metrics = [one for one in request.metrics if one.family.needs & _OF_NETWORK <= chosen.family.outputs]
         try:
             network = with_weights(chosen, request.weights)
-            stored = _stored(network, request)
+            for channels, height, width in shapes[-1:] if network.family.resizes else shapes:
+                if height != width and not network.family.resizes:
+                    raise UserError(f"images of {width}x{height} pixels; this feature network takes square ones")
+                extractor = open_extractor(network, (channels, height))
+            stored = stored_statistics(reference, network.name, extractor)
         except UserError as error:
             reasons.append(f"{chosen.name}: {error}")
             continue
         found = {metric.name: _reason(metric, stored, request) for metric in metrics}
         reasons += [f"{name} ({network.name}): {reason}" for name, reason in found.items() if reason]
         if possible := [metric for metric in metrics if not found[metric.name]]:
-            planned.append((network, possible))
+            planned.append(Planned(network, extractor.to(request.device), stored, possible))
     return planned, reasons
 
 
-def _stored(network: ExtractorOptions, request: SetRequest) -> dict[Needs, int | None]:
-    """How many images are behind the statistics of a network that came with the reference, by what metrics read.
-
-    Raises:
-        UserError: the network cannot be used for these images, or the statistics are of another one.
-    """
-    reference = request.reference
-    for channels, height, width in {one.shape for one in (request.samples, reference.images) if one is not None}:
-        if height != width and not network.family.resizes:
-            raise UserError(f"images of {width}x{height} pixels; this feature network takes square ones")
-        extractor = open_extractor(network, (channels, height))
-    return {need: one.count for need, one in stored_statistics(reference, network.name, extractor).items()}
-
-
-def _reason(metric: MetricOptions, stored: dict[Needs, int | None], request: SetRequest) -> str:
+def _reason(metric: MetricOptions, stored: Mapping[Needs, Gaussian], request: SetRequest) -> str:
     """Why a metric cannot be measured; empty if it can."""
     family, images = metric.family, request.reference.images
     of_reference = {*stored, *(OF_SETS if images is not None else ())}
@@ -98,11 +103,11 @@ def _reason(metric: MetricOptions, stored: dict[Needs, int | None], request: Set
             return lacking(one, is_real=True)
     count = None if images is None else images.count
     behind = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), count)
-    return too_few(metric, request.samples.count, behind | stored)
+    return too_few(metric, request.samples.count, behind | {need: one.count for need, one in stored.items()})
 
 
 def evaluate_on(
-    network: ExtractorOptions, metrics: Sequence[MetricOptions], request: SetRequest, report: ReportProgress
+    planned: Planned, request: SetRequest, report: ReportProgress
 ) -> tuple[EvaluatedNetwork, list[EvaluatedFigure]]:
     """Measure metrics on the features of a network, which are kept in the cache folder.
 
@@ -111,8 +116,7 @@ def evaluate_on(
         FloatingPointError: features that are not finite.
     """
     samples, reference = request.samples, request.reference
-    extractor = open_extractor(network, samples.shape[:2]).to(request.device)
-    stored = stored_statistics(reference, network.name, extractor)
+    network, extractor, stored, metrics = planned
 
     # The features of both sets; statistics that came with the reference go before those of its images.
     def seen(images: SampleSet, name: str, most: int) -> ImageRecords:

@@ -129,7 +129,7 @@ def evaluate(
             batch=batch,
         )
         planned, reasons = plan(sets)
-        found = {network.name for network, _ in planned} | {one.name for _, of_network in planned for one in of_network}
+        found = {one.network.name for one in planned} | {metric.name for one in planned for metric in one.metrics}
         named = [*own, *(one.name for one in chosen.network if networks)]
         missing = [name for name in named if name not in found]
         if missing or not planned:
@@ -139,11 +139,11 @@ def evaluate(
 
         # The figures.
         about, rows = [], []
-        for network, of_network in planned:
+        for on_network in planned:
             try:
-                one, figures = evaluate_on(network, of_network, sets, report)
+                one, figures = evaluate_on(on_network, sets, report)
             except FloatingPointError as error:
-                raise UserError(f"feature network {network.name}: {error}; name another --network") from None
+                raise UserError(f"feature network {on_network.network.name}: {error}; name another --network") from None
             about.append(one)
             rows += figures
 

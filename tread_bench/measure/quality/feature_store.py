@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 
-import numpy as np
 import scipy
-import torch
-from numpy.typing import NDArray
 
 from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.core.stored.conditions import blas_kernels
-from tread_bench.measure.quality.features import Extractor, images_to_features, machine_of
+from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
 from tread_bench.measure.quality.reference import drawn
-from tread_bench.measure.quality.statistics import ROWS, FeatureStatistics
-from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
+from tread_bench.measure.quality.statistics import ROWS, Statistics, summed
+from tread_bench.measure.quality.statistics_file import load_statistics, save_statistics
 from tread_bench.measure.sets.samples import SampleSet
 
 _SUMS = 2  # version of how they are added up
@@ -37,47 +34,33 @@ def features_of(
         FloatingPointError: features that are not finite.
         UserError: the set has changed since it was opened.
     """
+
+    def seen() -> Iterator[Features]:
+        """About a thousand images at a time, whatever their number: memory is that of what is kept."""
+        stream, done = images.batches(batch), 0
+        while done < images.count:
+            part = images_to_features(
+                islice(stream, max(1, ROWS // batch)),
+                extractor,
+                spatial=extractor.spatial_dims is not None,
+                progress=lambda of_part, before=done: progress(before + of_part),  # type: ignore[misc]
+            )
+            done += len(part.pooled)
+            yield part if len(kept) == images.count else part._replace(logits=None)
+
+    # What they depend on, last bits included.
     kept = drawn(images.count, most)
     preprocessing = f"uint8, grey repeated, float32, batch {batch}"
     content = (images.sha256, images.count, len(kept), extractor.sha256, preprocessing, _SUMS)
-    machine = (machine_of(extractor.device), scipy.__version__, blas_kernels())  # what changes last bits
+    machine = (machine_of(extractor.device), scipy.__version__, blas_kernels())
     key = hashlib.sha256(repr((content, machine)).encode()).hexdigest()
     path = cache_folder("features") / f"{key}.npz"
     with one_at_a_time(f"features-{key}"):
         found = load_statistics(path)
         if found is None:
-            found = _computed(images, extractor, batch, kept, progress)
+            found = summed(seen(), kept, extractor.device)
             images.check_unchanged()
             save_statistics(found, path)
         else:
             progress(images.count)
     return found.to(extractor.device)
-
-
-def _computed(
-    images: SampleSet, extractor: Extractor, batch: int, kept: NDArray[np.int64], progress: Callable[[int], None]
-) -> Statistics:
-    """About a thousand images at a time, whatever their number: memory is that of what is kept."""
-    device = extractor.device
-    pooled = FeatureStatistics(extractor.dims, device)
-    spatial = None if extractor.spatial_dims is None else FeatureStatistics(extractor.spatial_dims, device)
-    features = torch.empty(len(kept), extractor.dims)
-    logits = None
-    stream = images.batches(batch)
-    while pooled.count < images.count:
-        done = pooled.count
-        part = images_to_features(
-            islice(stream, max(1, ROWS // batch)),
-            extractor,
-            spatial=spatial is not None,
-            progress=lambda of_part, before=done: progress(before + of_part),  # type: ignore[misc]
-        )
-        pooled.add(part.pooled.to(device), kept=slice(0))
-        first, last = np.searchsorted(kept, (done, pooled.count))
-        features[first:last] = part.pooled[kept[first:last] - done]
-        if spatial is not None and part.spatial is not None:
-            spatial.add(part.spatial.to(device), kept=slice(0))
-        if part.logits is not None and len(kept) == images.count:
-            logits = torch.empty(len(kept), part.logits.shape[1]) if logits is None else logits
-            logits[first:last] = part.logits
-    return Statistics(pooled.keeping(features.to(device), logits), spatial)

@@ -10,7 +10,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,60 +104,28 @@ def images_to_features(
     batches: Iterable[Tensor],
     extractor: Extractor,
     *,
-    count: int | None = None,
     spatial: bool = False,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Features:
     """Features of images, uint8 (B, C, H, W), batch by batch, in their order: (n, d), (n, classes) and (n, s), float32.
 
     Args:
-        count: n, with which the memory of the result is all that is needed; None: unknown, and twice that is needed.
         spatial: also compute spatial features.
         progress: called with the number of images that are done.
 
     Raises:
-        ValueError: no images, or their number is not `count`.
+        ValueError: no images.
     """
-    columns: list[_Column] = []  # of pooled features, logits and spatial features
+    seen: list[Features] = []
     done = 0
     for pixels in batches:
-        outputs = extractor.features(pixels, spatial)
-        columns = columns or [_Column(count) for _ in outputs]
-        for column, output in zip(columns, outputs, strict=True):
-            column.add(output)
+        seen.append(extractor.features(pixels, spatial))
         done += len(pixels)
         progress(done)
-    if done == 0 or count not in (None, done):
-        raise ValueError(f"{done} images, where there must be {count or 'at least one'}")
-    pooled, *others = (column.joined() for column in columns)
-    assert pooled is not None
-    return Features(pooled, *others)
-
-
-@dataclass
-class _Column:
-    """Parts (B, d) one below the other: in their place if it is known how many rows there will be, else one by one."""
-
-    count: int | None
-    rows: int = 0
-    parts: list[Tensor] = field(default_factory=list)
-
-    def add(self, part: Tensor | None) -> None:
-        if part is None:
-            return
-        if self.count is None:
-            self.parts.append(part)
-            return
-        if not self.parts:
-            self.parts.append(part.new_empty(self.count, *part.shape[1:]))
-        place = self.parts[0][self.rows : self.rows + len(part)]
-        place.copy_(part[: len(place)])  # those of too many images are counted, and refused at the end
-        self.rows += len(part)
-
-    def joined(self) -> Tensor | None:
-        if not self.parts:
-            return None
-        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+    if not done:
+        raise ValueError("0 images, where there must be at least one")
+    columns = zip(*seen, strict=True)
+    return Features._make(None if parts[0] is None else torch.cat(parts) for parts in columns)
 
 
 def machine_of(device: torch.device) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.quality.statistics import summed
 
 if TYPE_CHECKING:
     from tread_bench.measure.quality.features import Extractor, Features
@@ -27,11 +27,6 @@ def check_counts(chosen: Iterable[MetricOptions], num_samples: int, reference: R
             setting = settings_in_words(metric)
             way_out = "leave it out, or change metrics.num_samples or the reference"
             raise UserError(f"metric {metric.name}: {problem}{setting}; {way_out}")
-
-
-def _labels(count: int, num_classes: int) -> Tensor | None:
-    """Image i is generated for class i mod `num_classes`."""
-    return torch.arange(count) % num_classes if num_classes else None
 
 
 class Seen(NamedTuple):
@@ -54,7 +49,6 @@ def see(pixels: Tensor, extractor: Extractor, metrics: Sequence[OpenMetric]) -> 
 
 def evaluate_images(
     batches: Iterable[Seen],
-    extractor: Extractor,
     reference: Reference,
     metrics: Sequence[OpenMetric],
     num_classes: int,
@@ -69,23 +63,20 @@ def evaluate_images(
         FloatingPointError: features that are not finite.
     """
     # Features of all images, and the images themselves where a metric reads them.
-    statistics = FeatureStatistics(extractor.dims)
-    spatial = None
-    if reads(Needs.SPATIAL, metrics) and extractor.spatial_dims is not None:
-        spatial = FeatureStatistics(extractor.spatial_dims)
     kept: list[Tensor] = []
-    for pixels, features in batches:
-        statistics.add(features.pooled, features.logits)
-        if spatial is not None:
-            assert features.spatial is not None
-            spatial.add(features.spatial, kept=slice(0))
-        if reads(Needs.IMAGES, metrics):
-            kept.append(pixels)
+
+    def seen() -> Iterator[Features]:
+        for pixels, features in batches:
+            if reads(Needs.IMAGES, metrics):
+                kept.append(pixels)
+            yield features
+
+    pooled, spatial = summed(seen())
 
     # What each metric makes of them.
-    labels = _labels(statistics.count, num_classes)
-    generated = ImageRecords(statistics, partial(iter, kept), labels, spatial, captions=captions)
+    labels = torch.arange(pooled.count) % num_classes if num_classes else None
+    generated = ImageRecords(pooled, partial(iter, kept), labels, spatial, captions=captions)
     figures: dict[str, Any] = {}
     for metric in metrics:
         figures |= metric.figures(generated, reference)
-    return figures | {"num_samples": statistics.count}
+    return figures | {"num_samples": pooled.count}

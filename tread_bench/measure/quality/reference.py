@@ -19,8 +19,8 @@ from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords, lacking
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
-from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
+from tread_bench.measure.quality.statistics import Gaussian, summed
+from tread_bench.measure.quality.statistics_file import load_statistics, save_statistics
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference, spatial_name
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def _of_images(
     with one_at_a_time(key):
         found = load_statistics(path)
         if found is None:
-            found = statistics_of(images, extractor, kept)
+            has_spatial = extractor.spatial_dims is not None
+            seen = (extractor.features(pixels, has_spatial) for pixels in images.batches(_BATCH))
+            found = summed((features._replace(logits=None) for features in seen), kept)
             save_statistics(found, path)
     of_kept = None if labels is None else torch.from_numpy(labels[kept])
     batches = partial(images.batches, _BATCH)
@@ -147,20 +149,6 @@ def _key(images: RealImages, extractor: Extractor, compared: str) -> str:
     outputs = compared, extractor.spatial_dims
     content = (images.sha256, extractor.sha256, preprocessing, outputs, machine_of(extractor.device))
     return hashlib.sha256(repr(content).encode()).hexdigest()
-
-
-def statistics_of(images: RealImages, extractor: Extractor, kept: NDArray[np.int64]) -> Statistics:
-    """Compute them, of all images; features are kept of those in `kept`, ascending."""
-    pooled = FeatureStatistics(extractor.dims)
-    spatial = FeatureStatistics(extractor.spatial_dims) if extractor.spatial_dims is not None else None
-    for pixels in images.batches(_BATCH):
-        features = extractor.features(pixels, spatial=spatial is not None)
-        first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(pixels)))
-        pooled.add(features.pooled, kept=torch.from_numpy(kept[first:last] - pooled.count))
-        if spatial is not None:
-            assert features.spatial is not None
-            spatial.add(features.spatial, kept=slice(0))
-    return Statistics(pooled, spatial)
 
 
 def _evenly(count: int) -> NDArray[np.int64]:

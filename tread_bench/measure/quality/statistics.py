@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from tread_bench.measure.quality.features import Features
 
 ROWS = 1000  # features that are looked at, or added, at a time
 
@@ -46,7 +51,7 @@ class Gaussian:
 
 
 class FeatureStatistics:
-    """Float64 sums over features (n, d), and the features and logits themselves; adds up over batches and processes.
+    """Float64 sums over features (n, d), and the features and logits themselves; adds up over batches.
 
     Args:
         dims: length d of a feature vector.
@@ -85,10 +90,6 @@ class FeatureStatistics:
             self._buffer = torch.empty(features.shape, dtype=torch.float64, device=features.device)
         return self._buffer[: len(features)].copy_(features)
 
-    def keeping(self, features: Tensor, logits: Tensor | None) -> FeatureStatistics:
-        """Return the same sums, with these features (m, d) and logits in place of those that were kept."""
-        return self.restored(self.count, self.total, self.outer, features, logits)
-
     @classmethod
     def restored(
         cls, count: int, total: Tensor, outer: Tensor, features: Tensor, logits: Tensor | None = None
@@ -109,16 +110,6 @@ class FeatureStatistics:
         sums, kept = (self.total.to(device), self.outer.to(device)), self.features.to(device)
         return self.restored(self.count, *sums, kept, self.logits if self.has_logits else None)
 
-    def merge(self, other: FeatureStatistics) -> FeatureStatistics:
-        """Return the statistics of both, with this one's kept features first."""
-        merged = FeatureStatistics(len(self.total), self.total.device)
-        merged.count = self.count + other.count
-        merged.total = self.total + other.total
-        merged._half = self._half + other._half
-        merged._features = self._features + other._features
-        merged._logits = self._logits + other._logits
-        return merged
-
     @property
     def outer(self) -> Tensor:
         """The sum of the features' outer products with themselves (d, d), float64."""
@@ -127,7 +118,9 @@ class FeatureStatistics:
     @property
     def features(self) -> Tensor:
         """The kept features (m, d), float32."""
-        return _joined(self._features) if self._features else self.total.new_empty(0, len(self.total)).float()
+        if len(self._features) > 1:
+            self._features = [torch.cat(self._features)]
+        return self._features[0] if self._features else self.total.new_empty(0, len(self.total)).float()
 
     @property
     def num_kept(self) -> int:
@@ -141,7 +134,9 @@ class FeatureStatistics:
     @property
     def logits(self) -> Tensor:
         """(n, classes) float32, of all images."""
-        return _joined(self._logits)
+        if len(self._logits) > 1:
+            self._logits = [torch.cat(self._logits)]
+        return self._logits[0]
 
     @property
     def mean(self) -> Tensor:
@@ -153,6 +148,48 @@ class FeatureStatistics:
         """(d, d) float64, unbiased (n - 1)."""
         centred = self.outer.addr_(self.mean, self.mean, alpha=-self.count)
         return centred.div_(self.count - 1)
+
+
+class Statistics(NamedTuple):
+    """Of the features of a set of images, and of its spatial ones where they are seen."""
+
+    pooled: FeatureStatistics
+    spatial: FeatureStatistics | None = None
+
+    def to(self, device: torch.device) -> Statistics:
+        """Return the same on that device."""
+        return Statistics(self.pooled.to(device), None if self.spatial is None else self.spatial.to(device))
+
+
+def summed(
+    seen: Iterable[Features], kept: NDArray[np.int64] | None = None, device: torch.device | str = "cpu"
+) -> Statistics:
+    """Return sums over the features of a set of images, batch by batch.
+
+    Args:
+        seen: features of the images, in order; logits are kept where there are some.
+        kept: images whose features are kept one by one, ascending; None: all.
+        device: of sums and features.
+
+    Raises:
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: there are no images.
+    """
+    pooled: FeatureStatistics | None = None
+    spatial: FeatureStatistics | None = None
+    for batch in seen:
+        pooled = pooled or FeatureStatistics(batch.pooled.shape[1], device)
+        chosen: slice | Tensor = slice(None)
+        if kept is not None:
+            first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(batch.pooled)))
+            chosen = torch.from_numpy(kept[first:last] - pooled.count)
+        pooled.add(batch.pooled.to(device), batch.logits, chosen)
+        if batch.spatial is not None:
+            spatial = spatial or FeatureStatistics(batch.spatial.shape[1], device)
+            spatial.add(batch.spatial.to(device), kept=slice(0))
+    if pooled is None:
+        raise ValueError("there are no images")
+    return Statistics(pooled, spatial)
 
 
 def check_comparable(samples: Tensor, reference: Tensor) -> None:
@@ -169,16 +206,10 @@ def check_comparable(samples: Tensor, reference: Tensor) -> None:
         raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    """Parts below each other; one part is not copied, since it may be mapped from a file."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-
 def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatistics:
     """Sum features (n, d) float32, or batches of them, to their mean and covariance in float64, on their device.
 
-    Sums of parts merge: `features_to_statistics(a).merge(features_to_statistics(b))`. ADM's evaluator takes the mean in
-    float32; the difference in FID is below 1e-5 relative.
+    ADM's evaluator takes the mean in float32; the difference in FID is below 1e-5 relative.
 
     Raises:
         FloatingPointError: a feature is NaN or infinite.

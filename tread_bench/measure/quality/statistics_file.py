@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,20 +11,9 @@ import torch
 from tread_bench.core.stored.files import replacing
 from tread_bench.core.stored.foreign import open_file
 from tread_bench.core.stored.outputs import OutputError
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics
 
 _PREFIXES = ("", "spatial_")  # of the arrays in a file
-
-
-class Statistics(NamedTuple):
-    """Of the features of a set of images, and of its spatial ones where the network has them."""
-
-    pooled: FeatureStatistics
-    spatial: FeatureStatistics | None = None
-
-    def to(self, device: torch.device) -> Statistics:
-        """Return the same on that device."""
-        return Statistics(self.pooled.to(device), None if self.spatial is None else self.spatial.to(device))
 
 
 def save_statistics(statistics: Statistics, path: Path) -> None:
