@@ -103,8 +103,8 @@ class Registered(Document):
         return cls(hypothesis=hypothesis, sha256=hashlib.sha256(written.encode()).hexdigest())
 
 
-class RunPlan(Document):
-    """plan.json."""
+class RunPlan(Choices):
+    """plan.json; `track` is that of the run's latest start."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     suite: SuiteAbout
@@ -117,10 +117,6 @@ class RunPlan(Document):
     started: Time
     git: GitState | None = None
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
-    numerics: RunNumerics
-    versions: dict[str, str]
-    accept_other_numerics: bool = False
-    track: Literal["tensorboard"] | None = None  # as in `Choices`, of the run's latest start
     files: dict[str, DataFile] = Field(default_factory=dict)
     equal_time: dict[str, EqualTime] = Field(default_factory=dict)  # of cells that are evaluated there as well
     tuning: dict[str, Tuning] = Field(default_factory=dict)  # by row, of a suite that chooses learning rates
@@ -137,11 +133,6 @@ class RunPlan(Document):
         """The cells that only help to choose learning rates."""
         candidates = chain.from_iterable((*tuning.candidates, *tuning.check) for tuning in self.tuning.values())
         return set(chain.from_iterable(candidate.cells for candidate in candidates))
-
-    @property
-    def conditions(self) -> Conditions:
-        """The conditions of all cells of the run, on machines like the one where the run began."""
-        return Conditions.of(self.numerics, self.versions)
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
@@ -225,20 +216,18 @@ class TimingRequest(Document):
     conditions: dict[str, JsonValue]
 
 
-class RowTiming(Document):
-    """timings/<row>.json: speed and memory of a row, shared by its seeds."""
-
-    row_key: str
-    asked: TimingRequest
-    timing: TimingFigures
-    conditions: Conditions
-
-
 class MeasuredSpeed(Document):
     """The result of a process that timed steps."""
 
     timing: TimingFigures
     conditions: Conditions
+
+
+class RowTiming(MeasuredSpeed):
+    """timings/<row>.json: speed and memory of a row, shared by its seeds."""
+
+    row_key: str
+    asked: TimingRequest
 
 
 class MeasuredMemory(Document):

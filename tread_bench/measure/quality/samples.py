@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -79,7 +79,8 @@ class Samples:
     @property
     def features(self) -> Tensor:
         """(m, d) float32."""
-        return self._statistics(Needs.FEATURES).features
+        features: Tensor = self._needed(Needs.FEATURES).statistics.features
+        return features
 
     @property
     def mean(self) -> Tensor:
@@ -99,47 +100,38 @@ class Samples:
     @property
     def spatial(self) -> Moments:
         """Mean (s,) and covariance (s, s), float64, of features that keep their place in the image, and their count."""
-        spatial = self._needed(Needs.SPATIAL).spatial
-        assert spatial is not None
+        spatial: Moments = self._needed(Needs.SPATIAL).spatial
         return spatial
 
     @property
     def logits(self) -> Tensor:
         """(n, classes) float32."""
-        return self._statistics(Needs.LOGITS).logits
+        logits: Tensor = self._needed(Needs.LOGITS).statistics.logits
+        return logits
 
     @property
     def labels(self) -> Tensor:
         """(m,) int64: the class that an image was generated for, or that a real one has, for each of `features`."""
-        labels = self._needed(Needs.LABELS).labels
-        assert labels is not None
+        labels: Tensor = self._needed(Needs.LABELS).labels
         return labels
 
     @property
     def captions(self) -> Sequence[str]:
         """The caption that each image was generated for, in order."""
-        captions = self._needed(Needs.CAPTIONS).captions
-        assert captions is not None
+        captions: Sequence[str] = self._needed(Needs.CAPTIONS).captions
         return captions
 
     def batches(self) -> Iterator[Tensor]:
         """Return the images, uint8 (B, C, H, W), in order, however many at a time."""
-        batches = self._needed(Needs.IMAGES).batches
-        assert batches is not None
-        return batches()
+        batches: Iterator[Tensor] = self._needed(Needs.IMAGES).batches()
+        return batches
 
     @property
     def _moments(self) -> Moments:
-        moments = self._needed(Needs.STATISTICS, Needs.FEATURES).moments
-        assert moments is not None
+        moments: Moments = self._needed(Needs.STATISTICS, Needs.FEATURES).moments
         return moments
 
-    def _statistics(self, one: Needs) -> FeatureStatistics:
-        statistics = self._needed(one).statistics
-        assert statistics is not None
-        return statistics
-
-    def _needed(self, one: Needs, *stronger: Needs) -> ImageRecords:
+    def _needed(self, one: Needs, *stronger: Needs) -> Any:
         """What is kept, if the description names `one`, or a need that includes it, and these images have it."""
         needs = self._metric.needs_of_real if self._is_real else self._metric.needs
         if not needs & {one, *stronger}:
