@@ -31,8 +31,17 @@ from itertools import chain, groupby
 from statistics import mean
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
-from tread_bench.core.numbers.power import Spread, detectable_difference, seeds_to_find
-from tread_bench.core.numbers.statistics import LEVEL, MeanInterval, Seeds, hull, log_ratio, paired_difference
+from tread_bench.core.numbers.statistics import (
+    LEVEL,
+    MeanInterval,
+    Seeds,
+    Spread,
+    detectable_difference,
+    hull,
+    log_ratio,
+    paired_difference,
+    seeds_to_find,
+)
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.reports.differences import MACS, TIME, Differences
 from tread_bench.reports.questions.break_even import is_about_speed

@@ -15,7 +15,7 @@ from tread_bench.cli.app import app
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
-from tread_bench.core.numbers.power import seeds_to_find
+from tread_bench.core.numbers.statistics import seeds_to_find
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.runner.prepare import write_plan

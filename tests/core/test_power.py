@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tread_bench.core.numbers.power import POWER, Spread, detectable_difference, paired_test_power, seeds_to_find
-from tread_bench.core.numbers.statistics import LEVEL, holm, mean_interval
+from tread_bench.core.numbers.statistics import (
+    LEVEL,
+    POWER,
+    Spread,
+    detectable_difference,
+    holm,
+    mean_interval,
+    paired_test_power,
+    seeds_to_find,
+)
 
 # statsmodels 0.14, TTestPower().power and .solve_power, which returns a real number of pairs
 POWERS = [

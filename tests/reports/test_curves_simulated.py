@@ -14,8 +14,7 @@ import pytest
 from scipy import interpolate, stats
 
 from tread_bench.core.numbers.curves import Curve, over_seeds
-from tread_bench.core.numbers.power import detectable_difference
-from tread_bench.core.numbers.statistics import LEVEL, mean_interval
+from tread_bench.core.numbers.statistics import LEVEL, detectable_difference, mean_interval
 
 RUNS = 2000
 SHARED, OWN, EACH = 0.12, 0.02, 0.05  # standard deviations of log FID

@@ -13,7 +13,7 @@ import torch
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
-from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.suite import Cell, files_of
 from tread_bench.core.stored.conditions import Conditions, differences
 from tread_bench.core.stored.data_files import DataFiles

@@ -15,8 +15,7 @@ from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, in_ranks, unscheduled
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED, BackboneChoice
 from tread_bench.core.config.compute import Compute, Timing
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from tread_bench.core.config.suite import MAX_SEEDS
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.power import POWER, Spread, paired_test_power, seeds_to_find
-from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL
+from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL, POWER, Spread, paired_test_power, seeds_to_find
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 

@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED, BackboneChoice
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.sampling import Sampling

@@ -7,16 +7,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from tread_bench.core.config.backbones import BackboneChoice, Routes
 from tread_bench.core.config.base import Float, Int, Model, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
     PLAINLY_DENSE,
     Auxiliary,
+    BackboneChoice,
     DataChoice,
     MethodChoice,
     ObjectiveChoice,
+    Routes,
 )
 from tread_bench.core.config.compute import Compute, Limits, Timing
 from tread_bench.core.config.metrics import Metrics

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.methods import MethodFamily
