@@ -188,8 +188,8 @@ def _about(distribution: Any) -> tuple[str, str]:
     is_installed = distribution.read_text("INSTALLER") is not None
     if name == _OWN or (is_installed and not is_for_editing):
         return name, version
-    modules = {point.module for point in distribution.entry_points if point.group.startswith(GROUPS)}
-    packages = {module.partition(".")[0] for module in modules}
+    points = distribution.entry_points
+    packages = {point.module.partition(".")[0] for point in points if point.group.startswith(GROUPS)}
     return name, f"{version} sha256:{code_sha256(packages)[:_DIGITS]}"
 
 

@@ -89,10 +89,9 @@ def cell_cost(cell: Cell) -> CostFigures:
     routed = _backbone(cell, family, spec, 1.0)
     added = _added(cell, 1.0)
     blocks, prefix = family.num_blocks(spec), family.num_prefix(spec)
-    inside = [
-        tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, prefix)
-        for routes in _alternatives(cell, spec, 1.0)
-    ]
+    tokens = []
+    for routes in _alternatives(cell, spec, 1.0):
+        tokens.append(tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, prefix))
     forward = routed.forward + added.forward
     is_plain = cell.method.family.is_plain_backbone
     step = routed.train_step + added.train_step
@@ -102,7 +101,7 @@ def cell_cost(cell: Cell) -> CostFigures:
             "trainable_params": figures.trainable_params - added.removed_params + added.params + added.loss_params,
             "method_params": added.params,
             "auxiliary_params": added.loss_params,
-            "tokens_per_block": [round(fmean(counts)) for counts in zip(*inside, strict=True)],
+            "tokens_per_block": [round(fmean(counts)) for counts in zip(*tokens, strict=True)],
             "forward_macs": forward.total,
             "attention_macs": forward.attention,
             "scan_macs": forward.scan,

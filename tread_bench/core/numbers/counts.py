@@ -65,11 +65,12 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
         plugins: what is counted; of code that no distribution has announced, nothing is kept.
     """
     # Where it is kept.
-    if not all(plugin.source for plugin in plugins):
-        return named(target)(*arguments)
-    builders = [getattr(plugin, "builder", "") or getattr(plugin, "ranking", "") for plugin in plugins]
-    sources = {plugin.source for plugin in plugins}
-    key = f"{target} {about} {sorted(builders)} {sorted(sources)} {_code()}"
+    code = []
+    for plugin in plugins:
+        if not plugin.source:
+            return named(target)(*arguments)
+        code.append(f"{plugin.source} {getattr(plugin, 'builder', '') or getattr(plugin, 'ranking', '')}")
+    key = f"{target} {about} {sorted(code)} {_code()}"
     path = cache_folder("costs") / f"{_checksum(key.encode()).decode()}.json"
 
     # Read it, or count. The first line is a checksum of the others.
