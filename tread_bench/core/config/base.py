@@ -60,5 +60,6 @@ def some_of(announced: Mapping[str, Any], noun: str, example: str) -> Any:
 
 
 Int = Annotated[int, Field(le=MAX_NUMBER), BeforeValidator(no_boolean)]
+Whole = Annotated[int, BeforeValidator(no_boolean)]  # with a maximum of its own, which that of Int would replace
 Float = Annotated[float, BeforeValidator(no_boolean)]
 Share = Annotated[float, Field(ge=0, lt=1), BeforeValidator(no_boolean)]

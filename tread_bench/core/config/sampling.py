@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from tread_bench.core.config.base import Float, Model, no_boolean
+from tread_bench.core.config.base import Float, Model, Whole
 from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
 from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
@@ -40,7 +40,7 @@ class Sampling(Model):
     """Settings for generating the images that metrics are computed on."""
 
     sampler: SamplerName = "euler"
-    steps: Annotated[int, Field(ge=1, le=10_000), BeforeValidator(no_boolean)] = 50
+    steps: Whole = Field(50, ge=1, le=10_000)
     churn: Churn | None = Field(None, description="noise added while sampling, over noise levels; empty: none")
     guidance: GuidanceChoice = UNGUIDED
     guidance_scale: Float = Field(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from tread_bench.core.config.base import Float, Int, Model, is_unused, no_boolean, or_text
+from tread_bench.core.config.base import Float, Int, Model, Whole, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
@@ -173,7 +173,7 @@ class Tune(Model):
         None,
         description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
     )
-    seeds: Int = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
+    seeds: Whole = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
     shortest: bool = Field(
         False, exclude_if=is_unused, description="true: rows that differ in length alone have the rate of the shortest"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.config.base import Int, is_unused
+from tread_bench.core.config.base import Whole, is_unused
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
 from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.errors import UserError
@@ -20,7 +20,7 @@ class GlyphsData(DataOptions):
     """Characters of the fonts that come with matplotlib: ten scripts, at most 1,000 images each, drawn at any size."""
 
     name: Literal["glyphs"] = "glyphs"
-    image_size: Int = Field(16, ge=8, le=256, description="side in pixels; a tenth of the characters is held out")
+    image_size: Whole = Field(16, ge=8, le=256, description="side in pixels; a tenth of the characters is held out")
     fonts: tuple[Font, ...] = Field(
         (), exclude_if=is_unused, description="whose characters are taken, of those that all fonts have; empty: all"
     )

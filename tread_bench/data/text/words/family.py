@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.config.base import Int
+from tread_bench.core.config.base import Whole
 from tread_bench.core.describe.text_encoders import TextEncoderFamily, TextEncoderOptions
 
 
@@ -14,8 +14,8 @@ class WordsOptions(TextEncoderOptions):
     """A fixed random vector for each word, plus a sinusoid of its place: no weights, the same on every machine."""
 
     name: Literal["words"] = "words"
-    tokens: Int = Field(24, ge=1, le=4096, description="words of a caption; shorter ones are padded with zeros")
-    width: Int = Field(64, ge=1, le=65536, description="of a token")
+    tokens: Whole = Field(24, ge=1, le=4096, description="words of a caption; shorter ones are padded with zeros")
+    width: Whole = Field(64, ge=1, le=65536, description="of a token")
 
 
 WORDS = TextEncoderFamily(name="words", options=WordsOptions, builder="tread_bench.data.text.words.encoder:Words")
