@@ -23,7 +23,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder
-from tread_bench.data.source import DataSource, ImageSet, to_uint8
+from tread_bench.data.source import DataSource, to_uint8
 from tread_bench.measure.quality import generation
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
@@ -32,9 +32,9 @@ from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerpri
 from tread_bench.measure.quality.generation import check_counts, see
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
-from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set, statistics_of
+from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics, summed
 from tread_bench.measure.quality.statistics_file import load_statistics
 from tread_bench.measure.sets.reference import open_reference
 
@@ -167,8 +167,8 @@ def torch_fidelitys(fake: Tensor, real: Tensor, network: str, **settings: Any) -
 
 
 def reference_to(real: Tensor, network: Extractor) -> Reference:
-    count = len(real)
-    sums = statistics_of(ImageSet(real.numpy(), np.zeros(count, np.int64)), network, np.arange(count))
+    has_spatial = network.spatial_dims is not None
+    sums = summed(network.features(part, has_spatial) for part in real.split(250))
     return Reference(sums.pooled, spatial=sums.spatial, sha256="")
 
 
@@ -222,7 +222,7 @@ class TestReferenceCache:
         def fail(*_: object) -> None:
             raise AssertionError("computed again")
 
-        monkeypatch.setattr(reference_module, "statistics_of", fail)
+        monkeypatch.setattr(reference_module, "summed", fail)
 
     def test_is_found_again(self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch) -> None:
         first = reference_of(digits, extractor)
@@ -254,9 +254,9 @@ class TestReferenceCache:
         def slowly(*of: Any) -> Any:
             computed.append(1)
             time.sleep(0.2)
-            return statistics_of(*of)
+            return summed(*of)
 
-        monkeypatch.setattr(reference_module, "statistics_of", slowly)
+        monkeypatch.setattr(reference_module, "summed", slowly)
         with ThreadPoolExecutor(8) as cells:
             found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
         assert {one.result().statistics.count for one in found} == {1438}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.run_folders import CHOICES, new_folder, put
 from tread_bench.core.errors import failure_text
-from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.documents import initial_record
 from tread_bench.runner.folder import Kept
 from tread_bench.runner.items import Todo, work_items
 from tread_bench.runner.options import Options
