@@ -142,11 +142,11 @@ def test_batches_keep_features_and_logits_in_order() -> None:
         assert torch.equal(statistics.logits, torch.cat([gaussian(3, 4, 0), gaussian(3, 4, 1)]))
 
 
-def test_statistics_that_keep_other_features_are_apart() -> None:
+def test_statistics_that_were_restored_are_apart() -> None:
     first = FeatureStatistics(8)
     first.add(gaussian(32, 8, 0))
     sums = first.count, first.total.clone(), first.outer
-    other = first.keeping(gaussian(4, 8, 1), None)
+    other = FeatureStatistics.restored(first.count, first.total, first.outer, gaussian(4, 8, 1))
     assert torch.equal(other.features, gaussian(4, 8, 1)) and torch.equal(other.outer, sums[2])
     other.add(gaussian(32, 8, 2))
     assert first.count == sums[0] and torch.equal(first.total, sums[1]) and torch.equal(first.outer, sums[2])
