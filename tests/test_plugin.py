@@ -255,15 +255,17 @@ def test_a_kind_runs_as_our_own(
 def test_a_run_goes_on_with_the_code_of_a_plug_in_that_it_began_with_alone(installed: Path, tmp_path: Path) -> None:
     plugins = shutil.copytree(installed, tmp_path / "site")
     suite = PLUG_INS / "method" / "mean_fill.yaml"
-    shortened = ("--set", "timing.pairs=0", "--set", "training.iterations=2", "--rows", "dense")
-    command = ("-m", "tread_bench", "run", suite, *shortened, "--out", tmp_path / "run")
-    run_with(plugins, *command)
+    shortened = ("--set", "timing.pairs=0", "--set", "training.iterations=2", "--out", tmp_path / "run", "--rows")
+    command = ("-m", "tread_bench", "run", suite, *shortened)
+    run_with(plugins, *command, "dense")
     edited = plugins / "mean_fill" / "network.py"
     before = edited.read_text(encoding="utf-8")
     edited.write_text(f"{before}# edited\n", encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(plugins)}
-    done = subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *map(str, command), "filled"], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 2
     assert "plug-in mean-fill was '0.1.0 sha256:" in done.stderr and "--accept-other-numerics" in done.stderr
     edited.write_text(before, encoding="utf-8")
-    run_with(plugins, *command)
+    run_with(plugins, *command, "filled")
