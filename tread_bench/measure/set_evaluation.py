@@ -77,10 +77,12 @@ def plan(request: SetRequest) -> tuple[list[Planned], list[str]]:
         metrics = [one for one in request.metrics if one.family.needs & _OF_NETWORK <= chosen.family.outputs]
         try:
             network = with_weights(chosen, request.weights)
-            for channels, height, width in shapes[-1:] if network.family.resizes else shapes:
-                if height != width and not network.family.resizes:
+            resizes = network.family.resizes
+            for _, height, width in shapes:
+                if height != width and not resizes:
                     raise UserError(f"images of {width}x{height} pixels; this feature network takes square ones")
-                extractor = open_extractor(network, (channels, height))
+            for shape in shapes[-1:] if resizes else shapes:
+                extractor = open_extractor(network, shape[:2])
             stored = stored_statistics(reference, network.name, extractor)
         except UserError as error:
             reasons.append(f"{chosen.name}: {error}")
