@@ -386,10 +386,10 @@ def _without_decision(rows: Sequence[Row], compared: Differences, is_over: bool)
     places = decimals(other.fid.mean for other in rows if other.fid)
     shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
     named = f"{row.architecture} {row.short_label}".lstrip()
+    chosen = "" if len(found) == 1 else f", the lowest of {len(found)} rows"
     return (
-        f"No decision: nothing was compared at equal training MACs. At equal iterations {named} has the "
-        f"lowest difference to {row.reference_label} of {plural(len(found), 'row')}, untested: {shown}, "
-        f"{plural(difference.n, 'seed')}.",
+        f"No decision: nothing was compared at equal training MACs. At equal iterations {named} differs from "
+        f"{row.reference_label} by {shown}, {plural(difference.n, 'seed')}{chosen}; this is not tested.",
         price_of(row),
     )
 

@@ -152,7 +152,7 @@ def strip(decision: Decision, places: int) -> list[Mark]:
             Mark(
                 sign=_SIGNS[test.outcome],
                 outcome=str(test.outcome),
-                question=_question(test, decision.route),
+                question=_question(test, decision.route, decision.tests[0].other or "dense"),
                 answer=_ANSWERS[test.outcome],
                 evidence=evidence,
                 zero=place(0.0),
@@ -164,9 +164,9 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     return marks
 
 
-def _question(test: Claim, route: str) -> str:
+def _question(test: Claim, route: str, reference: str) -> str:
     if test.question != QUESTIONS[2]:
-        return f"Is {route} better than {test.other or 'dense'} at {test.question}?"
+        return f"Is {route} better than {reference} at {test.question}?"
     return f"Is {route} better than {f'the control {test.other}' if test.other else 'a control of equal MACs'}?"
 
 

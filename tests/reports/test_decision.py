@@ -260,6 +260,7 @@ def test_a_route_is_compared_with_its_own_reference_and_no_other(tmp_path, plan)
     assert document["sentence"].startswith("lora is better than lora-dense at equal MACs; ")
     page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     assert "Is lora better than lora-dense at equal training MACs?" in page
+    assert "Is lora better than lora-dense at equal measured time?" in page  # not tested
     assert "It is compared with lora-dense, the training without this route." in page
     assert "A true difference from lora-dense of " in page
 

@@ -132,6 +132,15 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     assert "No cell has a record yet" in pages[2] and "cover only the existing results" not in pages[2]
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"), [(["2:8"], "5 seeds; this"), (["2:8", "0:8"], "the lowest of 2 rows; this")]
+)
+def test_without_equal_macs_a_difference_is_shown_and_nothing_is_decided(records, plan, tmp_path, rows, words):
+    chosen = [record for record in records if record.row in ("dense", *rows)]
+    page = render(chosen, {**plan, "cells": [record.cell for record in chosen]}, tmp_path)
+    assert "At equal iterations 2:8 differs from dense by +" in page and f"{words}; this is not tested." in page
+
+
 def test_a_smoke_run_is_labelled_and_has_no_verdict(records, plan, run_dir, tmp_path, capsys):
     as_smoke = study(2)
     render(as_smoke, {**plan, "cells": [one.cell for one in as_smoke], "smoke": True}, tmp_path, pictures=pictures)
