@@ -8,7 +8,7 @@ import torch
 
 from tread_bench.core.stored.records import GpuConditions
 from tread_bench.measure.speed.gpu_conditions import THROTTLE_REASONS, gpu_reader, nvml_problem, read_gpu
-from tread_bench.regression.speed import SLOWDOWNS
+from tread_bench.regression.compare import SLOWDOWNS
 
 UUID = "GPU-11111111-2222-3333-4444-555555555555"
 BITS = {name: 1 << k for k, name in enumerate(THROTTLE_REASONS.values())}

@@ -10,8 +10,8 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
+from tread_bench.cli.commands.check import check
 from tread_bench.core.errors import UserError
-from tread_bench.services.check import check_run
 
 STORED = Path(__file__).parents[1] / "stored"
 
@@ -42,7 +42,7 @@ def run_folder(tmp_path):
 def baseline(run_folder, tmp_path):
     """Of a whole run of two cells."""
     path = tmp_path / "baseline.json"
-    assert check_run(run_folder("done", "done", name="accepted"), path, True).status == 0
+    check(run_folder("done", "done", name="accepted"), path, True)
     return path
 
 
@@ -67,7 +67,7 @@ def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, status
     before = baseline.read_bytes()
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=told):
-            check_run(run_folder(*statuses, name=path.stem), path, True)
+            check(run_folder(*statuses, name=path.stem), path, True)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
@@ -78,13 +78,13 @@ def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept
     (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
-            check_run(run, path, accept)
+            check(run, path, accept)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
 def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline):
     with pytest.raises(UserError, match="not finished: of 2 cells, 1 failed and 1 have no record; run its suite again"):
-        check_run(run_folder("failed", None), baseline, False)
+        check(run_folder("failed", None), baseline, False)
     done = tread_bench("ci", "check", run_folder("done", "failed", name="failed"), "--baseline", baseline)
     assert done.returncode == 1 and "NaN" in done.stdout and "vanished" not in done.stdout
 
@@ -92,7 +92,7 @@ def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseli
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
     with pytest.raises(UserError, match=r"the baseline is of suite fixture, the run in .* of other"):
-        check_run(run_folder("done", "done", suite="other"), baseline, accept)
+        check(run_folder("done", "done", suite="other"), baseline, accept)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, 
     with pytest.raises(
         UserError, match=f"{told}.*; (or )?restore it from version control, or `--accept` a run into another"
     ):
-        check_run(run_folder("done"), path, accept)
+        check(run_folder("done"), path, accept)
     assert path.read_bytes() == content.encode("latin-1")
 
 
@@ -135,7 +135,7 @@ def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
     baseline.write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
-        check_run(run_folder("done", "done"), baseline, False)
+        check(run_folder("done", "done"), baseline, False)
 
 
 @pytest.mark.parametrize("option", ["--junit", "--baseline"])

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tread_bench.regression.findings import Verdict
-from tread_bench.regression.speed import CONFIDENCE, LIMIT, PAIRS, judge
+from tread_bench.regression.compare import CONFIDENCE, LIMIT, PAIRS, Verdict, judge
 
 CHECKS = 2000
 

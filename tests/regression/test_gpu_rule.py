@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tread_bench.core.stored.records import GpuConditions
-from tread_bench.regression.speed import moved
+from tread_bench.regression.compare import moved
 
 QUIET = GpuConditions(
     sm_clock_mhz=1980,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from tread_bench.regression.findings import Finding, Verdict, junit
+from tread_bench.regression.compare import Finding, Verdict, to_junit
 
 HOSTILE = '<script>alert(1)</script> | a\nb ]]> & "quoted" \x00 `code`'
 FINDINGS = [
@@ -13,7 +13,7 @@ FINDINGS = [
 
 
 def test_junit_counts_what_failed_and_what_is_inconclusive():
-    root = ElementTree.fromstring(junit(FINDINGS, HOSTILE))
+    root = ElementTree.fromstring(to_junit(FINDINGS, HOSTILE))
     first, second = root.findall("testsuite")
     assert [first.get(key) for key in ("tests", "failures", "skipped")] == ["2", "1", "1"]
     assert [second.get(key) for key in ("tests", "failures", "skipped")] == ["1", "0", "0"]

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
+from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.clean import clean
 from tread_bench.core.errors import UserError
 from tread_bench.reports.page.run import render
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
-from tread_bench.services.check import check_run
 from tread_bench.services.sample import SampleRequest, _find
 
 STORED = Path(__file__).parents[1] / "stored"
@@ -66,7 +66,7 @@ def readers(folder):
     request = SampleRequest(root=folder.root, cell=second, num=1)
     return {
         "status": lambda: status_of(folder),
-        "check": lambda: check_run(folder.root, baseline, True),
+        "check": lambda: check(folder.root, baseline, True),
         "clean": lambda: clean(folder.root, False),
         "sample": lambda: _find(folder, request),
         "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),

@@ -13,6 +13,7 @@ import pytest
 from marked_tree import mark, tree
 
 from tests.run_folders import put
+from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.features import features
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
@@ -20,7 +21,6 @@ from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline import read_baseline
 from tread_bench.reports.page.document import write_pictures
-from tread_bench.services.check import check_run
 from tread_bench.services.export import export_run
 from tread_bench.services.report import render_report
 from tread_bench.services.sample import SampleRequest, sample
@@ -100,7 +100,7 @@ def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -
 
 
 FILES = {
-    "check --junit": lambda path, overwrite: check_run(Path("no-run"), Path("no.json"), False, path, overwrite),
+    "check --junit": lambda path, overwrite: check(Path("no-run"), Path("no.json"), False, path, overwrite),
     "features --out": lambda path, overwrite: features("no-suite", path, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
     "report --export": lambda path, overwrite: export_run([Path("no-run")], path, overwrite=overwrite),
@@ -154,7 +154,7 @@ def run(tmp_path) -> Path:
 
 def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
     with pytest.raises(OutputError, match=r"^--baseline .* is in the run folder"):
-        check_run(run, run / "baseline.json", True)
+        check(run, run / "baseline.json", True)
 
 
 @pytest.mark.parametrize("content", ["", "mine", "{}", PLAN.read_text()])

@@ -52,6 +52,23 @@ class CellFigures(_Frozen):
     quality: dict[str, float] = Field(default_factory=dict)
     final_weights_sha256: str = ""
 
+    @classmethod
+    def of(cls, record: Record) -> CellFigures:
+        """Return the figures of a finished cell."""
+        cost, timing, last = record.cost, record.timing, record.last
+        exact = {name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}
+        exact |= {"initial_weights_sha256": record.initial_weights_sha256, "config": by_file_name(record.config)}
+        quality = {name: last.figure(name) for name in (*QUALITY, *last.figures)} if last else {}
+        return cls(
+            exact=exact,
+            conditions=decisive_to_the_bit(record.conditions),
+            speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
+            peak_memory_mib=timing and timing.peak_memory_mib,
+            memory_kind=timing and timing.memory_kind,
+            quality={name: value for name, value in quality.items() if value is not None},
+            final_weights_sha256=record.final_weights_sha256,
+        )
+
 
 class Baseline(_Frozen):
     """Cells by "row seed"; `margins` are how much worse a metric may become, as a share of the accepted mean."""
@@ -64,28 +81,8 @@ class Baseline(_Frozen):
 
 def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
     """Return the figures of all finished cells, sorted by row and seed: a diff shows what changed."""
-    cells = {f"{r.row} seed {r.seed}": _cell(r) for r in records if r.status == "done"}
+    cells = {f"{r.row} seed {r.seed}": CellFigures.of(r) for r in records if r.status == "done"}
     return dict(sorted(cells.items()))
-
-
-def _cell(record: Record) -> CellFigures:
-    timing = record.timing
-    cost = record.cost
-    last = record.last
-    quality = {name: last.figure(name) for name in (*QUALITY, *last.figures)} if last else {}
-    return CellFigures(
-        exact={
-            **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),
-            "initial_weights_sha256": record.initial_weights_sha256,
-            "config": by_file_name(record.config),
-        },
-        conditions=decisive_to_the_bit(record.conditions),
-        speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
-        peak_memory_mib=timing and timing.peak_memory_mib,
-        memory_kind=timing and timing.memory_kind,
-        quality={name: value for name, value in quality.items() if value is not None},
-        final_weights_sha256=record.final_weights_sha256,
-    )
 
 
 def read_baseline(path: Path) -> Baseline:

@@ -1,65 +1,104 @@
-"""A run against a baseline: each kind of figure by the rule that suits it."""
+"""A run against a baseline: each kind of figure by the rule that suits it.
+
+Two ratios of times that were measured side by side say how fast a row is: dense over routed step times, and step times
+in units of a probe of fixed work. New over old is 1 where nothing changed, below 1 where this run is slower. It is a
+geometric mean, with Welch's interval at `CONFIDENCE`. A row fails where the ratio lies below the rule's limit (Holm
+over the rows), passes where the whole interval lies above it, and is inconclusive otherwise.
+`tests/regression/test_error_rates.py` measures both errors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from xml.etree import ElementTree
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import JsonValue
+from scipy.stats import chi2, ttest_ind
 
 from tread_bench.core.describe.metrics import known_figures
-from tread_bench.core.numbers.statistics import mean_interval
+from tread_bench.core.numbers.statistics import holm, mean_interval
 from tread_bench.core.stored.conditions import BLAS_KERNELS, is_same_figure
-from tread_bench.regression.baseline import MARGIN, QUALITY, Baseline, CellFigures
-from tread_bench.regression.findings import Finding, Verdict
-from tread_bench.regression.speed import compare_speed
+from tread_bench.core.stored.records import GpuConditions
+from tread_bench.regression.baseline import MARGIN, QUALITY, Baseline, CellFigures, Speed
 
+_CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 1.0 cannot represent these
 MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and
 MEMORY_MIB = 8.0  # by this much in addition
 _NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
 
 # Of the conditions, what is configuration: set by the suite, or resolved on the machine where the suite says auto.
-_SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
-_RESOLVED = ("matmul_precision", "tf32", "kernels")
+_SET = tuple(f"compute.{one}" for one in ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch"))
+_RESOLVED = ("compute.matmul_precision", "compute.tf32", "compute.kernels")
+
+LIMIT = 0.97  # of the speed-up: a loss of up to 3 % is not distinguishable from none
+ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier
+CONFIDENCE = 0.99
+PAIRS = 20
+LARGEST_SPREAD = 0.02  # of pairs (standard deviation of log ratios) where a loss of 3 % is to be detected
+
+CLOCK_SHARE = 0.05  # that a GPU's clock may change by while it is timed; boost moves in steps below 1 %
+# What protects the device. A software power cap is not among these: under full load many GPUs are at their cap all the
+# time, and its cost shows in the clock.
+SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
+
+
+class Verdict(StrEnum):
+    """The verdict on one figure of one cell."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    INCONCLUSIVE = "inconclusive"  # too few seeds, too much noise, or a GPU that was not quiet
+    SKIPPED = "not compared"  # the two were measured under conditions that are not comparable; neither is at fault
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A figure of a cell, the verdict on it and why; `accepted` and `measured` are texts for people."""
+
+    cell: str
+    kind: str  # presence, exact, speed, memory or quality
+    figure: str
+    verdict: Verdict
+    accepted: str
+    measured: str
+    reason: str = ""
+
 
 Cells = Mapping[str, CellFigures]
 Pair = tuple[CellFigures, CellFigures]  # accepted, measured
 
 
-def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> list[Finding]:
+def compare(baseline: Baseline, cells: Cells, failed: Mapping[str, str]) -> list[Finding]:
     """Return every finding, cell by cell.
 
     Args:
-        reasons: why a cell of the run failed, by "row seed".
+        failed: why a cell of the run failed, by "row seed".
     """
     # Cells that only one of the two has.
     findings = []
-    for name in (baseline.cells.keys() ^ cells.keys()) | reasons.keys():
+    for name in (baseline.cells.keys() ^ cells.keys()) | failed.keys():
         before, now = ("present" if name in side else "absent" for side in (baseline.cells, cells))
-        reason = reasons.get(name) or ("new" if name in cells else "vanished: the run no longer has this cell")
+        reason = failed.get(name) or ("new" if name in cells else "vanished: the run no longer has this cell")
         findings.append(Finding(name, "presence", "cell", Verdict.FAIL, before, now, reason))
 
     # Figures of each cell that must not differ, and those that are no longer measured.
     shared = {name: (old, cells[name]) for name, old in baseline.cells.items() if name in cells}
-    for name, pair in shared.items():
-        findings += _exact(name, *pair)
-        for figure in sorted(_measured(pair[0]) - _measured(pair[1])):
+    for name, (old, new) in shared.items():
+        findings += _exact(name, old, new)
+        for figure in sorted(_measured(old) - _measured(new)):
             reason = "it is not measured any more"
             findings.append(Finding(name, "presence", figure, Verdict.FAIL, "measured", "absent", reason))
 
     # Memory and speed of each row, which its seeds share; quality of each row over its seeds.
     rows = {_row(name): pair for name, pair in reversed(shared.items())}
-    for row, pair in rows.items():
-        findings += _memory(row, *pair)
-    findings += compare_speed(rows)
-    findings += _quality(shared, baseline.margins)
+    findings += [*_memory(rows), *_speed(rows), *_quality(shared, baseline.margins)]
     return sorted(findings, key=lambda finding: finding.cell)
-
-
-def flat(value: JsonValue, path: str = "") -> dict[str, JsonValue]:
-    """Leaves by dotted path."""
-    if not isinstance(value, dict):
-        return {path: value}
-    return {k: leaf for key, item in value.items() for k, leaf in flat(item, f"{path}.{key}".lstrip(".")).items()}
 
 
 def _row(name: str) -> str:
@@ -74,54 +113,147 @@ def _measured(figures: CellFigures) -> set[str]:
 
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
-    # Counts, initial weights, configuration, and how they were computed.
-    sides = []
-    for side in (old, new):
-        compute = {one: side.conditions[one] for one in (*_SET, *_RESOLVED) if one in side.conditions}
-        sides.append(flat({**side.exact, "compute": compute}))
-    before, now = sides
+    """Counts, initial weights, configuration, and how they were computed."""
+    before, now = _flat(_all_exact(old)), _flat(_all_exact(new))
     changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     if not changed:
         yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
 
     # Some may differ between machines: weights are drawn on the CPU, whose instructions round logarithms differently.
+    other_cpu, other_device = (
+        old.conditions.get(one) != new.conditions.get(one) for one in ("cpu_capability", "device_name")
+    )
     for key in changed:
-        may_differ: tuple[str, ...] = ()
-        if key == "initial_weights_sha256":
-            may_differ = ("cpu_capability",)
-        elif key.startswith(tuple(f"compute.{one}" for one in _RESOLVED)):
-            may_differ = ("cpu_capability", "device_name")
         verdict, reason = Verdict.FAIL, "must not differ"
-        if any(old.conditions.get(one) != new.conditions.get(one) for one in may_differ):
+        is_resolved = key.startswith(_RESOLVED)
+        if (other_cpu and (is_resolved or key == "initial_weights_sha256")) or (other_device and is_resolved):
             verdict, reason = Verdict.SKIPPED, "it may differ on another machine"
-        was, is_now = (str(side.get(key, "absent")) for side in sides)
+        was, is_now = (str(side.get(key, "absent")) for side in (before, now))
         yield Finding(name, "exact", key, verdict, was, is_now, reason)
 
 
-def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
-    before = old.peak_memory_mib
-    now = new.peak_memory_mib
-    if before is None or now is None or (old.memory_kind, new.memory_kind) != ("allocator", "allocator"):
-        return
-    allowed = before * (1 + MEMORY_SHARE) + MEMORY_MIB
-    verdict = Verdict.PASS if now <= allowed else Verdict.FAIL
-    yield Finding(name, "memory", "peak", verdict, _mib(before), _mib(now), f"allowed up to {_mib(allowed)}")
+def _all_exact(figures: CellFigures) -> dict[str, JsonValue]:
+    compute = {f"compute.{key}": value for key, value in figures.conditions.items()}
+    return {**figures.exact, **{key: compute[key] for key in (*_SET, *_RESOLVED) if key in compute}}
 
 
-def _mib(value: float) -> str:
-    return f"{value:,.1f} MiB"
+def _flat(value: JsonValue, path: str = "") -> dict[str, JsonValue]:
+    """Leaves by dotted path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: leaf for key, item in value.items() for k, leaf in _flat(item, f"{path}.{key}".lstrip(".")).items()}
+
+
+def _memory(rows: Mapping[str, Pair]) -> Iterator[Finding]:
+    for row, (old, new) in rows.items():
+        before, now = old.peak_memory_mib, new.peak_memory_mib
+        if before is None or now is None or not old.memory_kind == new.memory_kind == "allocator":
+            continue
+        allowed = before * (1 + MEMORY_SHARE) + MEMORY_MIB
+        verdict = Verdict.PASS if now <= allowed else Verdict.FAIL
+        was, is_now, limit = (f"{value:,.1f} MiB" for value in (before, now, allowed))
+        yield Finding(row, "memory", "peak", verdict, was, is_now, f"allowed up to {limit}")
+
+
+def _speed(rows: Mapping[str, Pair]) -> Iterator[Finding]:
+    """Findings of every row that was timed both times; where its times cannot support a verdict, why."""
+    # Logarithms of both ratios, pair by pair, accepted and measured.
+    in_probes: dict[str, list[ArrayLike]] = {}
+    speedups: dict[str, list[ArrayLike]] = {}
+    step_times: dict[str, list[str]] = {}
+    for row, (old, new) in rows.items():
+        if old.speed is None or new.speed is None:
+            continue
+        pair = (old.speed, new.speed)
+        step_times[row] = [f"{np.median(side.step_times_ms):.2f} ms" for side in pair]
+        unfit, config = _unfit(old, new, pair), new.exact.get("config")
+        if unfit is None and isinstance(config, dict) and config.get("routes"):
+            speedups[row] = [np.log(np.divide(side.reference_step_times_ms, side.step_times_ms)) for side in pair]
+        if unfit is None and all(side.probe_ms for side in pair):
+            in_probes[row] = [-np.log(np.divide(side.step_times_ms, side.probe_ms or 1)) for side in pair]
+        else:
+            verdict, reason = unfit or (Verdict.SKIPPED, "no probe was timed beside both")
+            yield Finding(row, "speed", "step time", verdict, *step_times[row], reason)
+
+    # The verdicts.
+    for row, (verdict, ratio) in judge(in_probes, ABSOLUTE_LIMIT).items():
+        yield Finding(row, "speed", "step time", verdict, *step_times[row], f"in units of the probe: {ratio}")
+    for row, (verdict, ratio) in judge(speedups, LIMIT).items():
+        before, now = (f"{np.exp(np.mean(side)):.3f}" for side in speedups[row])
+        yield Finding(row, "speed", "dense / routed", verdict, before, now, ratio)
+
+
+def judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str, tuple[Verdict, str]]:
+    """Judge the logarithms of an accepted run and of a new one, row by row: the verdict, and their ratio in words.
+
+    It is inconclusive where the lower bound of the spread, s·√((n − 1) / χ²) at `CONFIDENCE` (normal noise), is too
+    large for the limit: 2 % for a loss of 3 %, and in proportion.
+    """
+    largest = LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)
+    raw = []
+    for old, new in samples.values():
+        beside_limit = np.asarray(new) - math.log(limit)
+        raw.append(float(ttest_ind(beside_limit, old, equal_var=False, alternative="less").pvalue))
+    judged = {}
+    for (row, (old, new)), p_value in zip(samples.items(), holm(raw), strict=True):
+        low, high = np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE))
+        spread = max(float(np.asarray(side).std(ddof=1)) for side in (old, new))
+        freedom = min(np.size(old), np.size(new)) - 1
+        is_noisy = spread * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom))) > largest
+        verdict = Verdict.INCONCLUSIVE
+        if p_value <= (1 - CONFIDENCE) / 2 and not is_noisy:
+            verdict = Verdict.FAIL
+        elif low > limit and not is_noisy:
+            verdict = Verdict.PASS
+        judged[row] = (verdict, f"{low:.3f} to {high:.3f} of the accepted, where times vary by {spread:.1%}")
+    return judged
+
+
+def _unfit(old: CellFigures, new: CellFigures, pair: tuple[Speed, Speed]) -> tuple[Verdict, str] | None:
+    """Why step times cannot support a verdict: another machine, too few pairs, or a GPU that changed."""
+    # Any CPU may check what does not depend on the CPU; a GPU that was replaced is reported.
+    machine = old.conditions.get("device_name")
+    if machine != new.conditions.get("device_name"):
+        has_gpu = "cuda" in (old.conditions.get("device"), new.conditions.get("device"))
+        verdict = Verdict.INCONCLUSIVE if has_gpu else Verdict.SKIPPED
+        return verdict, f"accepted on another machine, {machine}"
+
+    # Fewer pairs than accepted would switch the gate off.
+    before, now = (len(side.step_times_ms) for side in pair)
+    if min(before, now) < PAIRS:
+        verdict = Verdict.FAIL if before >= PAIRS else Verdict.SKIPPED
+        return verdict, f"only {min(before, now)} pairs are timed: a verdict needs {PAIRS} or more"
+
+    for when, side in zip(("when accepted", "now"), pair, strict=True):
+        if changes := moved(side.gpu_before, side.gpu_after):
+            return Verdict.INCONCLUSIVE, f"the GPU, {when}: {'; '.join(changes)}"
+    return None
+
+
+def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str]:
+    """In words, what disturbed a measurement between two readings; empty where nothing did or nothing was read."""
+    if before is None or after is None:
+        return []
+    changes = []
+    was, now = before.sm_clock_mhz, after.sm_clock_mhz
+    if was and now and abs(now - was) > CLOCK_SHARE * was:
+        changes.append(f"its clock went from {was} to {now} MHz")
+    seen = {*(before.throttle_reasons or ()), *(after.throttle_reasons or ())}
+    if slowed := [reason for reason in SLOWDOWNS if reason in seen]:
+        changes.append(f"it was throttled ({', '.join(slowed)})")
+    if others := max(before.other_processes or 0, after.other_processes or 0):
+        changes.append(f"other processes computed on it ({others})")
+    return changes
 
 
 def _quality(shared: Mapping[str, Pair], margins: Mapping[str, float]) -> Iterator[Finding]:
-    # Cells whose bits are comparable.
+    """Bits where they are comparable, and else the means over the seeds of a row."""
     rows: dict[str, list[Pair]] = {}
     for name, pair in shared.items():
         if finding := _bits(name, *pair):
             yield finding
         else:
             rows.setdefault(_row(name), []).append(pair)
-
-    # The others, by the mean over the seeds of a row.
     for row, pairs in rows.items():
         for metric in sorted({metric for pair in pairs for side in pair for metric in side.quality}):
             values = [(old.quality.get(metric), new.quality.get(metric)) for old, new in pairs]
@@ -173,3 +305,29 @@ def _within_margin(row: str, metric: str, values: Sequence[tuple[float, float]],
         elif high <= allowed:
             verdict = Verdict.PASS
     return Finding(row, "quality", metric, verdict, f"{accepted:.4g}", f"{accepted + difference.mean:.4g}", reason)
+
+
+def exit_status(findings: Iterable[Finding]) -> int:
+    """0: all passed; 1: something is worse; 3: nothing is known to be worse, and something is inconclusive."""
+    verdicts = {finding.verdict for finding in findings}
+    if Verdict.FAIL in verdicts:
+        return 1
+    return 3 if Verdict.INCONCLUSIVE in verdicts else 0
+
+
+def to_junit(findings: Sequence[Finding], title: str) -> str:
+    """Return JUnit XML with a suite per cell and a test case per finding, which come sorted by cell."""
+    root = ElementTree.Element("testsuites", name=title)
+    for cell, of_cell in groupby(findings, key=lambda finding: finding.cell):
+        part = ElementTree.SubElement(root, "testsuite", name=cell)
+        for finding in of_cell:
+            name = f"{finding.kind}: {finding.figure}"
+            case = ElementTree.SubElement(part, "testcase", classname=cell, name=name)
+            if finding.verdict is not Verdict.PASS:
+                text = f"{finding.verdict}: accepted {finding.accepted}, measured {finding.measured}; {finding.reason}"
+                ElementTree.SubElement(case, "failure" if finding.verdict is Verdict.FAIL else "skipped", message=text)
+        part.set("tests", str(len(part)))
+        for tag, counted in (("failure", "failures"), ("skipped", "skipped")):
+            part.set(counted, str(len(part.findall(f"testcase/{tag}"))))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True).translate(_CONTROL) + "\n"

@@ -1,4 +1,4 @@
-"""The command `ci check`."""
+"""The command `ci check`: a run against an accepted one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
+from tread_bench.core.errors import UserError
 
 
 def check(
@@ -28,25 +29,73 @@ def check(
     from rich.text import Text
 
     from tread_bench.cli.show.console import stdout_console
-    from tread_bench.services.check import check_run
+    from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
+    from tread_bench.core.stored.files import write_atomically
+    from tread_bench.core.stored.outputs import try_file
+    from tread_bench.core.stored.records import of_study
+    from tread_bench.regression.baseline import Baseline, figures_of, read_baseline, write_baseline
+    from tread_bench.regression.compare import compare, exit_status, to_junit
+    from tread_bench.runner.folder import RunFolder
 
-    suite, findings, status = check_run(run_dir, baseline, accept, junit, overwrite)
+    # Where to write.
+    if junit:
+        refuse_taken("--junit", junit, overwrite)
+        try_file("--junit", junit)
     if accept:
+        refuse_in_run("--baseline", baseline)
+        try_file("--baseline", baseline)
+
+    # The run, which must be whole.
+    folder = RunFolder(run_dir)
+    plan = folder.existing_plan()
+    if plan.smoke:
+        raise UserError(
+            f"{run_dir} is a smoke run of a few iterations: it can be neither checked nor accepted as a baseline; run "
+            "its suite without --smoke into another folder"
+        )
+    suite = plan.suite.name
+    records = of_study(folder.records(plan.references))
+    failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
+    count = plan.planned - len(plan.tuning_cells)
+    missing = count - len(records)
+    if missing or (accept and failed):
+        raise UserError(
+            f"{run_dir} is not finished: of {count} cells, {len(failed)} failed and {missing} have no record; run its "
+            f"suite again with --out {run_dir} --retry-failed, which resumes from there"
+        )
+
+    # What was accepted before, and what differs.
+    cells = figures_of(records)
+    old = None if accept and not baseline.exists() else read_baseline(baseline)
+    if old and old.suite != suite:
+        raise UserError(
+            f"{baseline}: the baseline is of suite {old.suite}, the run in {run_dir} of {suite}; give the baseline of "
+            f"{suite}, or `--accept` the run into another file"
+        )
+    findings = compare(old, cells, failed) if old else []
+    status = 0 if accept else exit_status(findings)
+
+    # What is written; margins stay.
+    if junit:
+        write_atomically(junit, to_junit(findings, f"tread-bench ci check: {suite}"), overwrite)
+    if accept:
+        new = Baseline(suite=suite, cells=cells)
+        write_baseline(baseline, new.model_copy(update={"margins": old.margins}) if old else new)
         typer.echo(f"accepted: {baseline}", err=True)
-    if as_json:
-        found = [asdict(finding) for finding in findings]
-        typer.echo(json.dumps({"suite": suite, "exit_status": status, "findings": found}, indent=1))
-        raise typer.Exit(status)
 
     # What did not pass, and a line about all.
-    table = Table("cell", "figure", "verdict", "accepted", "measured", "reason")
-    for f in findings:
-        if f.verdict != "pass":
-            texts = (f.cell, f"{f.kind}: {f.figure}", f.verdict, f.accepted, f.measured, f.reason)
-            table.add_row(*map(Text, texts), style="bold red" if f.verdict == "fail" else "yellow")
-    if table.row_count:
-        stdout_console().print(table)
-    if findings:
+    if as_json:
+        listed = [asdict(finding) for finding in findings]
+        typer.echo(json.dumps({"suite": suite, "exit_status": status, "findings": listed}, indent=1))
+    elif findings:
+        table = Table("cell", "figure", "verdict", "accepted", "measured", "reason")
+        for f in findings:
+            if f.verdict != "pass":
+                texts = (f.cell, f"{f.kind}: {f.figure}", f.verdict, f.accepted, f.measured, f.reason)
+                table.add_row(*map(Text, texts), style="bold red" if f.verdict == "fail" else "yellow")
+        if table.row_count:
+            stdout_console().print(table)
         counts = Counter(finding.verdict for finding in findings)
         typer.echo(", ".join(f"{count} {verdict}" for verdict, count in counts.most_common()))
-    raise typer.Exit(status)
+    if status:
+        raise typer.Exit(status)

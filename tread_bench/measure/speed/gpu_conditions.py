@@ -1,4 +1,4 @@
-"""What NVML reports on the GPU before and after a measurement; `regression.speed` evaluates it.
+"""What NVML reports on the GPU before and after a measurement; `regression.compare` evaluates it.
 
 It uses NVIDIA's nvidia-ml-py, the extra `gpu`. None without it, without a driver, or where a device does not report.
 """
