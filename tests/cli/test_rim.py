@@ -131,8 +131,8 @@ def test_commands_work_without_git(tmp_path):
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
     """tread-bench, with `list` doing something else."""
     (tmp_path / "changed.py").write_text(
-        "import sys\nfrom tread_bench.services.listing import LISTS\n\n"
-        f"def rows():\n    {body}\n\nLISTS['kernels'] = rows\n"
+        "import sys\nfrom tread_bench.cli.commands import listing\n\n"
+        f"def rows(what):\n    {body}\n\nlisting.rows_of = rows\n"
         "sys.argv = ['tread-bench', 'list', 'kernels']\nfrom tread_bench.cli.rim import main\nmain()\n"
     )
     return [sys.executable, str(tmp_path / "changed.py")]
