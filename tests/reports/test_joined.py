@@ -9,6 +9,7 @@ from synthetic_runs import write_run
 from synthetic_studies import STUDIES
 
 from tests.command_line import tread_bench
+from tread_bench.cli.commands.report import export_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.differences import ITERATIONS, Differences
@@ -17,7 +18,6 @@ from tread_bench.reports.page import run as page
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.runner.joined import read_joined
 from tread_bench.runner.sources import read_run
-from tread_bench.services.export import export_run
 from tread_bench.services.report import write_report
 
 

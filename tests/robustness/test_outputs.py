@@ -15,14 +15,14 @@ from marked_tree import mark, tree
 from tests.run_folders import put
 from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.features import features
+from tread_bench.cli.commands.report import export_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline import read_baseline
 from tread_bench.reports.page.document import write_pictures
-from tread_bench.services.export import export_run
-from tread_bench.services.report import render_report
+from tread_bench.services.report import write_report
 from tread_bench.services.sample import SampleRequest, sample
 
 CHECKOUT = Path(__file__).parents[2]
@@ -103,7 +103,7 @@ FILES = {
     "check --junit": lambda path, overwrite: check(Path("no-run"), Path("no.json"), False, path, overwrite),
     "features --out": lambda path, overwrite: features("no-suite", path, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
-    "report --export": lambda path, overwrite: export_run([Path("no-run")], path, overwrite=overwrite),
+    "report --export": lambda path, overwrite: export_run([Path("no-run")], path, overwrite),
 }
 
 
@@ -247,7 +247,7 @@ def test_a_report_writes_through_no_link(tmp_path, mine, place):
     (run / place).symlink_to(mine, target_is_directory=True)
     before = tree(tmp_path)
     with pytest.raises(OutputError, match="is a link to"):
-        render_report(run)
+        write_report([run])
     assert tree(tmp_path) == before
 
 

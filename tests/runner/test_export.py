@@ -24,7 +24,7 @@ from tread_bench.runner import export
 from tread_bench.runner.export import _named, export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
-from tread_bench.services.report import render_report, write_report
+from tread_bench.services.report import write_report
 from tread_bench.suite.load import load_plan
 
 MARK = "Zzyzx"  # in the name of everything that must not leave the machine
@@ -151,7 +151,7 @@ def test_what_a_failed_cell_said_is_kept_and_told(folder, tmp_path):
 
 def test_the_results_are_those_of_the_run(folder, tmp_path):
     written(folder, tmp_path / "export.zip")
-    render_report(folder.root)
+    write_report([folder.root])
     write_report([tmp_path / "export.zip"], tmp_path / "drawn")
     named = {"cell", "reference", "row", "reason"}  # by a path, in this suite
     own, drawn = (
@@ -182,7 +182,7 @@ def plain(tmp_path_factory) -> RunFolder:
         )  # fmt: skip
         found = {"status": "done", "cost": CostFigures(**COST), "evaluations": [evaluation]}
         folder.write_record(initial_record(folder.existing_request(cell.id), folder.plan()).model_copy(update=found))
-    render_report(folder.root)
+    write_report([folder.root])
     return folder
 
 
@@ -238,7 +238,7 @@ def test_an_export_of_a_file_is_refused(exported, tmp_path):
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert write_report([exported], None).page == "run/index.html"
+    assert write_report([exported]).page == "run/index.html"
     assert (tmp_path / "run" / "results.csv").read_bytes() == (plain.root / "results.csv").read_bytes()
     own, drawn = ((place / "index.html").read_text() for place in (plain.root, tmp_path / "run"))
     samples = re.search(r'<section aria-labelledby="samples">.*?</section>\n', own, re.DOTALL)[0]
@@ -249,7 +249,7 @@ def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, mo
     assert {p.name for p in (tmp_path / "run" / "figures").iterdir()} == {
         p.name for p in (plain.root / "figures").iterdir()
     }
-    write_report([exported], None)  # into a folder of its own
+    write_report([exported])  # into a folder of its own
 
 
 def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):

@@ -19,7 +19,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
-from tread_bench.services.report import render_report
+from tread_bench.services.report import write_report
 from tread_bench.suite.files import Look, unchanged
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
@@ -112,7 +112,7 @@ def bring_up_to_date(
     # Draw the page.
     stale = RunFolder(root).stale() if options.shard is None else []
     if stale or (result.finished_now and options.shard is None):
-        render_report(root)
+        write_report([root])
     return Done(result.plan, root, options, result, stale)
 
 

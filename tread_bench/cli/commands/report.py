@@ -1,14 +1,16 @@
-"""The command `report`."""
+"""The command `report`: a run's page again, several runs on one page, or a run as one file to send and publish."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption
+from tread_bench.core.errors import UserError
 
 
 def report(
@@ -40,11 +42,13 @@ def report(
     """
     from tread_bench.cli.show.comparison import print_comparison
     from tread_bench.services.decisions import decisions_of, hypothesis_of
-    from tread_bench.services.export import export_run
     from tread_bench.services.report import write_report
 
     if export_to is not None:
-        typer.echo(export_run(sources, export_to, out or tables, overwrite))
+        if (folder := out or tables) is not None:
+            raise UserError(f"--export {export_to} writes one file, and no report into {folder}; give one of them")
+        export_run(sources, export_to, overwrite)
+        typer.echo(export_to)
         return
     page, records, plan = write_report(sources, out, tables)
     if as_json:
@@ -57,3 +61,41 @@ def report(
         return
     print_comparison(records, plan.planned, plan.smoke, plan.stand_ins, plan.registered)
     typer.echo(page)
+
+
+def export_run(paths: Sequence[Path], file: Path, overwrite: bool = False) -> None:
+    """Write the records of a run to one file.
+
+    Raises:
+        UserError: there are several, it is not a run folder or has no record; or the file must not be written.
+    """
+    from tread_bench.core.stored.destinations import refuse_taken
+    from tread_bench.core.stored.outputs import try_file
+    from tread_bench.runner.export import export_of, write_export
+    from tread_bench.runner.folder import RunFolder, disk_errors_reported
+    from tread_bench.services.display import note
+
+    # What is wanted.
+    root, *others = paths
+    if others:
+        raise UserError(f"--export {file} writes the records of one run; give one run folder")
+    if root.is_file():
+        raise UserError(f"--export {file} writes the records of a run, and {root} is a file; give a run folder")
+    refuse_taken("--export", file, overwrite)
+
+    # What the run has left so far.
+    export, unreadable = export_of(RunFolder(root))
+    try_file("--export", file)
+    with disk_errors_reported(file.parent):
+        write_export(file, export, overwrite)
+
+    # What the file lacks, and what others should not see unread.
+    if any(record.reason or len(record.attempts) > 1 for record in export.records):
+        note(
+            "what cells said when they failed is in it as they said it: look for paths and hosts before you publish it"
+        )
+    for reason in unreadable.values():
+        note(f"left out: {reason}")
+    missing = export.plan.planned - len(export.records) - len(unreadable)
+    if missing:
+        note(f"{missing} of {export.plan.planned} cells have no record yet and are not in it")
