@@ -1,8 +1,9 @@
-"""The command `profile`."""
+"""The command `profile`: parameters and cost of one backbone, dense and routed."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,18 @@ import typer
 from tread_bench.cli.commands.plan import run_lengths
 from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, number
 from tread_bench.core.describe.dialects import DIALECTS
+from tread_bench.core.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tread_bench.core.describe.families import BackboneSpec, Family
+    from tread_bench.core.describe.routes import ResolvedRoute, Route
     from tread_bench.core.stored.records import CostFigures
+
+    Counted = tuple[CostFigures, Sequence[ResolvedRoute], dict[str, Any]]
+
+_MOST_BYTES = 2**24  # of a configuration
 
 
 def profile(
@@ -61,25 +69,86 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
-    from tread_bench.cli.show.console import stdout_console
-    from tread_bench.services.profile import ProfileRequest
-    from tread_bench.services.profile import profile as count
+    from pydantic import ValidationError
 
-    request = ProfileRequest(
-        backbone=backbone,
-        routes=tuple(route),
-        selector=selector,
-        overrides=tuple(overrides),
-        guidance=guidance,
-        is_timed=train,
-        batch=batch,
-        device=device,
-        dialect=dialect,
-        depth=depth,
-        text_tokens=text_tokens,
-        config=config,
-    )
-    found, cost = count(request)
+    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.core.config.compute import Timing
+    from tread_bench.core.describe.dialects import moved, read_routes, write_routes
+    from tread_bench.core.describe.families import make_spec
+    from tread_bench.core.describe.routes import format_routes, resolve_routes
+    from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+    from tread_bench.core.numbers.costs import cost_figures
+
+    # It takes one backbone, config or route alone, and no option that has no effect there.
+    is_route_alone = backbone is None and config is None
+    if (backbone is not None and config is not None) or (is_route_alone and (dialect is None or depth is None)):
+        rule = "give one of them, or --as TRAINER and --depth for a route alone"
+        raise UserError(f"profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: {rule}")
+    of_backbones = {
+        "--train": train,
+        "--guidance": guidance,
+        "--set": config is None and overrides,
+        "--selector": selector != DEFAULT_SELECTOR,
+        "--text-tokens": config is None and text_tokens,
+    }
+    wrong = [option for option, value in of_backbones.items() if value]
+    if backbone is None and wrong:
+        raise UserError(f"leave {', '.join(wrong)} out: only a BACKBONE takes that")
+    if dialect is None and (depth is not None or (text_tokens is not None and config is None)):
+        raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
+    if dialect is not None and (train or guidance):
+        raise UserError("--as writes a route and nothing else: leave --train and --guidance out")
+    if train:
+        from tread_bench.cell.numerics import usable_device
+
+        device_name = usable_device(device)
+
+    # Its counts, for any machine.
+    cost, found = None, dict[str, Any]()
+    try:
+        sizes = dict(map(_size, overrides))
+        routes = [one for text in route for one in read_routes(text)]
+        if config is not None:
+            cost, resolved, found = _count_file(config, routes, sizes, text_tokens if dialect is None else None)
+        elif backbone is None:
+            assert depth is not None
+            resolved = resolve_routes(routes, depth)
+        else:
+            found = {"backbone": backbone}
+            family, spec = make_spec(backbone, **sizes)
+            resolved = family.resolve(spec, routes, selector)
+    except ValidationError as error:
+        problems = (f"{backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors())
+        raise UserError("\n".join(problems)) from None
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+    about = {"routes": format_routes(resolved)}
+    if config is None and backbone is not None:
+        cost = cost_figures(family, spec, resolved, selector)
+        about["selector"] = selector if resolved else ""
+        about |= {key: getattr(spec, key) for key in ("image_size", "channels", "num_classes")}
+    if cost is not None:
+        counted = ("params", "trainable_params", "forward_macs", "attention_macs", "scan_macs", "dense_forward_macs")
+        found |= {key: getattr(cost, key) for key in (*counted, "train_step_macs", "tokens_per_block")}
+        found["macs_ratio"] = cost.forward_macs / cost.dense_forward_macs
+    found |= about
+
+    # The routes as a trainer writes them; guidance; step times, of this machine.
+    try:
+        if dialect is not None:
+            blocks = len(cost.tokens_per_block) if cost else depth or 0
+            image_tokens = cost.image_tokens if cost else 1
+            placed = moved(resolved, blocks, depth or blocks)
+            found["written"] = write_routes(dialect, placed, image_tokens / (image_tokens + (text_tokens or 0)))
+        if guidance is not None:
+            found |= _guided(guidance, backbone, family, spec, resolved, selector)
+        if train:
+            from tread_bench.cell.speed import time_backbone
+
+            found |= time_backbone(family, spec, resolved, selector, batch, device_name, Timing())
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     elif "written" in found:
@@ -88,6 +157,106 @@ def profile(
             typer.echo(f"nothing shows that a place found on {backbone} holds for another network", err=True)
     elif cost is not None:
         stdout_console().print(_table(found, cost))
+
+
+def _size(text: str) -> tuple[str, Any]:
+    from tread_bench.suite.yaml import read_value
+
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}: write KEY=VALUE, such as depth=12")
+    return key, read_value(value, f"--set {text}")
+
+
+def _count_file(path: Path, routes: Sequence[Route], sizes: dict[str, Any], text_tokens: int | None) -> Counted:
+    """The cost of the network that a `config.json` of diffusers describes, its routes, and what was counted.
+
+    Raises:
+        UserError: it is none, or not of a network that can be counted.
+    """
+    from tread_bench.core.numbers.costs import figures_of
+    from tread_bench.core.stored.foreign import read_file
+
+    # The file.
+    way_out = "name the config.json of a transformer (of a pipeline, the one in its folder transformer)"
+    try:
+        content = json.loads(read_file(path, _MOST_BYTES))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is not JSON; {way_out}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("_class_name"), str):
+        raise UserError(f"{path} has no _class_name; {way_out}")
+    side = sizes.pop("image_size", None)
+    if sizes or not (side is None or (isinstance(side, int) and side > 0)):
+        raise UserError(f"{path}: --set with --config: image_size=N, the side of the latents, and no other key")
+
+    # Its network, dense and routed.
+    from tread_bench.measure.diffusers_cost import count_config
+
+    try:
+        network = count_config(content, routes, side, text_tokens)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    cost = figures_of(network.routed, network.dense, network.tokens_per_block, network.image_tokens)
+    about = {
+        "backbone": network.name,
+        "dense_train_step_macs": network.dense.train_step,
+        "image_size": network.image_size,
+        "channels": network.channels,
+        "image_tokens": network.image_tokens,
+        "text_tokens": network.text_tokens,
+        "ignored_keys": list(network.ignored),
+    }
+    return cost, network.routes, about
+
+
+def _guided(
+    guidance: str,
+    backbone: str | None,
+    family: Family,
+    spec: BackboneSpec,
+    routes: Sequence[ResolvedRoute],
+    selector: str,
+) -> dict[str, Any]:
+    """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
+    from tread_bench.core.config.backbones import BackboneChoice
+    from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
+    from tread_bench.core.config.routed import Setting, with_blocks
+    from tread_bench.core.config.sampling import Sampling
+    from tread_bench.core.config.suite import Cell
+    from tread_bench.core.config.training import Training
+    from tread_bench.core.describe.families import Macs
+    from tread_bench.core.numbers.costs import branch_cost
+    from tread_bench.services.guidance import changed_sampling
+
+    # A cell with this guidance on this backbone.
+    some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
+    sampling = changed_sampling(some_scale, guidance)
+    if sampling.guidance.weak_row is not None:
+        raise UserError("profile has only one backbone, and row names another: leave row out")
+    cell = Cell(
+        backbone=BackboneChoice(name=backbone),
+        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
+        routes=routes,
+        selector=selector,
+        training=Training(iterations=1),
+        sampling=sampling,
+    )
+    complete = with_blocks(Setting(cell, family, spec))
+    if isinstance(complete, list):
+        raise UserError("\n".join(problem.message for problem in complete))
+
+    # The cost of each branch.
+    branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
+    macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}
+    both = sum(macs.values(), Macs())
+    return {
+        "guidance": complete.sampling.guidance.model_dump(mode="json"),
+        **{f"{name}_macs": cost.total for name, cost in macs.items()},
+        "guided_macs": both.total,
+        "guided_attention_macs": both.attention,
+    }
 
 
 def _table(found: dict[str, Any], cost: CostFigures) -> Table:
