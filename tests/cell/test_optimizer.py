@@ -13,13 +13,13 @@ from tests.small_backbones import BACKBONES
 from tests.toy_suite import OWNER, no_figures, toy_suite, write_suite
 from tread_bench.cell import optimizer
 from tread_bench.cell.loop import train
+from tread_bench.cli.commands.plan import add_state
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.matrices import hidden_matrices
-from tread_bench.services.plan import add_state
 from tread_bench.suite import resolve
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table

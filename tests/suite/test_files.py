@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
+from tread_bench.cli import hours
 from tread_bench.cli.commands.plan import plan as show_plan
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
@@ -21,7 +22,6 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
-from tread_bench.services import hours
 from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table

@@ -18,6 +18,7 @@ from torch import nn
 from tests.command_line import tread_bench
 from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
+from tread_bench.cli.hours import add_hours, pace_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.cell_costs import cell_cost
@@ -34,10 +35,9 @@ from tread_bench.reports.frame import results_frame
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.rows.comparison import comparison
 from tread_bench.reports.tables.view import comparison_view
-from tread_bench.services.plan import plan_suite
 from tread_bench.suite.files import Look
-from tread_bench.suite.load import load_plan, shipped_suites
-from tread_bench.suite.plan import Plan, PlannedCell
+from tread_bench.suite.load import find_suite, load_plan, shipped_suites
+from tread_bench.suite.plan import Plan, PlannedCell, plan_table
 
 JIT = "imagenet256/jit_tokens"
 PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet") and name != JIT)
@@ -110,10 +110,11 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     text = shipped_suites()[name].read_text()
     stated = re.search(r"About ([\d,]+) \w+-hours of training \(plan --step-time (\d+)\)", text)
     assert stated is not None
-    planned = plan_suite(name, [], step_time=stated[2])
-    assert planned.hours is not None and round(planned.hours) == int(stated[1].replace(",", ""))
-    assert len(planned.plan.suite.seeds) == 3
-    cells = {row: cells[0].cell for row, cells in planned.plan.rows.items() if cells[0].cell.trains}
+    plan = load_plan(find_suite(name), look=Look.HEADERS, allows_missing=True)
+    table = plan_table(plan, cell_cost)
+    assert round(add_hours(table, plan, pace_of(stated[2], plan, table))) == int(stated[1].replace(",", ""))
+    assert len(plan.suite.seeds) == 3
+    cells = {row: cells[0].cell for row, cells in plan.rows.items() if cells[0].cell.trains}
     kinds = {row: row.partition(" ")[0] for row in cells}  # without the settings of a matrix
     assert any(kind.endswith("fewer-blocks") for kind in kinds.values())
     for row, cell in cells.items():

@@ -17,7 +17,7 @@ from itertools import groupby
 from xml.etree import ElementTree
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import JsonValue
 from scipy.stats import chi2, ttest_ind
 
@@ -158,14 +158,15 @@ def _memory(rows: Mapping[str, Pair]) -> Iterator[Finding]:
 def _speed(rows: Mapping[str, Pair]) -> Iterator[Finding]:
     """Findings of every row that was timed both times; where its times cannot support a verdict, why."""
     # Logarithms of both ratios, pair by pair, accepted and measured.
-    in_probes: dict[str, list[ArrayLike]] = {}
-    speedups: dict[str, list[ArrayLike]] = {}
-    step_times: dict[str, list[str]] = {}
+    in_probes: dict[str, list[NDArray[np.float64]]] = {}
+    speedups: dict[str, list[NDArray[np.float64]]] = {}
+    step_times: dict[str, tuple[str, str]] = {}
     for row, (old, new) in rows.items():
         if old.speed is None or new.speed is None:
             continue
         pair = (old.speed, new.speed)
-        step_times[row] = [f"{np.median(side.step_times_ms):.2f} ms" for side in pair]
+        before, now = (f"{np.median(side.step_times_ms):.2f} ms" for side in pair)
+        step_times[row] = (before, now)
         unfit, config = _unfit(old, new, pair), new.exact.get("config")
         if unfit is None and isinstance(config, dict) and config.get("routes"):
             speedups[row] = [np.log(np.divide(side.reference_step_times_ms, side.step_times_ms)) for side in pair]

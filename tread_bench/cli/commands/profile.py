@@ -69,6 +69,7 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
+    import yaml
     from pydantic import ValidationError
 
     from tread_bench.cli.show.console import stdout_console
@@ -120,7 +121,7 @@ def profile(
     except ValidationError as error:
         problems = (f"{backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors())
         raise UserError("\n".join(problems)) from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, yaml.YAMLError) as error:
         raise UserError(str(error)) from None
     about = {"routes": format_routes(resolved)}
     if config is None and backbone is not None:
@@ -160,12 +161,12 @@ def profile(
 
 
 def _size(text: str) -> tuple[str, Any]:
-    from tread_bench.suite.yaml import read_value
+    import yaml
 
     key, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: write KEY=VALUE, such as depth=12")
-    return key, read_value(value, f"--set {text}")
+    return key, yaml.safe_load(value)
 
 
 def _count_file(path: Path, routes: Sequence[Route], sizes: dict[str, Any], text_tokens: int | None) -> Counted:
@@ -220,8 +221,7 @@ def _guided(
     selector: str,
 ) -> dict[str, Any]:
     """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
-    from tread_bench.core.config.backbones import BackboneChoice
-    from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED
+    from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED, BackboneChoice
     from tread_bench.core.config.routed import Setting, with_blocks
     from tread_bench.core.config.sampling import Sampling
     from tread_bench.core.config.suite import Cell

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -13,9 +13,8 @@ from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work, training_macs
-from tread_bench.core.stored.records import Record
 from tread_bench.runner.sources import read_run
-from tread_bench.suite.plan import Plan
+from tread_bench.suite.plan import Plan, PlannedCell
 
 _NAMED = 3  # rows in a message
 
@@ -34,10 +33,9 @@ class Pace:
     evaluation: float | None = None
     differs: Sequence[str] = ()
 
-    def hours(self, row: str, training: int, evaluation: int) -> float:
-        """Return the hours of a cell of that row, by its MACs of training and of evaluation."""
-        pace = self.by_row.get(row, self.overall)
-        return (training / pace + evaluation / (self.evaluation or pace)) / 3600
+    def counts_evaluations(self, plan: Plan) -> bool:
+        """Whether evaluations were measured, or compute as training steps do: in float32 without compilation."""
+        return self.evaluation is not None or (plan.suite.compute.autocast == "none" and not plan.suite.compute.compile)
 
 
 def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
@@ -72,6 +70,9 @@ def _measured(run: Path, compute: Compute) -> Pace:
         raise UserError(f"--step-time {run}: neither a number of milliseconds nor a run folder or its export")
     source = read_run(run)
     timed = [(record, record.timing, record.cost) for record in source.records if record.timing and record.cost]
+    if source.plan.smoke or not timed:
+        why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
+        raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
 
     # Steps of the same dense network, timed with every row: what differs between them is the machine's.
     references: dict[str, list[float]] = {}
@@ -86,13 +87,21 @@ def _measured(run: Path, compute: Compute) -> Pace:
         timed_with = timing.reference_backbone or record.reference
         step_ms = median(references[timed_with]) / (1.0 if is_control else timing.speedup)
         paces.setdefault(record.row, []).append(1000 * cost.train_step_macs * timing.batch / step_ms)
-    if source.plan.smoke or not paces:
-        why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
-        raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
     by_row = {row: median(some) for row, some in paces.items()}
 
-    # Evaluations, and what was computed otherwise.
-    evaluations = [pace for record in source.records for pace in _evaluation_paces(record)]
+    # Evaluations: sampling and validation over all that they took.
+    evaluations = []
+    for record in source.records:
+        if record.cost is None:
+            continue
+        forward = record.cost.evaluated_forward_macs or record.cost.dense_forward_macs
+        validation = record.config["metrics"]["validation_samples"] * VALIDATION_TIMES * forward
+        for one in record.evaluations:
+            if one.seconds is not None:
+                sampling = (one.num_samples or 0) * (record.sampling_macs or 0)
+                evaluations.append((sampling + validation) / one.seconds)
+
+    # What was computed otherwise.
     numerics = source.plan.numerics
     differs = [
         f"{key} {getattr(numerics, key)}, here {requested}"
@@ -108,18 +117,6 @@ def _measured(run: Path, compute: Compute) -> Pace:
     )
 
 
-def _evaluation_paces(record: Record) -> Iterator[float]:
-    """MACs per second of a cell's evaluations: sampling and validation over all that they took."""
-    cost = record.cost
-    if cost is None:
-        return
-    forward = cost.evaluated_forward_macs or cost.dense_forward_macs
-    validation = record.config["metrics"]["validation_samples"] * VALIDATION_TIMES * forward
-    for one in record.evaluations:
-        if one.seconds is not None:
-            yield ((one.num_samples or 0) * (record.sampling_macs or 0) + validation) / one.seconds
-
-
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     """Add `device_hours` to each row, for all its cells and those that choose its learning rate, and `tuning_hours`,
     those of the latter. Return the sum.
@@ -129,33 +126,20 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     Evaluations are counted at the pace that was measured of them; without one, at that of training steps where they
     compute as these do, and else they are left out.
     """
-    of_tuning = tuning_hours(plan, pace)
+
+    def hours(row: str, planned: PlannedCell, macs: int) -> float:
+        of_row = pace.by_row.get(row, pace.overall)
+        evaluation = expected_work(planned.cell).evaluations if pace.counts_evaluations(plan) else 0
+        return (macs / of_row + evaluation / (pace.evaluation or of_row)) / 3600
+
+    counted: set[str] = set()
     for row in table:
-        cells = plan.rows[row["row"]]
-        own = expected_work(cells[0].cell).evaluations if _counts_evaluations(plan, pace) else 0
-        chooses = [cell.id for cell in plan.tuning_cells({row["row"]} & plan.tuning.keys())]
-        row["tuning_hours"] = math.fsum(of_tuning.pop(cell, 0.0) for cell in chooses)
-        row["device_hours"] = len(cells) * pace.hours(row["row"], row["training_macs"], own) + row["tuning_hours"]
+        name, cells = row["row"], plan.rows[row["row"]]
+        tuning = [one for one in plan.tuning_cells({name} & plan.tuning.keys()) if one.id not in counted]
+        counted.update(one.id for one in tuning)
+        row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in tuning)
+        row["device_hours"] = len(cells) * hours(name, cells[0], row["training_macs"]) + row["tuning_hours"]
     return math.fsum(row["device_hours"] for row in table)
-
-
-def tuning_hours(plan: Plan, pace: Pace) -> dict[str, float]:
-    """Return the hours of every training that chooses a learning rate, by cell."""
-    counts_evaluations = _counts_evaluations(plan, pace)
-    found = {}
-    for planned in plan.tuning_cells(plan.tuning):
-        evaluation = expected_work(planned.cell).evaluations if counts_evaluations else 0
-        found[planned.id] = pace.hours(planned.tunes, training_macs(planned.cell), evaluation)
-    return found
-
-
-def _counts_evaluations(plan: Plan, pace: Pace) -> bool:
-    return pace.evaluation is not None or _evaluates_as_it_trains(plan)
-
-
-def _evaluates_as_it_trains(plan: Plan) -> bool:
-    """Whether a training step computes in float32 without compilation, as evaluations always do."""
-    return plan.suite.compute.autocast == "none" and not plan.suite.compute.compile
 
 
 def in_hours(hours: float) -> str:
@@ -168,7 +152,7 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     if pace.evaluation is not None:
         evaluations = "Evaluations are counted at the MACs per second of those there, with feature network and decoding"
         left_out = "Starting and measuring speed are left out."
-    elif _evaluates_as_it_trains(plan):
+    elif pace.counts_evaluations(plan):
         evaluations = "Evaluations are counted at the same MACs per second"
         left_out = "Decoding, feature networks, starting and measuring speed are left out."
     else:
