@@ -169,7 +169,7 @@ def _apart(target: str) -> Any:
 
 def import_quickly() -> None:
     """What commands need that load no torch."""
-    for name in ("commands.check", "commands.clean", "commands.plan", "show.status"):
+    for name in ("commands.check", "commands.clean", "commands.plan", "commands.status"):
         importlib.import_module(f"tread_bench.cli.{name}")
 
 

@@ -20,7 +20,7 @@ from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.run_folders import CHOICES
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
-from tread_bench.cli.show.status import headline
+from tread_bench.cli.commands.status import headline
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
 from tread_bench.core.stored.locks import is_locked
@@ -320,8 +320,8 @@ def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
         end(folder, cell, train_loss=[(k, x) for k, x in enumerate(steps)])
     code = (
         "import sys, time; start = time.process_time()\n"
-        "from pathlib import Path; from tread_bench.cli.show.status import show_status\n"
-        "show_status(Path(sys.argv[1]), False, False)\n"
+        "from pathlib import Path; from tread_bench.cli.commands.status import status\n"
+        "status(Path(sys.argv[1]), False, False)\n"
         "print(time.process_time() - start, 'torch' in sys.modules, 'tread_bench.backbones' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=True)

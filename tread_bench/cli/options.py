@@ -16,9 +16,19 @@ from tread_bench.services.choices import Device
 FORGETS = "What is removed or replaced"
 
 
+def option(name: str, about: str, **settings: Any) -> Any:
+    """Return an option with its help."""
+    return typer.Option(name, help=about, **settings)
+
+
 def number(name: str, about: str, least: int = 1) -> Any:
     """Return an option for an integer."""
-    return typer.Option(name, min=least, help=about)
+    return option(name, about, min=least)
+
+
+def forgets(name: str, about: str) -> Any:
+    """Return an option that lets something be removed or replaced."""
+    return option(name, about, rich_help_panel=FORGETS)
 
 
 def _suites(incomplete: str) -> list[str]:
@@ -32,52 +42,30 @@ SuiteArgument = Annotated[
     str,
     typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite", autocompletion=_suites),
 ]
-
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="a run folder, finished or not")]
 
 SetOption = Annotated[
-    list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=9 or seeds=5"),
+    list[str], option("--set", "override a key, such as training.iterations=9 or seeds=5", metavar="KEY=VALUE")
 ]
-
 CellSeedOption = Annotated[int | None, number("--cell-seed", "seed of the cell, if its row has several", least=0)]
-
 NoiseSeedOption = Annotated[int | None, number("--noise-seed", "seed of noise and masks; default: the cell's", least=0)]
-
 IterationOption = Annotated[int | None, number("--iteration", "iteration of the weights; default: the last")]
-
-JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
-
-TablesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--tables", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
-    ),
-]
-
-OverwriteOption = Annotated[
-    bool, typer.Option("--overwrite", help="replace a file that exists", rich_help_panel=FORGETS)
-]
-
+JsonOption = Annotated[bool, option("--json", "machine-readable output")]
+OverwriteOption = Annotated[bool, forgets("--overwrite", "replace a file that exists")]
 GuidanceOption = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--guidance",
-        metavar="RULE",
-        help="none, cfg, sparse, tread, tread_released, autoguidance or path_drop; with settings as in a suite: "
+        "none, cfg, sparse, tread, tread_released, autoguidance or path_drop; with settings as in a suite: "
         "'{name: sparse, strong: 0.5, weak: 0.9, interval: [0.1, 0.9]}'",
+        metavar="RULE",
     ),
 ]
-
-
 DataRootOption = Annotated[
     Path | None,
-    typer.Option(
-        "--data-root", metavar="DIR", help="folder that $data_root in a suite's paths stands for; default: this one"
-    ),
+    option("--data-root", "folder that $data_root in a suite's paths stands for; default: this one", metavar="DIR"),
 ]
-
-DeviceOption = Annotated[Device, typer.Option("--device", help="auto: CUDA if there is one")]
+DeviceOption = Annotated[Device, option("--device", "auto: CUDA if there is one")]
 
 
 @contextmanager

@@ -10,17 +10,15 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
+from tread_bench.cli.options import JsonOption, OverwriteOption, forgets, option
 from tread_bench.core.errors import UserError
 
 
 def check(
     run_dir: Annotated[Path, typer.Argument(help="a finished run folder")],
-    baseline: Annotated[Path, typer.Option("--baseline", help="JSON file of accepted figures")],
-    accept: Annotated[
-        bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
-    ] = False,
-    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    baseline: Annotated[Path, option("--baseline", "JSON file of accepted figures")],
+    accept: Annotated[bool, forgets("--accept", "write the run's figures as the new baseline")] = False,
+    junit: Annotated[Path | None, option("--junit", "also write JUnit XML")] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import FORGETS, RunArgument
+from tread_bench.cli.options import RunArgument, forgets
 
 
 def clean(
     run_dir: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
+    yes: Annotated[bool, forgets("--yes", "remove without asking")] = False,
 ) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
     from tread_bench.runner.folder import RunFolder, disk_errors_reported

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, DeviceOption, SetOption, number, resumable
+from tread_bench.cli.options import DataRootOption, DeviceOption, SetOption, number, option, resumable
 
 
 def encode(
@@ -19,12 +19,12 @@ def encode(
         ),
     ],
     vae: Annotated[
-        Path, typer.Option("--vae", help="folder of diffusers with an AutoencoderKL or AutoencoderDC; needs extra vae")
+        Path, option("--vae", "folder of diffusers with an AutoencoderKL or AutoencoderDC; needs extra vae")
     ],
-    out: Annotated[Path, typer.Option("--out", help="folder of the latents; the same command again resumes")],
+    out: Annotated[Path, option("--out", "folder of the latents; the same command again resumes")],
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
-    dtype: Annotated[Literal["float32", "float16"], typer.Option("--dtype", help="of what is stored")] = "float32",
+    dtype: Annotated[Literal["float32", "float16"], option("--dtype", "of what is stored")] = "float32",
     shard_samples: Annotated[int, number("--shard-samples", "samples in a file")] = 4096,
     device: DeviceOption = "auto",
 ) -> None:

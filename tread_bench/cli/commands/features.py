@@ -8,12 +8,20 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, JsonOption, OverwriteOption, SetOption, SuiteArgument, number
+from tread_bench.cli.options import (
+    DataRootOption,
+    JsonOption,
+    OverwriteOption,
+    SetOption,
+    SuiteArgument,
+    number,
+    option,
+)
 
 
 def features(
     suite: SuiteArgument,
-    out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
+    out: Annotated[Path, option("--out", "safetensors file to write")],
     overrides: SetOption = [],  # noqa: B006
     iterations: Annotated[
         int | None,

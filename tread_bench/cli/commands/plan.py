@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, JsonOption, SetOption, SuiteArgument
+from tread_bench.cli.options import DataRootOption, JsonOption, SetOption, SuiteArgument, option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,25 +25,21 @@ def plan(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006
     detect: Annotated[
-        float | None,
-        typer.Option("--detect", metavar="FID", help="how many seeds find a difference this large, at 80 % power?"),
+        float | None, option("--detect", "how many seeds find a difference this large, at 80 % power?", metavar="FID")
     ] = None,
     spread: Annotated[
-        float | None,
-        typer.Option("--spread", metavar="FID", help="for --detect: standard deviation of paired differences"),
+        float | None, option("--spread", "for --detect: standard deviation of paired differences", metavar="FID")
     ] = None,
     run_with_spread: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="RUN", help="for --detect: a finished run, or its export, that shows the spread"
-        ),
+        option("--from", "for --detect: a finished run, or its export, that shows the spread", metavar="RUN"),
     ] = None,
     step_time: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--step-time",
+            "add the hours that it takes; give the ms of a step of its first row, or a run that timed it",
             metavar="MS|RUN",
-            help="add the hours that it takes; give the ms of a step of its first row, or a run that timed it",
         ),
     ] = None,
     data_root: DataRootOption = None,

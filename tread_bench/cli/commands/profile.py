@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tread_bench.cli.commands.plan import run_lengths
-from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, number
+from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, number, option
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.errors import UserError
 
@@ -31,24 +31,23 @@ def profile(
         str | None, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
     ] = None,
     route: Annotated[
-        list[str], typer.Option("--route", help="START:END@RATE, or as a trainer writes it; repeat for several")
+        list[str], option("--route", "START:END@RATE, or as a trainer writes it; repeat for several")
     ] = [],  # noqa: B006
-    selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
+    selector: Annotated[str, option("--selector", "which tokens bypass")] = "random",
     overrides: Annotated[
         list[str],
-        typer.Option(
+        option(
             "--set",
+            "a size, such as depth=12, image_size=32, channels=4 or num_classes=0; with --config: image_size",
             metavar="KEY=VALUE",
-            help="a size, such as depth=12, image_size=32, channels=4 or num_classes=0; with --config: image_size",
         ),
     ] = [],  # noqa: B006
     guidance: GuidanceOption = None,
-    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
+    train: Annotated[bool, option("--train", "time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
     device: DeviceOption = "auto",
     dialect: Annotated[
-        str | None,
-        typer.Option("--as", metavar="TRAINER", help=f"print the route alone, as written for: {', '.join(DIALECTS)}"),
+        str | None, option("--as", f"print the route alone, as written for: {', '.join(DIALECTS)}", metavar="TRAINER")
     ] = None,
     depth: Annotated[
         int | None,
@@ -63,8 +62,7 @@ def profile(
         ),
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="in place of BACKBONE: config.json of a diffusers transformer"),
+        Path | None, option("--config", "in place of BACKBONE: config.json of a diffusers transformer", metavar="FILE")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption
+from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption, option
 from tread_bench.core.errors import UserError
 
 
@@ -20,14 +20,12 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="folder to write into; default: the run folder, or for FILE.zip a folder FILE here"),
+        option("--out", "folder to write into; default: the run folder, or for FILE.zip a folder FILE here"),
     ] = None,
     tables: TablesOption = None,
     export_to: Annotated[
         Path | None,
-        typer.Option(
-            "--export", metavar="FILE", help="write the run's records to one small file instead, to send or publish"
-        ),
+        option("--export", "write the run's records to one small file instead, to send or publish", metavar="FILE"),
     ] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tread_bench.cli.options import (
-    FORGETS,
     DataRootOption,
     JsonOption,
     SetOption,
     SuiteArgument,
+    forgets,
     number,
+    option,
     resumable,
 )
 from tread_bench.core.errors import UserError
@@ -33,70 +34,56 @@ _NAMED = 5  # files in a message
 def run(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006  (typer reads it once)
-    out: Annotated[Path | None, typer.Option("--out", help="run folder; default: runs/<suite>")] = None,
+    out: Annotated[Path | None, option("--out", "run folder; default: runs/<suite>")] = None,
     data_root: DataRootOption = None,
     rows: Annotated[
         list[str],
-        typer.Option(
-            "--rows", metavar="A,B", help="run these rows of the suite, and rows whose weights they read; default: all"
-        ),
+        option("--rows", "run these rows of the suite, and rows whose weights they read; default: all", metavar="A,B"),
     ] = [],  # noqa: B006
     device: Annotated[
         Device,
-        typer.Option(
+        option(
             "--device",
-            help="auto: the device that the run folder was started on; in a new folder, or with --fresh, CUDA if there "
+            "auto: the device that the run folder was started on; in a new folder, or with --fresh, CUDA if there "
             "is one",
         ),
     ] = "auto",
     executor: Annotated[
-        Executor, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
+        Executor, option("--executor", "this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = "local",
     workers: Annotated[int | None, number("--workers", "cells trained at a time")] = None,
     shard: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--shard",
-            metavar="I/N",
-            help="train the Ith of N equal parts of the cells, on a folder shared with the other parts; "
+            "train the Ith of N equal parts of the cells, on a folder shared with the other parts; "
             "one last run without it measures speed and writes the comparison",
+            metavar="I/N",
         ),
     ] = None,
     smoke: Annotated[
-        bool,
-        typer.Option(
-            "--smoke", help="a few iterations of each cell, on random data where files are missing: does it work?"
-        ),
+        bool, option("--smoke", "a few iterations of each cell, on random data where files are missing: does it work?")
     ] = False,
     retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed",
-            help="run failed cells again, from their last checkpoint unless they diverged",
-            rich_help_panel=FORGETS,
-        ),
+        bool, forgets("--retry-failed", "run failed cells again, from their last checkpoint unless they diverged")
     ] = False,
     fresh: Annotated[
         bool,
-        typer.Option(
-            "--fresh",
-            help="remove the results of this suite (or --rows) from the run folder, after naming them and asking",
-            rich_help_panel=FORGETS,
+        forgets(
+            "--fresh", "remove the results of this suite (or --rows) from the run folder, after naming them and asking"
         ),
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="let --fresh remove without asking", rich_help_panel=FORGETS)
-    ] = False,
+    yes: Annotated[bool, forgets("--yes", "let --fresh remove without asking")] = False,
     accept_other_numerics: Annotated[
         bool,
-        typer.Option(
+        option(
             "--accept-other-numerics",
-            help="continue after numerical choices or versions of plug-ins changed; records say so",
+            "continue after numerical choices or versions of plug-ins changed; records say so",
         ),
     ] = False,
     track: Annotated[
         Tracker | None,
-        typer.Option("--track", help="write each cell's curves as it trains, for `tensorboard --logdir RUN_DIR/cells`"),
+        option("--track", "write each cell's curves as it trains, for `tensorboard --logdir RUN_DIR/cells`"),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

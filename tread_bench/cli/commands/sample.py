@@ -17,31 +17,28 @@ from tread_bench.cli.options import (
     OverwriteOption,
     RunArgument,
     number,
+    option,
 )
 
 
 def sample(
     run_dir: RunArgument,
-    cell: Annotated[
-        str, typer.Option("--cell", help="a cell's id, or a row's name (with --cell-seed, if it has several)")
-    ],
+    cell: Annotated[str, option("--cell", "a cell's id, or a row's name (with --cell-seed, if it has several)")],
     cell_seed: CellSeedOption = None,
     guidance: GuidanceOption = None,
-    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
-    sampler: Annotated[str | None, typer.Option("--sampler", help="see `list samplers`; default: the cell's")] = None,
+    scale: Annotated[float | None, option("--scale", "guidance scale; default: the cell's", min=0)] = None,
+    sampler: Annotated[str | None, option("--sampler", "see `list samplers`; default: the cell's")] = None,
     steps: Annotated[int | None, number("--steps", "steps of the sampler; default: the cell's")] = None,
     num: Annotated[
-        int, typer.Option("--num", min=1, max=100_000, help="number of images; with --npz they are never all in memory")
+        int, option("--num", "number of images; with --npz they are never all in memory", min=1, max=100_000)
     ] = 40,
     noise_seed: NoiseSeedOption = None,
-    classes: Annotated[str | None, typer.Option("--classes", help="classes to sample in turn, such as 0,1,2")] = None,
+    classes: Annotated[str | None, option("--classes", "classes to sample in turn, such as 0,1,2")] = None,
     iteration: IterationOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="folder; default: RUN_DIR/samples/...")] = None,
+    out: Annotated[Path | None, option("--out", "folder; default: RUN_DIR/samples/...")] = None,
     npz: Annotated[
         Path | None,
-        typer.Option(
-            "--npz", metavar="FILE", help="one file in ADM's format instead: arr_0 (n, H, W, C), arr_1 classes"
-        ),
+        option("--npz", "one file in ADM's format instead: arr_0 (n, H, W, C), arr_1 classes", metavar="FILE"),
     ] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,

@@ -1,23 +1,197 @@
-"""The command `status`."""
+"""The command `status`: the state of a run, once or while it runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tread_bench.cli.options import JsonOption, RunArgument
+from tread_bench.cli.options import JsonOption, RunArgument, option
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tread_bench.runner.cell_status import CellStatus
+    from tread_bench.runner.folder import RunFolder
+    from tread_bench.runner.status import Status
+
+EVERY_S = 1.0  # between two looks
+SILENT_S = 60.0  # without a report, after which a running cell is called silent
+COLOURS = {"failed": "red", "lost": "yellow", "unreadable": "red", "running": "cyan", "done": "green"}
 
 
 def status(
     run_dir: RunArgument,
     watch: Annotated[
-        bool,
-        typer.Option("--watch", help="keep watching until all records exist or Ctrl-C, even if no runner is active"),
+        bool, option("--watch", "keep watching until all records exist or Ctrl-C, even if no runner is active")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is done, what runs where, how long it may take, and what failed or was lost."""
-    from tread_bench.cli.show.status import show_status
+    from rich.live import Live
 
-    show_status(run_dir, watch, as_json)
+    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.runner.folder import RunFolder
+    from tread_bench.runner.status import status_of
+
+    # Once.
+    folder, console = RunFolder(run_dir), stdout_console()
+    if not watch:
+        now = status_of(folder)
+        typer.echo(json.dumps(_plain(now), indent=2)) if as_json else console.print(_picture(now))
+        return
+
+    # Until every cell has its record, even without a runner; Ctrl-C is the usual way to leave it.
+    try:
+        if as_json:
+            for now in _looks(folder):
+                typer.echo(json.dumps(_plain(now)))
+        elif console.is_terminal:
+            with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+                for now in _looks(folder):
+                    live.update(_picture(now), refresh=True)
+        else:
+            _follow(folder)
+    except KeyboardInterrupt:
+        pass
+
+
+def _looks(folder: RunFolder) -> Iterator[Status]:
+    """Until every cell has its record."""
+    from tread_bench.runner.status import status_of
+
+    while not (status := status_of(folder)).is_complete:
+        yield status
+        time.sleep(EVERY_S)
+    yield status
+
+
+def _follow(folder: RunFolder) -> None:
+    """A line about each cell whose state has changed, then one about the run; also when its runner starts or ends."""
+    before: tuple[dict[str, str], bool | None] | None = None
+    for status in _looks(folder):
+        states: dict[str, str] = {cell.cell: cell.state for cell in status.cells}
+        if before != (states, status.is_held):
+            for cell in status.cells:
+                if before is not None and before[0].get(cell.cell) != cell.state:
+                    typer.echo(_line(cell))
+            typer.echo(headline(status))
+        before = states, status.is_held
+
+
+def _plain(status: Status) -> dict[str, Any]:
+    """The same as the tables, for scripts; null: unknown, or it does not apply."""
+    cells = [{**asdict(cell), "progress": cell.progress and cell.progress.model_dump()} for cell in status.cells]
+    about = {"headline": headline(status), "is_complete": status.is_complete, "counts": status.counts}
+    return {**asdict(status), "cells": cells, **about}
+
+
+def headline(status: Status) -> str:
+    """Return one line about the whole run."""
+    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
+    which = " (smoke run)" if status.is_smoke else ""
+    summary = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)
+    return f"{summary} ({len(status.cells)} cells: {counts})" if counts else summary
+
+
+def _stage(status: Status) -> str:
+    """What the run is doing, and how long that may take."""
+    from tread_bench.services.display import duration
+
+    is_trained = all(cell.is_trained for cell in status.cells)
+    if status.is_complete:
+        return "finished"
+    if not status.cells:
+        return "a runner has just started"
+
+    # The state in which a run without a runner was left.
+    cells, counts = len(status.cells), status.counts
+    if not status.is_held and "running" not in counts:
+        if status.is_held is None:
+            return "it cannot be seen from here whether a runner is active"
+        if unreadable := counts.get("unreadable"):
+            state = f"and {unreadable} of {cells} cells cannot be read, for the reasons given with them"
+        elif counts.get("lost"):
+            state = "it was interrupted"
+        else:
+            state = "every cell is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not started"
+        return f"no runner is active, {state}; `tread-bench run` with its suite resumes it"
+
+    if is_trained:
+        return f"measuring speed and memory, {status.rows_measured} of {status.rows_to_measure} rows done"
+    if status.seconds_left is None:
+        return "an unknown time of training left"
+    about = "at least" if status.is_at_least else "about"
+    end = datetime.now() + timedelta(seconds=status.seconds_left)
+    return f"{about} {duration(status.seconds_left)} of training left, until {end:%a %d %b %H:%M}"
+
+
+def _picture(status: Status) -> RenderableType:
+    """The headline; how many cells of each row are in each state; running cells; and what failed or was lost."""
+    from rich.console import Group
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(headline(status), style="bold")]
+    if status.cells:
+        states = list(status.counts)
+        heads = (Column(state, justify="right", style=COLOURS.get(state, "")) for state in states)
+        table = Table(Column("row", overflow="fold"), *heads)
+        rows: dict[str, Counter[str]] = {}
+        for cell in status.cells:
+            rows.setdefault(cell.row, Counter())[cell.state] += 1
+        for row, counts in rows.items():
+            table.add_row(row, *(str(counts[state] or "") for state in states))
+        parts.append(table)
+    if running := [cell for cell in status.cells if cell.state == "running"]:
+        numbers = (Column(name, justify="right") for name in ("iteration", "images/s", "MFU", "left"))
+        first, last = Column("running cell", overflow="fold"), Column("where", overflow="fold")
+        table = Table(first, "phase", *numbers, last)
+        for cell in running:
+            table.add_row(*_running(cell, status))
+        parts.append(table)
+    parts += [Text(_line(cell), style=COLOURS.get(cell.state, "")) for cell in status.cells if cell.reason]
+    return Group(*parts)
+
+
+def _running(cell: CellStatus, status: Status) -> tuple[str, ...]:
+    """A cell's phase, what is done, images per second, their share of what the machine can compute, the time left, and
+    where it runs.
+    """
+    from tread_bench.services.display import duration
+
+    # Its phase, its number of attempts, and for how long it has not reported.
+    progress = cell.progress
+    phase = progress.phase if progress else "starting"
+    if cell.attempts > 1:
+        phase += f", attempt {cell.attempts}"
+    if cell.silent_s is not None and cell.silent_s > SILENT_S:
+        phase += f", silent for {duration(cell.silent_s)}"
+
+    images, more = cell.images_per_s or 0.0, "> " if status.is_at_least else ""
+    rate = "" if not images else f"{images:,.{0 if images >= 100 else 1}f}"
+    mfu = "" if cell.mfu is None else f"{cell.mfu:.0%}"
+    left = "unknown" if cell.seconds_left is None else f"{more}{duration(cell.seconds_left)}"
+    done = where = ""
+    if progress is not None:
+        done = f"{progress.done:,}/{progress.of:,}" if progress.of else ""
+        gpu = f", GPU {progress.device}" if status.device == "cuda" and progress.device else ""
+        where = f"{progress.host}, pid {progress.pid}{gpu}"
+    return _name(cell), phase, done, rate, mfu, left, where
+
+
+def _name(cell: CellStatus) -> str:
+    return cell.row if cell.seed is None else f"{cell.row} seed {cell.seed}"
+
+
+def _line(cell: CellStatus) -> str:
+    """Its state, and why; a lost cell is retried, by its runner or by the next one."""
+    reason = f": {cell.reason}" if cell.reason else ""
+    again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""
+    return f"{_name(cell)}: {cell.state}{reason}{again}"
