@@ -8,7 +8,7 @@ import pytest
 from tread_bench.core.stored.data_files import ChangedDataError, DataFiles
 from tread_bench.data.latents.family import LATENTS
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.services.sample import _refuse_other_files
+from tread_bench.services.samples import refuse_other_files
 
 
 def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):
@@ -17,10 +17,10 @@ def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):
     data = LatentsData(name="latents", train=["a"], held_out=["b"], decoder=str(decoder))
     record = SimpleNamespace(data_files=DataFiles([str(decoder)], {}).verified())
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files={}), folder=SimpleNamespace(record=lambda cell: record))
-    _refuse_other_files(job, data)
+    refuse_other_files(job, data)
     decoder.write_bytes(b"two decoder")
     with pytest.raises(ChangedDataError, match=r"decoder\.pt2 has changed since its run began"):
-        _refuse_other_files(job, data)
+        refuse_other_files(job, data)
 
 
 class CaptionedLatents(LatentsData):
@@ -39,7 +39,7 @@ def test_captions_are_those_of_the_data_that_the_run_began_with(tmp_path):
     data = CaptionedLatents(name="latents", train=[str(path)], held_out=["b"])
     files = DataFiles([str(path)], {}).verified()
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files=files), folder=SimpleNamespace(record=lambda cell: None))
-    _refuse_other_files(job, data)
+    refuse_other_files(job, data)
     path.write_bytes(b"more captions")
     with pytest.raises(ChangedDataError, match=r"train\.safetensors has changed since its run began"):
-        _refuse_other_files(job, data)
+        refuse_other_files(job, data)

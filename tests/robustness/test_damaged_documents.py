@@ -17,7 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.reports.page.run import render
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
-from tread_bench.services.sample import SampleRequest, _find
+from tread_bench.services.samples import find_cell
 
 STORED = Path(__file__).parents[1] / "stored"
 
@@ -63,12 +63,11 @@ def readers(folder):
     """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
     first, second = (json.loads((STORED / "plan.json").read_text()))["cells"]
     baseline = folder.root.parent / "baseline.json"
-    request = SampleRequest(root=folder.root, cell=second, num=1)
     return {
         "status": lambda: status_of(folder),
         "check": lambda: check(folder.root, baseline, True),
         "clean": lambda: clean(folder.root, False),
-        "sample": lambda: _find(folder, request),
+        "sample": lambda: find_cell(folder, second, None),
         "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),
     }
 

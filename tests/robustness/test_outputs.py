@@ -16,6 +16,7 @@ from tests.run_folders import put
 from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.features import features
 from tread_bench.cli.commands.report import export_run
+from tread_bench.cli.commands.sample import sample
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.files import replacing, write_atomically
@@ -23,7 +24,6 @@ from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline import read_baseline
 from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.report import write_report
-from tread_bench.services.sample import SampleRequest, sample
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
@@ -95,8 +95,7 @@ def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path):
 
 
 def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -> None:
-    request = SampleRequest(root=Path("no-run"), cell="a", num=3, out=out, npz=npz, overwrite=overwrite)
-    sample(request)
+    sample(Path("no-run"), "a", num=3, out=out, npz=npz, overwrite=overwrite)
 
 
 FILES = {

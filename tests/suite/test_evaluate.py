@@ -25,7 +25,7 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
-from tread_bench.services.sample import SampledCell, SampleRequest, _requested_cell
+from tread_bench.services.samples import SampledCell, sampled_as
 
 BASE = """\
 name: toy
@@ -163,7 +163,7 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
 
     images = {}
     for cell in (rows["full"], less):
-        sampled = SampledCell.open(SampleRequest(root=folder.root, cell=cell.id, num=2))
+        sampled = SampledCell.open(folder.root, cell.id, 2)
         assert sampled.macs == outcome(plan, folder, cell.row).sampling_macs
         images[cell.row] = torch.cat(list(sampled.batches()))
     assert not torch.equal(*images.values())
@@ -351,18 +351,16 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
 
 
 def test_samples_are_rounded_as_the_metrics_of_the_row_say(folder):
-    request = SampleRequest(root=folder.root, cell="tread", num=20)
-    opened = SampledCell.open(request)
+    opened = SampledCell.open(folder.root, "tread", 20)
     metrics = opened.cell.metrics.model_copy(update={"pixels": "truncate"})
     row = opened.job.cell.model_copy(update={"metrics": metrics})  # which may evaluate what another row trained
-    truncating = _requested_cell(opened.cell, row, request)
+    truncating = sampled_as(opened.cell, row)
     rounded, truncated = (torch.cat([*one.batches()]).int() for one in (opened, replace(opened, cell=truncating)))
     assert set((rounded - truncated).unique().tolist()) == {0, 1}
 
 
 def test_samples_for_a_file_are_generated_batch_by_batch(folder):
-    request = SampleRequest(root=folder.root, cell="tread", num=100_000)
-    batches = SampledCell.open(request).batches()
+    batches = SampledCell.open(folder.root, "tread", 100_000).batches()
     assert len(next(batches)) < 1000
 
 

@@ -29,8 +29,7 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.services.choices import Device
 from tread_bench.services.display import counted
-from tread_bench.services.run_samples import open_run_samples
-from tread_bench.services.sample import SampleRequest
+from tread_bench.services.samples import SampledCell
 from tread_bench.suite.yaml import read_yaml
 
 DEFAULT_NETWORKS = ("inception", "dinov2")  # those of published figures
@@ -92,7 +91,7 @@ def evaluate(
     """
     # What is measured.
     began = time.monotonic()
-    of_run: dict[str, Any] = {"cell": cell, "iteration": iteration, "cell_seed": cell_seed, "noise_seed": noise_seed}
+    of_run = {"--cell": cell, "--iteration": iteration, "--cell-seed": cell_seed, "--noise-seed": noise_seed}
     given = {"metrics": _entries("--metrics", metrics), "network": _entries("--network", networks or DEFAULT_NETWORKS)}
     try:
         chosen = _Options.model_validate({**given, "protocol": protocol, "batch": batch, "num": num})
@@ -107,11 +106,12 @@ def evaluate(
     with counted(Console(stderr=True)) as report:
         # The sets.
         path = Path(samples)
-        of_runs = [f"--{name.replace('_', '-')}" for name, value in of_run.items() if value is not None]
+        of_runs = [option for option, value in of_run.items() if value is not None]
         if (path / "plan.json").exists():
             if cell is None:
                 raise UserError(f"{path} is a run: name the row, or the cell, whose samples are evaluated with --cell")
-            scored = open_run_samples(SampleRequest(root=path, num=1, **of_run), num, report)
+            sampled = SampledCell.open(path, cell, num, iteration=iteration, cell_seed=cell_seed, noise_seed=noise_seed)
+            scored = sampled.as_set(report)
         elif of_runs:
             raise UserError(f"{', '.join(of_runs)}: for the folder of a run, and {path} is not one; leave it out")
         else:

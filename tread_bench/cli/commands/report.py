@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import JsonOption, OverwriteOption, TablesOption, option
+from tread_bench.cli.options import JsonOption, OverwriteOption, option
 from tread_bench.core.errors import UserError
 
 
@@ -22,7 +22,10 @@ def report(
         Path | None,
         option("--out", "folder to write into; default: the run folder, or for FILE.zip a folder FILE here"),
     ] = None,
-    tables: TablesOption = None,
+    tables: Annotated[
+        Path | None,
+        option("--tables", "also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here", metavar="DIR"),
+    ] = None,
     export_to: Annotated[
         Path | None,
         option("--export", "write the run's records to one small file instead, to send or publish", metavar="FILE"),

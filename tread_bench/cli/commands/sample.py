@@ -1,8 +1,9 @@
-"""The command `sample`."""
+"""The command `sample`: images from the weights that a run has kept."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,9 @@ from tread_bench.cli.options import (
     number,
     option,
 )
+from tread_bench.core.errors import UserError
+
+COMMAND = "tread-bench sample"
 
 
 def sample(
@@ -44,27 +48,70 @@ def sample(
     as_json: JsonOption = False,
 ) -> None:
     """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
-    from tread_bench.services.sample import SampleRequest
-    from tread_bench.services.sample import sample as write_samples
+    import torch
+    from rich.console import Console
 
-    request = SampleRequest(
-        root=run_dir,
-        cell=cell,
+    from tread_bench.core.stored.destinations import check_folder, claim_folders, refuse_taken
+    from tread_bench.core.stored.files import write_atomically
+    from tread_bench.core.stored.identity import canonical_json
+    from tread_bench.core.stored.outputs import make_below, refuse_linked, try_file
+    from tread_bench.measure.quality.png import GRID, grid_png, image_png
+    from tread_bench.services.display import counted
+    from tread_bench.services.samples import SampledCell
+    from tread_bench.suite.plan import digest
+
+    # Everything that can be refused before any work.
+    if npz is not None and out is not None:
+        raise UserError(f"--npz {npz} writes one file, --out {out} a folder of images; give one of them")
+    if npz is not None:
+        refuse_taken("--npz", npz, overwrite)
+    if out is not None:
+        check_folder("--out", out, COMMAND)
+    sampled = SampledCell.open(
+        run_dir,
+        cell,
+        num,
         cell_seed=cell_seed,
-        guidance=guidance,
-        changes={"guidance_scale": scale, "sampler": sampler, "steps": steps},
-        num=num,
+        iteration=iteration,
         noise_seed=noise_seed,
         classes=classes,
-        iteration=iteration,
-        out=out,
-        npz=npz,
-        overwrite=overwrite,
+        guidance=guidance,
+        guidance_scale=scale,
+        sampler=sampler,
+        steps=steps,
     )
-    done = write_samples(request)
+
+    # One file, batch by batch.
+    files: dict[str, str | list[str]]
+    if npz is not None:
+        try_file("--npz", npz)
+        with counted(Console(stderr=True), str(sampled.job.device), "images are generated") as report:
+            sampled.write_npz(npz, partial(report, sampled.job.request.row), overwrite)
+        files = {"npz": str(npz)}
+
+    # Or a folder of images, with their grid.
+    else:
+        folder = out
+        if folder is None:
+            rule = sampled.cell.sampling
+            settings = digest(canonical_json([rule.model_dump(mode="json"), classes, sampled.iteration]))
+            drawn = f"{rule.guidance.name}-{rule.guidance_scale:g}-{rule.sampler}{rule.steps}-seed{sampled.seed}"
+            folder = run_dir / "samples" / sampled.job.id / f"{drawn}-{settings}"
+            refuse_linked([run_dir / "samples", folder.parent, folder])
+        pixels = torch.cat([*sampled.batches()])
+        pictures = {f"{k:05d}.png": image_png(image) for k, image in enumerate(pixels)}
+        if out is None:
+            make_below(run_dir, folder)
+        else:
+            claim_folders(COMMAND, {"--out": out})
+        for name, content in (pictures | {GRID: grid_png(pixels)}).items():
+            write_atomically(folder / name, content)
+        files = {"grid": str(folder / GRID), "images": [str(folder / name) for name in pictures]}
+
+    # What was written, and what each image cost.
     if as_json:
-        typer.echo(json.dumps({**done.files, "sampling_macs": done.macs}, indent=2))
+        typer.echo(json.dumps({**files, "sampling_macs": sampled.macs}, indent=2))
         return
-    for paths in done.files.values():
+    for paths in files.values():
         typer.echo("\n".join([paths] if isinstance(paths, str) else paths))
-    typer.echo(f"{done.macs / 1e9:.4g} GMACs per image")
+    typer.echo(f"{sampled.macs / 1e9:.4g} GMACs per image")
