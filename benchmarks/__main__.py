@@ -78,7 +78,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from benchmarks.table import PAGE, Document, markdown, results_of, terminal_table
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.core.stored.destinations import refuse_taken
     from tread_bench.core.stored.files import write_json
     from tread_bench.core.stored.outputs import try_file

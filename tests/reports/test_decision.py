@@ -30,7 +30,7 @@ from test_differences import (
     timing,
 )
 
-from tread_bench.cli.show.comparison import print_comparison
+from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.decision import (

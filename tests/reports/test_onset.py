@@ -8,7 +8,7 @@ import pytest
 from synthetic_records import evaluation, record, render
 from test_differences import budget_row, dense
 
-from tread_bench.cli.show.comparison import print_comparison
+from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.config.suite import Hypothesis
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.core.stored.documents import Registered, RunPlan

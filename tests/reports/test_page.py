@@ -30,7 +30,7 @@ from synthetic_records import (
     write_samples,
 )
 
-from tread_bench.cli.show.comparison import print_comparison
+from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.stored.records import DataFile
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.cautions import disturbed_timing, of_smoke_run

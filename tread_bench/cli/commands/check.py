@@ -26,7 +26,7 @@ def check(
     from rich.table import Table
     from rich.text import Text
 
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
     from tread_bench.core.stored.files import write_atomically
     from tread_bench.core.stored.outputs import try_file

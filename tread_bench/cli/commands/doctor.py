@@ -18,7 +18,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """Show what this machine has: device, kernels, versions, weights."""
     from rich.table import Table
 
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
 
     found = examine()
     if as_json:

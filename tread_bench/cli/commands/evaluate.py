@@ -51,7 +51,7 @@ def evaluate(
 
     from tread_bench import evaluate as evaluated
     from tread_bench.cell.numerics import keep_freed_memory
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.reports.page.evaluation import interval_text, value_text
 
     # Another request has another folder.

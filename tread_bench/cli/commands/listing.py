@@ -33,7 +33,7 @@ def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json:
     """List what can be named in a suite; `schema` is the JSON Schema of a suite file, for editors."""
     from rich.table import Table
 
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.suite.schema import json_schema
 
     if what == "schema":

@@ -49,8 +49,8 @@ def plan(
 
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
+    from tread_bench.cli.console import stdout_console
     from tread_bench.cli.hours import add_hours, hours_in_words, pace_of
-    from tread_bench.cli.show.console import stdout_console
     from tread_bench.core.numbers.cell_costs import cell_cost
     from tread_bench.core.stored.documents import Registered
     from tread_bench.suite.decidable import OBSTACLES, obstacles

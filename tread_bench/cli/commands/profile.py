@@ -70,7 +70,7 @@ def profile(
     import yaml
     from pydantic import ValidationError
 
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.core.config.compute import Timing
     from tread_bench.core.describe.dialects import moved, read_routes, write_routes
     from tread_bench.core.describe.families import make_spec

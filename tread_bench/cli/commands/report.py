@@ -41,7 +41,7 @@ def report(
     An exported file is a zip of plan.json and records.jsonl, without weights, images and logs. Settings in it name
     files without their folders; what failed cells said is in it as they said it.
     """
-    from tread_bench.cli.show.comparison import print_comparison
+    from tread_bench.cli.comparison import print_comparison
     from tread_bench.services.decisions import decisions_of, hypothesis_of
     from tread_bench.services.report import write_report
 

@@ -112,7 +112,7 @@ def run(
 
 def _print(done: Done, as_json: bool) -> None:
     """What was done and the table of its rows, or all of it as JSON."""
-    from tread_bench.cli.show.comparison import print_comparison
+    from tread_bench.cli.comparison import print_comparison
     from tread_bench.runner.prepare import registered
 
     result = done.result

@@ -36,7 +36,7 @@ def status(
     """Show what is done, what runs where, how long it may take, and what failed or was lost."""
     from rich.live import Live
 
-    from tread_bench.cli.show.console import stdout_console
+    from tread_bench.cli.console import stdout_console
     from tread_bench.runner.folder import RunFolder
     from tread_bench.runner.status import status_of
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Column, Table
 
-from tread_bench.cli.show.console import stdout_console
+from tread_bench.cli.console import stdout_console
 from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record
 from tread_bench.services.decisions import decisions_of, hypothesis_of
