@@ -1,4 +1,4 @@
-"""Files of every layout are refused under the name of another one, and the right name is told."""
+"""Files of every layout are refused under the name of another one."""
 
 from __future__ import annotations
 
@@ -11,23 +11,17 @@ import torch
 from safetensors.torch import save_file
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
-from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LATENTS
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.suite.files import Look
-from tread_bench.suite.load import load_plan
 
 ALIKE = [{"repa", "edm2"}]  # the same files, of pixels in another range
 
 
 def problems(settings: dict[str, Any]) -> list[str]:
-    """Of files that are there: `plan` lists what is missing, and calls it no mistake."""
-    options = LatentsData(name="latents", **settings)
-    assert [path for _, path in LATENTS.files(options, False) if is_missing(path)] == []
-    return data_problems([(options, False)])
+    return data_problems([(LatentsData(name="latents", **settings), False)])
 
 
 def named(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
@@ -51,47 +45,8 @@ def test_files_of_a_layout_are_refused_under_every_other_name_and_without_one(
     for other in LAYOUTS.keys() - {layout}:
         found = problems(named(settings, other))
         assert bool(found) == ({other, layout} not in ALIKE), (other, found)
-        assert all(layout in message.partition("layout")[2] for message in found), (other, found)
     without = LatentsData(name="latents", **named(settings, None))
     assert without == LatentsData(name="latents", **named(settings, "safetensors"))
-
-
-@pytest.mark.parametrize("as_files", [False, True])
-def test_the_file_where_it_shows_and_the_way_out_are_told(as_files: bool, tmp_path: Path) -> None:
-    settings, _ = written("lightningdit", tmp_path / "set")
-    if as_files:
-        settings["train"] = settings["held_out"] = [f"{settings['train'][0]}/*.safetensors"]
-    (found,) = problems(named(settings, None))
-    assert found == (
-        f"{tmp_path}/set/latents_rank00_shard000.safetensors looks like layout lightningdit, and data.layout is "
-        "safetensors; set data.layout: lightningdit"
-    )
-
-
-@pytest.mark.parametrize("look", [Look.HEADERS, Look.CONTENTS])  # of `plan` and `run`
-def test_plan_and_run_refuse_both_splits_in_their_places(look: Look, tmp_path: Path) -> None:
-    for layout in ("lightningdit", "fast-dit"):
-        written(layout, tmp_path / layout)
-    suite = tmp_path / "mine.yaml"
-    suite.write_text(
-        "name: mine\n"
-        "base:\n"
-        "  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 2}\n"
-        "  data:\n"
-        "    name: latents\n"
-        "    train: [lightningdit]\n"
-        "    held_out: [fast-dit]\n"
-        f"    image_size: {SIDE}\n"
-        f"    num_classes: {CLASSES}\n"
-        "  training: {iterations: 1, batch: 4}\n"
-        "  metrics: {generate: false}\n"
-        "rows: {dense: {}}\n"
-    )
-    with pytest.raises(SuiteError) as raised:
-        load_plan(suite, look=look, allows_missing=True)
-    train, held_out = (str(problem).splitlines()[0] for problem in raised.value.problems)
-    assert train.startswith(f"{suite}:6:13: ") and "looks like layout lightningdit" in train
-    assert held_out.startswith(f"{suite}:7:16: ") and "looks like layout fast-dit" in held_out
 
 
 def own(folder: Path, *names: str) -> dict[str, Any]:
@@ -118,16 +73,6 @@ def test_mirrored_latents_are_never_ignored(tmp_path: Path) -> None:
     assert "moments_flip is not read with data.flips none; set data" in found
 
 
-def test_statistics_that_the_scale_names_are_no_sign_of_lightningdit(tmp_path: Path) -> None:
-    settings = own(tmp_path / "set", "latents")
-    statistics = {"mean": torch.zeros(1, CHANNELS, 1, 1), "std": torch.full((1, CHANNELS, 1, 1), 5.5)}
-    path = tmp_path / "set" / "latents_stats.pt"
-    torch.save(statistics, path)
-    (found,) = problems(settings)
-    assert "looks like layout lightningdit" in found
-    assert problems({**settings, "scale": str(path), "shift": str(path)}) == []
-
-
 def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path: Path) -> None:
     train, _ = written("lightningdit", tmp_path / "train")
     held_out, _ = written("lightningdit", tmp_path / "held_out", seed=1)
@@ -135,12 +80,7 @@ def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path
     both = {**train, "held_out": held_out["train"]}
     assert problems(both) == []
     found = problems(named(both, None))
-    assert [message.split(" ")[0] for message in found] == [
-        f"{tmp_path}/train/latents_rank00_shard000.safetensors",
-        f"{tmp_path}/held_out/latents_rank00_shard000.safetensors:",
-        f"{tmp_path}/held_out/latents_rank00_shard001.safetensors:",
-    ]
-    assert all("set data.layout: lightningdit" in message for message in found)
+    assert found and all("set data.layout: lightningdit" in message for message in found)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tread_bench.data.class_folders import INDEX
 from tread_bench.data.latents.manifest import StoredCaptions, manifest_path
 
 SD_VAE_SCALE = 0.18215
@@ -24,27 +22,12 @@ _EDM2_MEAN = (5.81, 3.25, 0.12, -2.15)
 _EDM2_STD = (4.17, 4.62, 3.71, 3.28)
 
 
-_OF_COCO = re.compile(r"\d+(_\d+)?\.npy")  # moments, features of a caption
-
-Has = Callable[[str], bool]  # whether a file of that name is in the folder that is named, or beside the file
-
-
-def _is_listed(name: str, has: Has) -> bool:
-    return name.endswith(".npy") and has(INDEX)
-
-
-def _is_numbered(name: str, has: Has) -> bool:
-    folder = name.partition("/")[0]
-    return name.endswith(".npy") and (FEATURES in folder or LABELS in folder)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What is known of a layout.
 
     Args:
         name: its name in a suite.
-        looks: whether a file, by its name below the folder and by what is beside it, may be one of its samples.
         fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
         usual: facts that hold unless a suite or a manifest says otherwise.
         reader: "module:attribute" of a callable (options, path) -> `Unit`.
@@ -55,7 +38,6 @@ class Layout:
     """
 
     name: str
-    looks: Callable[[str, Has], bool]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     reader: str
@@ -84,7 +66,6 @@ def is_path(key: str, fact: object) -> bool:
 
 _OWN = Layout(
     name="safetensors",  # this project
-    looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
     usual={"scale": SD_VAE_SCALE},
     reader=f"{_STORES}.safetensors_store:SafetensorsFile",
     suffixes=(".safetensors",),
@@ -92,7 +73,6 @@ _OWN = Layout(
 )
 _REPA = Layout(
     name="repa",  # sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py
-    looks=_is_listed,
     fixed=_MEAN_STD,
     usual={"scale": SD_VAE_SCALE},
     reader=f"{_STORES}.file_stores:ListedFiles",
@@ -104,7 +84,6 @@ LAYOUTS: dict[str, Layout] = {
         _OWN,
         Layout(
             name="tread-wds",  # CompVis/tread, train.py
-            looks=lambda name, has: name.endswith(".tar"),
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.tar_store:TarShard",
@@ -129,21 +108,18 @@ LAYOUTS: dict[str, Layout] = {
         replace(
             _OWN,
             name="lightningdit",  # hustvl/LightningDiT, datasets/img_latent_dataset.py
-            looks=lambda name, has: name.endswith(".safetensors"),
             fixed={**_SAMPLES, "flips": "pair"},
             usual={"scale": LIGHTNINGDIT_STATISTICS, "shift": LIGHTNINGDIT_STATISTICS},
             has_captions=False,
         ),
         Layout(
             name="fast-dit",  # chuanyangjin/fast-DiT, extract_features.py
-            looks=_is_numbered,
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:NumberedFiles",
         ),
         Layout(
             name="maskdit-lmdb",  # Anima-Lab/MaskDiT, extract_latent.py
-            looks=lambda name, has: name.endswith("data.mdb"),
             fixed=_MEAN_LOGVAR,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.lmdb_store:Database",
@@ -151,7 +127,6 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="u-vit-coco",  # baofff/U-ViT, scripts/extract_mscoco_feature.py and datasets.py
-            looks=lambda name, has: _OF_COCO.fullmatch(name) is not None,
             fixed={**_MEAN_LOGVAR, "flips": "none"},
             usual={"scale": 0.23010, "num_classes": 0, "captions": StoredCaptions()},
             reader=f"{_STORES}.file_stores:CocoFiles",

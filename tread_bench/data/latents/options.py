@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from glob import has_magic
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -27,7 +26,7 @@ from tread_bench.data.latents.manifest import (
     manifests_of,
     read_manifest,
 )
-from tread_bench.data.latents.recognised import ARCHIVE, other_layout
+from tread_bench.data.latents.trees import ARCHIVE
 from tread_bench.data.parquet.family import SUFFIXES
 
 _OWN = "safetensors"
@@ -179,17 +178,8 @@ def facts_of(manifest: LatentManifest) -> dict[str, Any]:
 def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
     """Return the files that entries name, or the folders of a layout that reads a folder as a whole."""
     if options.about.is_folder:
-        found = [path if path.endswith(ARCHIVE) else folder_name(path) for path in all_matches(entries)]
-    else:
-        found = expanded(entries, options.about.suffixes)
-    return [_as_it_is(options, path) if is_missing(path) else path for path in found]
-
-
-def _as_it_is(options: LatentsData, path: str) -> str:
-    """A folder or file in the place of another, if it is of another layout: then it is not missing, but misnamed."""
-    folder = os.path.dirname(path) if has_magic(os.path.basename(path)) else path  # one without the layout's files
-    there = folder_name(folder) if os.path.isdir(folder) else path.rstrip(os.sep)
-    return there if other_layout(options.layout, (options.scale, options.shift), there) else path
+        return [path if path.endswith(ARCHIVE) else folder_name(path) for path in all_matches(entries)]
+    return expanded(entries, options.about.suffixes)
 
 
 def empty_text_file(options: LatentsData) -> str | None:

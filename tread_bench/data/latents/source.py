@@ -29,7 +29,6 @@ from tread_bench.data.images.table import TableImages
 from tread_bench.data.latents.beside import ImagesBeside
 from tread_bench.data.latents.manifest import LOGVAR_RANGE, manifests_of, read_manifest
 from tread_bench.data.latents.options import LatentsData, facts_of, holds_image_files, units
-from tread_bench.data.latents.recognised import layout_problems
 from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.scaling import Scaling
@@ -255,9 +254,9 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
 
 
 def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
-    """A split, or a message for each of its files or folders that is of another layout or cannot be opened."""
+    """A split, or a message for each of its files or folders that cannot be opened."""
     try:
-        return [*layout_problems(choice.layout, (choice.scale, choice.shift), entries)] or LatentSet(choice, entries)
+        return LatentSet(choice, entries)
     except UserError as error:
         each = [message for unit in units(choice, entries) for message in message_of(_check_unit, choice, unit)]
         return each or [str(error)]

@@ -9,6 +9,7 @@ from tread_bench.core.stored.data_paths import entries_below, is_data, named_whe
 from tread_bench.core.stored.foreign import open_archive, read_file, read_member
 from tread_bench.data.class_folders import INDEX
 
+ARCHIVE = ".zip"
 _MOST_BYTES = 2**44  # of an archive
 
 
@@ -72,4 +73,4 @@ Tree = Folder | Archive
 
 def open_tree(path: str) -> Tree:
     """Open a folder, or a zip archive if the name says so. Raises UserError."""
-    return Archive(path) if path.endswith(".zip") else Folder(path)
+    return Archive(path) if path.endswith(ARCHIVE) else Folder(path)
