@@ -90,9 +90,9 @@ DAMAGE: dict[str, dict[str, tuple[Harm, str]]] = {
     "repa": {
         "cut": (lambda f: cut(f / FIRST), rf"{FIRST}: array has .* bytes where its header declares"),
         "longer": (first(STORED + b"0"), "declares 640; copy"),
-        "not an array": (first(b"latent"), rf"{FIRST}: array: not a NumPy array"),
+        "not an array": (first(b"latent"), rf"{FIRST}: array: not a readable NumPy header"),
         "huge": (first(HUGE), r"of shape \(1000000, 1000000, 1000000\)"),
-        "long header": (first(header(" " * 60_000)), "a NumPy header of 60,000"),
+        "long header": (first(header(" " * 60_000)), "not a readable NumPy header"),
         "code in header": (first(header("exit()")), "not a readable NumPy header"),
         "objects": (first(npy(np.array([{}], dtype=object))), f"holds Python objects {TRUSTED}"),
         "integers": (first(npy(np.zeros(MOMENTS, np.int64))), "array is int64; store float32"),

@@ -62,7 +62,7 @@ def test_one_number_is_divided_by_as_it_is() -> None:
         (np.full((3, 1, 1), np.nan), "contains NaN"),
         (np.array([{}], dtype=object), r"scale\.npy: an array holds Python objects"),
         (np.array(["a"]), "an array of <U1"),
-        (b"\x93NUMPY", r"scale\.npy: not a NumPy array .*copy it again"),
+        (b"\x93NUMPY", r"scale\.npy: not a readable NumPy header .*copy it again"),
         (None, r"scale\.npy cannot be read \(No such file"),
     ],
 )

@@ -17,10 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import one_line, open_file
 
-_MAGIC_BYTES = 8
-_LENGTH_BYTES = 4  # at most, of the number behind them that says how long the header is
-_LONGEST_HEADER = 4096
-_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_HEADER_BEGINS = 10  # bytes; the last two say how long it is
 PICKLED = (
     "holds Python objects (a pickle), which can run any code when they are opened; where you trust it, load it "
     "yourself once and store its arrays with numpy.savez or numpy.save (docs/methods/latents.md)"
@@ -66,12 +63,8 @@ def npy_header(stream: IO[bytes], where: str) -> NpyHeader:
         UserError: the array holds Python objects.
         ValueError: it is damaged.
     """
-    head = stream.read(_MAGIC_BYTES + _LENGTH_BYTES)
-    end = _header_end(head)
-    head += stream.read(max(0, end - len(head)))
-    if len(head) != end:
-        raise ValueError("cut short inside its NumPy header")
-    header = _header(head)
+    start = stream.read(_HEADER_BEGINS)
+    header = _header(start + stream.read(int.from_bytes(start[_HEADER_BEGINS - 2 :], "little")))
     if header.dtype.hasobject:
         raise UserError(f"{where} {PICKLED}")
     return header
@@ -155,22 +148,14 @@ def ascii_number(content: bytes, where: str) -> int:
     return int(content)
 
 
-def _header_end(content: bytes) -> int:
-    if content[:6] != npy.MAGIC_PREFIX or len(content) < _MAGIC_BYTES + _LENGTH_BYTES:
-        raise ValueError("not a NumPy array (.npy)")
-    width = 2 if content[6] == 1 else 4
-    length = int.from_bytes(content[_MAGIC_BYTES : _MAGIC_BYTES + width], "little")
-    if length > _LONGEST_HEADER:
-        raise ValueError(f"a NumPy header of {length:,} bytes, and none needs {_LONGEST_HEADER:,}")
-    return _MAGIC_BYTES + width + length
-
-
 @lru_cache(maxsize=64)  # the files of a set have one header
 def _header(head: bytes) -> NpyHeader:
     """Raises ValueError."""
     try:
         stream = io.BytesIO(head)
-        shape, is_fortran, dtype = _READERS[npy.read_magic(stream)](stream)
+        if (version := npy.read_magic(stream)) != (1, 0):
+            raise ValueError(f"version {version}, and arrays of numbers have 1.0")
+        shape, is_fortran, dtype = npy.read_array_header_1_0(stream)
     except Exception as error:  # a damaged header may raise anything
         raise ValueError(f"not a readable NumPy header ({one_line(error)})") from None
     if min(shape, default=0) < 0:
