@@ -65,12 +65,8 @@ def _advise(error: Any) -> None:
     if instead := GONE.get((command.name, option)):
         error.message, error.possibilities = f"{option} is gone: write {instead}", None
     elif error.possibilities:
-        error.possibilities = sorted(set(error.possibilities) - _forgetting(command))
-
-
-def _forgetting(command: Any) -> set[str]:
-    options = (one for one in command.params if getattr(one, "rich_help_panel", None) == FORGETS)
-    return {name for option in options for name in option.opts}
+        forgetting = [one.opts for one in command.params if getattr(one, "rich_help_panel", None) == FORGETS]
+        error.possibilities = sorted(set(error.possibilities).difference(*forgetting))
 
 
 app = typer.Typer(
@@ -100,20 +96,7 @@ def main(
     """Options of the program itself."""
 
 
-COMMANDS = (
-    run,
-    plan,
-    profile,
-    sample,
-    evaluate,
-    report,
-    status,
-    clean,
-    list_,
-    doctor,
-    features,
-    encode,
-)
+COMMANDS = (run, plan, profile, sample, evaluate, report, status, clean, list_, doctor, features, encode)
 ci = typer.Typer(cls=Commands, name="ci", help="Guard figures against accepted ones.")
 for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)

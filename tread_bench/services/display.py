@@ -84,48 +84,41 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.progress: Progress | None = None
+        self.progress = _bars(console)
 
     def note(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False)
 
     def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None:
         self.end()
-        self.labels, self.bars = labels, dict[str, TaskID]()
-        if not labels:
-            return
-        self.progress = _bars(self.console, TextColumn("{task.fields[news]}", markup=False))
-        self.progress.start()
-        self.overall = self.progress.add_task(phase, total=float(len(labels)), news=_at_once(at_once))
-        self.shares: dict[str, float] = {}
+        self.labels, self.bars, self.shares = labels, dict[str, TaskID](), dict[str, float]()
+        if labels:
+            self.progress = _bars(self.console, TextColumn("{task.fields[news]}", markup=False))
+            self.progress.start()
+            self.overall = self.progress.add_task(phase, total=float(len(labels)), news=_at_once(at_once))
 
     def started(self, key: str) -> None:
-        if self.progress and key not in self.bars:
+        if key not in self.bars:
             self.bars[key] = self.progress.add_task(f"  {self.labels[key]}", total=None, news="")
 
     def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
-        if self.progress:
-            self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
-            self._advance(key, min(done / of, 0.999))
+        self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
+        self._advance(key, min(done / of, 0.999))
 
     def ended(self, key: str, failure: str = "") -> None:
         if failure:
-            self.console.print(
-                f"{self.labels[key]}: FAILED: {failure}", style="bold red", markup=False, highlight=False
-            )
-        if self.progress and key in self.bars:
+            text = f"{self.labels[key]}: FAILED: {failure}"
+            self.console.print(text, style="bold red", markup=False, highlight=False)
+        if key in self.bars:
             self.progress.remove_task(self.bars.pop(key))
             self._advance(key, 1.0)
 
     def end(self) -> None:
-        if self.progress:
-            self.progress.stop()
-            self.progress = None
+        self.progress.stop()
 
     def _advance(self, key: str, share: float) -> None:
         self.shares[key] = share
-        if self.progress:
-            self.progress.update(self.overall, completed=round(sum(self.shares.values()), 2))
+        self.progress.update(self.overall, completed=round(sum(self.shares.values()), 2))
 
 
 def _bars(console: Console, *more: TextColumn) -> Progress:
