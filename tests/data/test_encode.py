@@ -243,19 +243,11 @@ def test_a_shard_that_is_gone_is_encoded_again_and_what_a_killed_writer_left_is_
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"dtype": "float16"}, "dtype was float32 and is float16"),
-        ({"shard_samples": 16}, "shard_samples was 8 and is 16"),
-        ({"horizontal_flip": True}, "flips was none and is pair"),
-        ({"kind": "AutoencoderDC"}, "encoder was AutoencoderKL of .* and is AutoencoderDC of"),
-    ],
+    "change", [{"dtype": "float16"}, {"shard_samples": 16}, {"horizontal_flip": True}, {"kind": "AutoencoderDC"}]
 )
-def test_a_folder_of_another_encoding_is_refused(
-    place: Path, finished: Path, change: dict[str, Any], told: str
-) -> None:
+def test_a_folder_of_another_encoding_is_refused(place: Path, finished: Path, change: dict[str, Any]) -> None:
     before = files_of(finished)
-    with pytest.raises(OutputError, match=f"latents was begun otherwise .*{told}"):
+    with pytest.raises(OutputError, match=r"latents-00000.*belongs to another encoding .*: give another --out"):
         encoded(request_of(place, finished, **change))
     assert files_of(finished) == before
 
@@ -263,7 +255,7 @@ def test_a_folder_of_another_encoding_is_refused(
 def test_images_that_changed_since_the_start_are_noticed(place: Path, tmp_path: Path, finished: Path) -> None:
     shutil.copytree(place, tmp_path / "other")
     write_images(tmp_path / "other" / "train.parquet", TRAIN, seed=2)
-    with pytest.raises(OutputError, match=r"was begun otherwise .*train was"):
+    with pytest.raises(OutputError, match="belongs to another encoding"):
         encoded(request_of(tmp_path / "other", finished))
 
 

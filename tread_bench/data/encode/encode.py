@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +25,7 @@ from tread_bench.core.stored.files import read_json, replacing, temporaries, wri
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.locks import try_lock
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
-from tread_bench.data.captions.features import EMPTY, cut_off, encoded, report_cut_off
+from tread_bench.data.captions.features import DTYPES, EMPTY, cut_off, encoded, report_cut_off
 from tread_bench.data.captions.split import CaptionedImages
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.captions import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
@@ -36,15 +36,9 @@ from tread_bench.data.source import DataSplit
 from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
 
 GENERATOR = "tread-bench encode"
-DOCUMENT = "encode.json"  # what a folder was made from
 SPLITS = ("train", "held_out")
-_LOCK = ".encode.lock"
-SHARD_SAMPLES = 4096  # moments of 4 x 32 x 32 in float32 are 128 MiB
 _SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # of an autoencoder's configuration
-_DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _WORKERS = 8  # threads that read images
-
-Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,7 @@ class EncodeRequest:
     out: Path
     dtype: Literal["float32", "float16"] = "float32"
     device: str = "cpu"
-    shard_samples: int = SHARD_SAMPLES
+    shard_samples: int = 4096  # moments of 4 x 32 x 32 in float32 are 128 MiB
 
 
 def encode(request: EncodeRequest, report: ReportProgress) -> None:
@@ -95,12 +89,12 @@ def encode(request: EncodeRequest, report: ReportProgress) -> None:
     }
 
     # Both splits, shard by shard.
-    with _claimed(request.out, job):
+    with _claimed(request.out):
         for name, split in splits.items():
             _encode_split(request, vae, encoder, job, name, split, manifests[name], report)
 
 
-def _latent_shape(data: DataOptions, vae: Vae) -> Shape:
+def _latent_shape(data: DataOptions, vae: Vae) -> tuple[int, int, int]:
     """(C, H, W). Raises UserError where the autoencoder does not take the images."""
     image = (data.channels, data.image_size, data.image_size)
     if (takes := vae.config["in_channels"]) != data.channels:
@@ -117,7 +111,7 @@ def _latent_shape(data: DataOptions, vae: Vae) -> Shape:
     return latent
 
 
-def _manifest(data: DataOptions, vae: Vae, latent: Shape, count: int) -> LatentManifest:
+def _manifest(data: DataOptions, vae: Vae, latent: tuple[int, int, int], count: int) -> LatentManifest:
     """What the latents of a split are. Raises UserError where the autoencoder's configuration has no usable scale."""
     text = data.text_encoder
     try:
@@ -144,29 +138,19 @@ def _manifest(data: DataOptions, vae: Vae, latent: Shape, count: int) -> LatentM
 
 
 @contextmanager
-def _claimed(out: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Hold the folder `out`, made if needed, for this job: no other process writes to it.
+def _claimed(out: Path) -> Iterator[None]:
+    """Hold the folder `out`, made if needed.
 
     Raises:
-        OutputError: the folder holds something else, or latents of another job; or another process writes to it.
+        OutputError: the folder holds something else, or another process writes to it.
     """
     refuse_linked(out / name for name in SPLITS)
     claim_folders(GENERATOR, {"--out": out})
-    with open_plain(out / _LOCK, "a+") as lock:
+    with open_plain(out / ".encode.lock", "a+") as lock:
         try:
             try_lock(lock)
         except BlockingIOError:
             raise OutputError(f"--out {out}: another process is encoding into it; wait for it to end") from None
-        before = read_json(out / DOCUMENT, "give another --out")
-        if before is None:
-            write_json(out / DOCUMENT, job)
-            before = job
-        changed = [f"{key} was {before.get(key)} and is {job[key]}" for key in job if before.get(key) != job[key]]
-        if changed:
-            raise OutputError(
-                f"--out {out} was begun otherwise ({'; '.join(changed)}), and one folder holds one encoding: give "
-                "another --out, or encode what it was begun with"
-            )
         for left in temporaries(out):
             left.unlink(missing_ok=True)
         for name in SPLITS:
@@ -233,13 +217,12 @@ def _is_there(path: Path, mark: str) -> bool:
     """Whether a shard was written. Raises OutputError where a file in its place is not that shard."""
     if not path.exists():
         return False
-    try:
-        with safe_open(path, framework="pt") as file:
-            found = (file.metadata() or {}).get(GENERATOR)
-    except (OSError, SafetensorError):
-        found = None
+    found = None
+    with suppress(OSError, SafetensorError), safe_open(path, framework="pt") as file:
+        found = (file.metadata() or {}).get(GENERATOR)
     if found != mark:
-        raise OutputError(f"{path} is damaged, or belongs to another encoding or place in it; move it away")
+        rule = "one folder holds one encoding: give another --out, or move it away"
+        raise OutputError(f"{path} is damaged, or belongs to another encoding or place in it; {rule}")
     return True
 
 
@@ -251,7 +234,7 @@ def _latents(request: EncodeRequest, vae: Vae, images: Tensor, where: str) -> di
         each[f"{key}_flip"] = images.flip(-1)
     found = {}
     for name, pixels in each.items():
-        found[name] = vae.encode(pixels.to(request.device)).cpu().to(_DTYPES[request.dtype])
+        found[name] = vae.encode(pixels.to(request.device)).cpu().to(DTYPES[request.dtype])
         if not torch.isfinite(found[name]).all():
             raise UserError(
                 f"{where} and the following {len(images) - 1}: a latent contains NaN, or values that {request.dtype} "
