@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.images.decode import Wanted, is_turned, opened, turned
+from tread_bench.data.images.decode import Wanted, opened
 from tread_bench.data.images.encoded import Encoded
-
-log = logging.getLogger(__name__)
 
 THREADS = 16  # which wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
@@ -21,23 +18,16 @@ _SHOWN = 3
 def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
     """Return a message for each of the first three images that cannot be used, and one that counts all of them.
 
-    Warns of images that EXIF alone turns.
-
     Args:
         where: the files or folders that they are in, as the last message names them.
     """
 
-    by_exif = []
-
     def check(item: int) -> None:
         with encoded.open(item) as file:
-            if is_turned(opened(file, wanted)):
-                by_exif.append(item)
+            opened(file, wanted)
 
-    count = len(encoded.classes)
-    yield from problems_in_threads(where, count, encoded.name, check, 1 if encoded.is_in_order else THREADS)
-    if by_exif:
-        log.warning(turned(where, len(by_exif), count))
+    threads = 1 if encoded.is_in_order else THREADS
+    yield from problems_in_threads(where, len(encoded.classes), encoded.name, check, threads)
 
 
 def problems_in_threads(
