@@ -94,7 +94,7 @@ CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str
     "moments under the name of samples": (
         lambda t: {"latents": t["moments"]},
         SAMPLES,
-        "twice the channels are moments, not samples; set data.quantity to mean_std or mean_logvar",
+        "twice the channels are moments, not samples; set data.quantity: mean_std or mean_logvar",
     ),
     "moments taken for samples": (lambda t: t, SAMPLES, "no tensor 'latents'.*set data.quantity"),
     "samples taken for moments": (

@@ -161,36 +161,21 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Se
         batch: what stands before (C, H, W) in the file.
     """
     # What was found, and what the suite requests.
-    expected = choice.stored_shape
-    requested = _written((*(["N"] if batch else []), *expected))
-    shapes = (
-        f"{where} of shape {_written((*batch, *found))} where data.channels and data.image_size request {requested}"
-    )
+    channels, side = choice.channels, choice.image_size
+    requested = (*(["N"] if batch else []), *choice.stored_shape)
+    was, wanted = (f"({', '.join(map(str, shape))})" for shape in ((*batch, *found), requested))
+    shapes = f"{where} of shape {was} where data.channels and data.image_size request {wanted}"
 
     # Samples and moments that were taken for each other.
-    if tuple(found) == (MEAN_AND_SPREAD * choice.channels, *expected[1:]):
-        reason = "twice the channels are moments, not samples"
-        way_out = (
-            "set data.quantity to mean_std or mean_logvar"
-            if "quantity" not in choice.fixed
-            else f"layout {choice.layout} holds samples; {_other_layouts(choice)}"
-        )
-    elif choice.has_moments and tuple(found) == (choice.channels, *expected[1:]):
+    if tuple(found) == (MEAN_AND_SPREAD * channels, side, side):
+        reason, kind, way_out = "twice the channels are moments, not samples", "samples", "mean_std or mean_logvar"
+    elif choice.has_moments and tuple(found) == (channels, side, side):
         reason = f"quantity {choice.quantity} has twice the channels; these are samples, or channels were lost"
-        way_out = (
-            "set data.quantity: sample"
-            if "quantity" not in choice.fixed
-            else f"layout {choice.layout} holds moments; {_other_layouts(choice)}"
-        )
+        kind, way_out = "moments", "sample"
     else:
         return UserError(shapes)
-    return UserError(f"{shapes}: {reason}; {way_out}")
-
-
-def _other_layouts(choice: LatentsData) -> str:
-    names = alike(choice.about)
-    return f"set data.layout: {' or '.join(names)}" if names else "name the layout that it was written in"
-
-
-def _written(shape: Iterable[int | str]) -> str:
-    return f"({', '.join(map(str, shape))})"
+    if "quantity" not in choice.fixed:
+        return UserError(f"{shapes}: {reason}; set data.quantity: {way_out}")
+    names = " or ".join(alike(choice.about))
+    way_out = f"set data.layout: {names}" if names else "name the layout that it was written in"
+    return UserError(f"{shapes}: {reason}; layout {choice.layout} holds {kind}; {way_out}")

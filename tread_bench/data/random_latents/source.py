@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from tread_bench.core.numbers import draws
 from tread_bench.data.random_latents.family import RandomLatentsData
-from tread_bench.data.source import DataSource, from_uint8
+from tread_bench.data.source import DataSource, Pixels
 
 
 def draw_latents(choice: RandomLatentsData) -> DataSource:
@@ -37,24 +36,26 @@ def drawn_levels(shape: tuple[int, ...], numbers: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(levels).view(-1, *shape)
 
 
-@dataclass(frozen=True)
-class RandomLatents:
-    """Samples `first` ... of an endless sequence, one for each label."""
+class RandomLatents(Pixels):
+    """Samples `first` ... of an endless sequence, one for each label, with one of 256 levels in [-1, 1].
 
-    shape: tuple[int, ...]
-    first: int
-    classes: NDArray[np.int64]
+    Args:
+        shape: (C, H, W).
+        classes: (N,) labels.
+    """
 
-    def __len__(self) -> int:
-        return len(self.classes)
+    def __init__(self, shape: tuple[int, ...], first: int, classes: NDArray[np.int64]) -> None:
+        self.first, self.classes = first, classes
+        self._shape = shape
 
-    def images(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) float32, one of 256 levels in [-1, 1]."""
-        return from_uint8(drawn_levels(self.shape, self.first + index))
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return self._shape
 
-    def labels(self, index: NDArray[np.int64]) -> Tensor:
-        """(B,) int64."""
-        return torch.from_numpy(self.classes[index])
+    def uint8(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) uint8."""
+        return drawn_levels(self.shape, self.first + index)
 
     @property
     def sha256(self) -> str:
