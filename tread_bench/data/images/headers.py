@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -22,33 +22,21 @@ def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[st
         where: the files or folders that they are in, as the last message names them.
     """
 
-    def check(item: int) -> None:
-        with encoded.open(item) as file:
-            opened(file, wanted)
-
-    threads = 1 if encoded.is_in_order else THREADS
-    yield from problems_in_threads(where, len(encoded.classes), encoded.name, check, threads)
-
-
-def problems_in_threads(
-    where: str, count: int, name: Callable[[int], str], check: Callable[[int], None], threads: int = THREADS
-) -> Iterator[str]:
-    """A message for each of the first three of `count` images for which `check` raises ValueError, and their number."""
-
     def problems(items: range) -> list[str]:
         found = []
         for item in items:
             try:
-                check(item)
+                with encoded.open(item) as file:
+                    opened(file, wanted)
             except UserError:
                 raise
             except ValueError as error:
-                found.append(f"{name(item)}: {error}")
+                found.append(f"{encoded.name(item)}: {error}")
         return found
 
-    wrong = 0
+    wrong, count = 0, len(encoded.classes)
     parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(1 if encoded.is_in_order else THREADS) as pool:
         for message in chain.from_iterable(pool.map(problems, parts)):
             wrong += 1
             if wrong <= _SHOWN:
