@@ -81,7 +81,7 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
     }
     assert "train on c" in told.err and f"train: {TRAIN} of {TRAIN}" in told.err
     assert (tmp_path / "latents" / "held_out" / "manifest.json").exists()
-    with pytest.raises(UserError, match="dtype was float32 and is float16"):
+    with pytest.raises(UserError, match="belongs to another encoding"):
         app([*command, "--dtype", "float16"], standalone_mode=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match="torch sees no CUDA device here"):
