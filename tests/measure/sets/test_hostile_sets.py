@@ -99,7 +99,7 @@ NPZ = {
     "huge images": (member("arr_0", head((1, 10**9, 10**9, 3))), "H and W at most 4096"),
     "a member without a suffix": (without_suffix, "no array arr_0 in it"),
     "no header": (member("arr_0", b"images" * 9), "not a readable NumPy header"),
-    "a header without end": (member("arr_0", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(99)), "and none needs"),
+    "a header without end": (member("arr_0", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(99)), "not a readable NumPy"),
     "code in the header": (member("arr_0", head(("__import__('os').abort()",))), "not a readable NumPy header"),
 }
 
