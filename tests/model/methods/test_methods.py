@@ -145,6 +145,19 @@ def test_what_a_dropped_token_held_has_no_part_in_the_prediction(backbone):
     assert not torch.allclose(other, predict(network))
 
 
+def test_kept_tokens_come_back_as_they_left_and_a_mask_token_for_each_other():
+    network, states = network_of(cell_of("drop", routes="1:3@0.5"), perturbed=True).eval(), {}
+    backbone, method = network.backbone, network.method
+    with torch.no_grad():
+        start = backbone.start(*inputs())
+        found = method.train_forward(backbone, start, batch_range(), lambda block, state: states.update({block: state}))
+        (kept,) = found.kept.values()
+        whole = method.mask_token.value.expand(6, 16, -1).clone()
+        whole[torch.arange(6)[:, None], kept] = states[3].stream()
+        last = backbone.run_block(4, dataclasses.replace(start, streams={"x": whole}))
+        torch.testing.assert_close(found.output, backbone.finish(last))
+
+
 # MaskDiT
 
 
