@@ -155,6 +155,8 @@ def rates(lines: pd.DataFrame) -> Figure:
     routed = routed.assign(line=shared, share=routed.route_rate.astype("float64"))
     keys = ["backbone", "reference_name", "line"]
     routed = routed[routed.groupby(keys).share.transform("nunique") > 1]
+    is_beside_others = routed.groupby(["architecture", "line"]).reference_name.transform("nunique") > 1
+    routed = routed.assign(line=routed.line.mask(is_beside_others, routed.line + " beside " + routed.reference_name))
 
     # Each line begins with its dense row.
     dense = last[last.is_dense].assign(share=0.0).drop(columns="reference_name")

@@ -82,7 +82,10 @@ def _data_text(data: str) -> str:
     """A data source's settings as those of an architecture are written: "glyphs (image_size 32)"."""
     settings = json.loads(data)
     name = settings.pop("name", "")
-    each = [f"{key} {value}".replace(", ", " ") for key, value in settings.items()]
+    each = []
+    for key, value in settings.items():
+        shown = " ".join(map(str, value)) if isinstance(value, list) else f"{value}".replace(", ", " ")
+        each.append(f"{key} {shown}")
     return f"{name} ({', '.join(each)})" if each else name
 
 

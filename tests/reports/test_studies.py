@@ -107,6 +107,23 @@ def test_rates_run_from_dense_at_0():
         assert table[rate]["FID"] == f"{lasts(records, row).mean():.2f}"
 
 
+def test_rates_beside_two_dense_rows_are_two_lines():
+    others = [
+        one.model_copy(
+            update={"row": f"lora-{one.row}", "cell": f"lora-{one.cell}", "reference": f"lora-{one.reference}"}
+        )
+        for one in made.rates()
+    ]
+    records = [*made.rates(), *others]
+    numbers = alone(figures.rates(figures.labelled(comparison(records), results_frame(records)))).numbers
+    found = {(line["line"], line["share of tokens that bypasses"]): line["row"] for line in numbers}
+    assert len(found) == len(numbers) == 8
+    assert (
+        found["tread 2:8 beside lora-dense", "0"] == "lora-dense"
+        and found["tread 2:8 beside dense", "0.5"] == "tread-0.5"
+    )
+
+
 def test_one_rate_is_no_line():
     records = made.rates(2, (0.5,))
     assert alone(figures.rates(figures.labelled(comparison(records), results_frame(records)))) is None
