@@ -87,9 +87,13 @@ def plan(request: SetRequest) -> tuple[list[Planned], list[str]]:
         except UserError as error:
             reasons.append(f"{chosen.name}: {error}")
             continue
-        found = {metric.name: _reason(metric, stored, request) for metric in metrics}
-        reasons += [f"{name} ({network.name}): {reason}" for name, reason in found.items() if reason]
-        if possible := [metric for metric in metrics if not found[metric.name]]:
+        possible = []
+        for metric in metrics:
+            if reason := _reason(metric, stored, request):
+                reasons.append(f"{metric.name} ({network.name}): {reason}")
+            else:
+                possible.append(metric)
+        if possible:
             planned.append(Planned(network, extractor.to(request.device), stored, possible))
     return planned, reasons
 

@@ -95,8 +95,12 @@ class ExtractorFamily(Description):
     @property
     def outputs(self) -> frozenset[str]:
         """What it gives of an image, by the names of what metrics need."""
-        given = (True, True, self.has_logits, self.has_spatial)
-        return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
+        found = {"features", "statistics"}
+        if self.has_logits:
+            found.add("logits")
+        if self.has_spatial:
+            found.add("spatial")
+        return frozenset(found)
 
 
 EXTRACTORS = Kind("feature network", "tread_bench.extractors", ExtractorFamily, ExtractorOptions, key="extractor")

@@ -157,9 +157,12 @@ def third_parties() -> dict[str, str]:
 
     Where code can change without its version, since it is installed for editing or not installed, its hash follows.
     """
-    groups = [group for group in _installed().groups if group.startswith(GROUPS)]
-    distributions = {point.dist for group in groups for point in points_of(group)}
-    return {name: version for name, version in map(_about, distributions) if name != _OWN}
+    found: dict[str, str] = {}
+    for group in _installed().groups:
+        if group.startswith(GROUPS):
+            found.update(_about(point.dist) for point in points_of(group))
+    found.pop(_OWN, None)
+    return found
 
 
 def points_of(group: str) -> EntryPoints:

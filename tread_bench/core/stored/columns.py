@@ -111,12 +111,12 @@ AFTER_FIGURES = (
     Column("dense_step_ms", "ms", "median dense step of the run, in turn with which the row was timed"),
 )
 _FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
-_TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, *AFTER_FIGURES))
+_COLUMNS = {column.name: column for column in (*BEFORE_FIGURES, *AFTER_FIGURES)}
 
 
 def columns_of_route(number: int) -> tuple[Column, Column, Column]:
     """Return the columns of a row's second route, or of a later one."""
-    start, end, rate = (column for column in AFTER_FIGURES if column.name in ("route_start", "route_end", "route_rate"))
+    start, end, rate = _COLUMNS["route_start"], _COLUMNS["route_end"], _COLUMNS["route_rate"]
     return (
         Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole),
         Column(f"route_{number}_end", end.unit, f"last block that route {number} bypasses", end.whole),
@@ -126,4 +126,4 @@ def columns_of_route(number: int) -> tuple[Column, Column, Column]:
 
 def is_taken(name: str) -> bool:
     """Return whether a figure of a metric cannot have this name, since a column of results.csv has it."""
-    return name in _TAKEN or bool(_FURTHER_ROUTE.fullmatch(name))
+    return name in _COLUMNS or bool(_FURTHER_ROUTE.fullmatch(name))

@@ -92,9 +92,9 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "plugins", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
-    versions = {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
-    of_plugins = {name: version for name, version in conditions.versions.items() if name.startswith(PLUG_IN)}
-    return chosen | versions | of_plugins
+    for package in _FIGURES_DEPEND_ON:
+        chosen[package] = conditions.versions.get(package)
+    return chosen | {name: version for name, version in conditions.versions.items() if name.startswith(PLUG_IN)}
 
 
 def decisive_to_the_bit(conditions: Conditions) -> dict[str, JsonValue]:

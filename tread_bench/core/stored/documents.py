@@ -288,8 +288,10 @@ def _config_problems_of(document: BaseModel) -> Sequence[str]:
         case CellRequest():
             return _config_problems(compact_json(document.config), allows_unknown=False)
         case Export():
-            found = ((place, _config_problems_of(record)) for place, record in enumerate(document.records))
-            return [f"records.{place}.{problem}" for place, problems in found for problem in problems]
+            problems: list[str] = []
+            for place, record in enumerate(document.records):
+                problems += [f"records.{place}.{problem}" for problem in _config_problems_of(record)]
+            return problems
     return []
 
 

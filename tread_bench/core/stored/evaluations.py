@@ -107,7 +107,7 @@ class SetEvaluation(Part):
 
         about = {"samples": self.samples.name, "reference": self.reference.name, "protocol": self.protocol}
         hidden = {"network_sha256", "lower_is_better", "points"}
-        lines = [about | row.model_dump(exclude=hidden) for row in self.rows]
-        for line in lines:
-            line["warnings"] = "; ".join(line["warnings"])
+        lines = []
+        for row in self.rows:
+            lines.append(about | row.model_dump(exclude=hidden) | {"warnings": "; ".join(row.warnings)})
         return pd.DataFrame(lines).astype({"value": "float64", "low": "float64", "high": "float64"})
