@@ -24,6 +24,7 @@ What is shown of a test is the 95 % interval of its difference, as everywhere on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -43,13 +44,12 @@ from tread_bench.core.numbers.statistics import (
     seeds_to_find,
 )
 from tread_bench.core.stored.records import paired_seed
-from tread_bench.reports.differences import MACS, TIME, Differences
+from tread_bench.reports import requested
+from tread_bench.reports.differences import MACS, TIME
 from tread_bench.reports.questions.break_even import is_about_speed
 from tread_bench.reports.questions.controls import beside, is_control
 from tread_bench.reports.questions.guidance import is_swept
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import side_by_side
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.row import Row
 
 MOST_SEEDS = 100  # that a study is advised to have in all
 QUESTIONS = ("equal training MACs", "equal measured time", "control of equal MACs")
@@ -163,6 +163,7 @@ class Decision:
         finds: the difference in FID that `seeds` seeds would find with 80 % power, of the test that is inconclusive.
         seeds: so many in all; None where even `MOST_SEEDS` are too few, or nothing is inconclusive.
         detectable: the smallest true difference in FID at equal training MACs that its seeds find with 80 % power.
+        regime: on what it was made, such as "16 tokens and 1,200 iterations".
         side_by_side: how many decisions share the level, itself included.
         has_several_references: whether its routes were compared with different rows.
         learning: of the row that the route is compared with; None where that is not known.
@@ -171,6 +172,7 @@ class Decision:
     choice: Choice
     route: str
     tests: tuple[Claim, Claim, Claim]
+    regime: str = ""
     finds: float | None = None
     seeds: int | None = None
     detectable: float | None = None
@@ -318,22 +320,27 @@ def _seeds_to_decide(sides: Sides, level: float) -> tuple[float | None, int | No
 # What the rows of a run give a decision
 
 
-def decisions(rows: Sequence[Row], compared: Differences) -> list[tuple[list[Row], Decision]]:
+def decisions(sets: Sequence[Sequence[Row]]) -> list[tuple[list[Row], Decision]]:
     """Return a decision for each group of rows that are ranked together, if routes are among them.
 
     All decisions of a run share the level. Rows of a smoke run have none, nor do rows that only evaluate, a study of
     guidance and one of speed alone, whose question is another.
 
     Args:
-        rows: the comparison of a run.
-        compared: what they differ by from their references.
+        sets: of rows that stand side by side.
     """
-    found = [*chain.from_iterable(_candidates_of(members, compared) for members in side_by_side(rows))]
+    found = [*chain.from_iterable(map(_candidates_of, sets))]
     tested = sum(bool(candidates) for _, candidates in found)
-    return [(of_group, decide(candidates, tested)) for of_group, candidates in found]
+    made = []
+    for of_group, candidates in found:
+        tokens = of_group[0].cost("image_tokens")  # of dense, which comes first
+        length = f"{of_group[0].group.iteration:,} iterations"
+        regime = f"{tokens:.0f} tokens and {length}" if tokens else length
+        made.append((of_group, replace(decide(candidates, tested), regime=regime)))
+    return made
 
 
-def _candidates_of(rows: Sequence[Row], compared: Differences) -> list[tuple[list[Row], list[Candidate]]]:
+def _candidates_of(rows: Sequence[Row]) -> list[tuple[list[Row], list[Candidate]]]:
     """For each group of these rows that is to be decided on: its rows, and its routes compared at equal MACs."""
     if is_swept(rows) or is_about_speed(rows) or any(row.is_smoke for row in rows):
         return []
@@ -343,10 +350,10 @@ def _candidates_of(rows: Sequence[Row], compared: Differences) -> list[tuple[lis
         routes = [row for row in ranked_candidates(of_group) if row.spans]
         is_trained = any(not requested.is_evaluated_only(row.first) for row in of_group)
         if routes and is_trained:
-            at_macs = [row for row in routes if compared.line(row, MACS)]
-            controls = [row for row in of_group if is_control(row) and row not in routes and compared.line(row, MACS)]
+            at_macs = [row for row in routes if row.compared(MACS)]
+            controls = [row for row in of_group if is_control(row) and row not in routes and row.compared(MACS)]
             references = {row.name: row for row in of_group}
-            candidates = [_candidate(row, at_macs, controls, references, compared) for row in at_macs]
+            candidates = [_candidate(row, at_macs, controls, references) for row in at_macs]
             found.append((of_group, candidates))
     return found
 
@@ -362,15 +369,13 @@ def ranked_candidates(rows: Sequence[Row]) -> list[Row]:
     return others if others and all(requested.is_routing_alone(row.first) for row in others) else found
 
 
-def _candidate(
-    row: Row, routes: Sequence[Row], controls: Sequence[Row], references: Mapping[str, Row], compared: Differences
-) -> Candidate:
-    own, other = compared.sides(row, MACS)[0]
+def _candidate(row: Row, routes: Sequence[Row], controls: Sequence[Row], references: Mapping[str, Row]) -> Candidate:
+    own, other = row.sides(MACS)[0]
     of_same_cost: dict[str, Sides] = {}
     for control in controls:
-        if row in beside(control, routes, compared):
-            of_same_cost[control.short_label] = (own, compared.sides(control, MACS)[0][0])
-    at_times = compared.sides(row, TIME)
+        if row in beside(control, routes):
+            of_same_cost[control.short_label] = (own, control.sides(MACS)[0][0])
+    at_times = row.sides(TIME)
     reference = references.get(row.reference_name)
     return Candidate(
         name=row.short_label,
@@ -387,7 +392,8 @@ def _learning(reference: Row) -> Learning | None:
     fids: dict[int, dict[int, float]] = {}
     for record in reference.done:
         for one in record.evaluations:
-            if one.fid is not None and (one.protocol or "") == reference.group.protocol:
+            is_known = one.fid is not None and math.isfinite(one.fid)
+            if one.fid is not None and is_known and (one.protocol or "") == reference.group.protocol:
                 fids.setdefault(one.iteration, {})[paired_seed(record)] = one.fid
     if len(fids) < 2 or reference.group.start:
         return None

@@ -13,19 +13,18 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.describe.metrics import Figure, known_figures
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import Best, MeanInterval, mean_interval
+from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study, paired_seed
-from tread_bench.reports.rows import requested
-
-if TYPE_CHECKING:
-    import pandas as pd
+from tread_bench.reports import requested
 
 _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
@@ -38,6 +37,7 @@ def _column(figure: Figure) -> Column:
 
 
 _STANDARD = [figure for metric in standard_metrics() for figure in metric.figures]
+STANDARD_METRICS = [*(figure.name for figure in _STANDARD), "validation_loss"]
 COLUMNS = (*BEFORE_FIGURES, *map(_column, _STANDARD), *AFTER_FIGURES)
 _OF_ROW = ("backbone", "family", "method", "routes", "selector", "guidance", "guidance_scale", "schedule", "macs_of")
 _COSTS = (
@@ -73,8 +73,6 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
-    import pandas as pd
-
     # A line for each evaluation.
     ordered = sorted(of_study(records), key=record_order)
     dense_ms = dense_steps_ms(ordered)
@@ -96,8 +94,6 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
     Of each metric the mean over the seeds, and with `_low` and `_high` the ends of its 95 % t interval, which needs two
     seeds; costs and speeds are means of the cells. A row without a finished cell is left out.
     """
-    import pandas as pd
-
     done = frame[frame.status == "done"]
     metrics = metrics_of(frame)
     of_metrics = [f"{name}{end}" for name in metrics for end in ("", "_low", "_high")]
@@ -121,7 +117,7 @@ def metrics_of(frame: pd.DataFrame) -> list[str]:
     """Return the columns that are figures of metrics, the standard ones first, then those that suites added."""
     known = {column.name for column in COLUMNS}
     further = [name for name in frame.columns if name not in known and not _OF_FURTHER_ROUTE.fullmatch(name)]
-    return [*(figure.name for figure in _STANDARD), "validation_loss", *further]
+    return [*STANDARD_METRICS, *further]
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -133,6 +129,8 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]) -> dict[str, Any]:
     conditions = record.conditions.model_dump(mode="json")
+    precision = {name: conditions[name] for name in _PRECISION if name in conditions}
+    precision |= {name: conditions[name] for name in _STEP_OPTIONS if conditions.get(name)}
     line = {
         **_fields(record),
         **_fields(evaluation),
@@ -152,7 +150,7 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Dense
         "guidance_scale": requested.guidance_scale(record),
         "auxiliary": requested.auxiliary(record),
         "schedule": requested.scheduled(record),
-        "precision_mode": flat(_precision(conditions)),
+        "precision_mode": flat(precision),
         "kernels": flat(conditions.get("kernels")),
         "threads": record.conditions.threads,
         "device": flat(record.conditions.device),
@@ -170,11 +168,12 @@ def _settings(record: Record) -> dict[str, Any]:
         "optimizer": requested.optimizer(record),
         "learning_rate": requested.training(record, "learning_rate"),
         "decay": requested.decay(record) or None,
-        "lora_rank": requested.lora_rank(record),
+        "lora_rank": (requested.training(record, "lora") or {}).get("rank"),
         "start": requested.start(record) or None,
         "recovered_at": recovered_at(record),
-        "tuned": _tuned(tuning.best, tuning.candidates) if tuning else None,
     }
+    if tuning and tuning.best:
+        found["tuned"] = f"{'best' if tuning.best.is_bracketed else 'edge'} of {len(tuning.candidates)}"
 
     # Routes and their schedule.
     routes = parse_routes(record.routes)
@@ -197,11 +196,6 @@ def _settings(record: Record) -> dict[str, Any]:
     }
 
 
-def _tuned(best: Best | None, candidates: Sequence[object]) -> str | None:
-    """How a setting was chosen, in a column."""
-    return f"{'best' if best.is_bracketed else 'edge'} of {len(candidates)}" if best else None
-
-
 def storable(value: object) -> object:
     """The value; of a text what survives a UTF-8 file of lines."""
     return value.encode("utf-8", "replace").decode().replace("\r", " ") if isinstance(value, str) else value
@@ -211,11 +205,6 @@ def inert(value: object) -> object:
     """The value; a text that a spreadsheet would compute has an apostrophe in front (CWE-1236)."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t"))
     return f"'{value}" if is_formula else value
-
-
-def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    used = {name: conditions[name] for name in _STEP_OPTIONS if conditions.get(name)}
-    return {name: conditions[name] for name in _PRECISION if name in conditions} | used
 
 
 def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None) -> dict[str, Any]:
@@ -254,15 +243,13 @@ def record_order(record: Record) -> tuple[Any, ...]:
     """
     routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
     guidance = (requested.rule(record), requested.guidance_scale(record))
-    place = (_part_of_comparison(record), routes, *guidance, record.row)
-    return record.backbone, data_of(record), *place, record.suite, record.seed, record.cell
-
-
-def _part_of_comparison(record: Record) -> int:
-    """0: a reference, 1: what is compared with it, 2: a control beside these."""
+    part = 1
     if requested.is_plainly_dense(record):
-        return 0
-    return 2 if requested.stands_beside_routes(record) else 1
+        part = 0
+    elif requested.stands_beside_routes(record):
+        part = 2
+    place = (part, routes, *guidance, record.row)
+    return record.backbone, data_of(record), *place, record.suite, record.seed, record.cell
 
 
 def data_of(record: Record) -> str:

@@ -11,12 +11,13 @@ from typing import NamedTuple
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.core.numbers.schedule import routed_steps
-from tread_bench.core.stored.records import Record
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports import requested
+from tread_bench.reports.row import Row
 
 FID_TABLES = ("TREAD Table", "DiG in DiCo")
 # Families that the tables give by their size alone.
+_GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
+_ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end
 _BY_SIZE = {"DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
 
 
@@ -50,64 +51,46 @@ def published_fid(row: Row) -> PublishedFid | None:
     data = requested.data_family(first)
     if data is None or not data.has_published_fids or not row.blocks or row.is_smoke:
         return None
-    batch = requested.training(first, "batch") or 0
-    iterations = row.group.iteration
-    is_over = iterations == requested.iterations(first)
-    routed_iterations = routed_steps(iterations, requested.schedule(first)) if is_over else 0
-    scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
 
-    # The line of the tables that has all of it.
-    wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
+    # The model as the tables name it: some by their size alone.
+    model = first.backbone
+    if first.family in _BY_SIZE:
+        model = _BY_SIZE[first.family]
+        params = f"{round((row.cost('params') or 0) / 1e6)}M"
+        if not any((line["model"], line["params"]) == (model, params) for line in _lines()):
+            return None
+    elif first.config["data"].get("image_size") == 64:
+        model = f"{model} ImageNet-512"
+
+    # Method, metric and scale of guidance.
+    method, schedule = requested.method(first), requested.schedule(first)
+    if schedule.until < 1:
+        method = _ENDED_DENSE.get(method, method)
+    metric, scale = "fid", ""
+    if requested.is_guided(first):
+        guidance = requested.guidance(first)
+        of_rule, with_interval = _GUIDED_METRICS.get(guidance["name"], ("", ""))
+        metric = with_interval if guidance.get("interval") else of_rule
+        scale = f"{requested.guidance_scale(first):g}"
+
+    # The line of the tables that has all of it, after as many images.
+    iterations = row.group.iteration
+    masked = routed_steps(iterations, schedule) if iterations == requested.iterations(first) else 0
     for line in _lines():
-        is_fid = line["table"].startswith(FID_TABLES)
-        if not is_fid or (line["model"], line["method"], line["metric"], line["scale"]) != wanted:
+        is_named = (line["model"], line["method"], line["metric"], line["scale"]) == (model, method, metric, scale)
+        if not is_named or not line["table"].startswith(FID_TABLES):
             continue
-        counted = routed_iterations if _is_unmasked(line) else iterations
-        if _is_unmasked(line) and not _has_default_options(first):
-            continue
-        if _images_seen(line) == counted * batch and _listed_routes(line, row.blocks) == first.routes:
+        is_unmasked = line["method"].endswith(" unmasked")
+        if is_unmasked and first.config.get("method") != find_method(first.method).options().model_dump():
+            continue  # older records lack some options, and had others then
+        if line["iterations"].endswith("K"):
+            images = int(line["iterations"].removesuffix("K")) * 1000 * int(line["batch"])
+        else:
+            images = int(line["iterations"].removesuffix(" epochs")) * 5000 * 256
+        seen = (masked if is_unmasked else iterations) * (requested.training(first, "batch") or 0)
+        if seen == images and _listed_routes(line, row.blocks) == first.routes:
             return PublishedFid(float(line["value"]), line["caveat"])
     return None
-
-
-def _listed_model(row: Row) -> str:
-    """As the tables name it; of models that they give by their size alone, where it is that size."""
-    family = row.first.family
-    if model := _BY_SIZE.get(family):
-        params = f"{round((row.cost('params') or 0) / 1e6)}M"
-        is_listed = any(line["model"] == model and line["params"] == params for line in _lines())
-        return model if is_listed else ""
-    side = row.first.config["data"].get("image_size")
-    return f"{row.first.backbone} ImageNet-512" if side == 64 else row.first.backbone
-
-
-def _listed_method(record: Record) -> str:
-    method = requested.method(record)
-    return _ENDED_DENSE.get(method, method) if requested.schedule(record).until < 1 else method
-
-
-def _is_unmasked(line: Mapping[str, str]) -> bool:
-    return line["method"].endswith(" unmasked")
-
-
-def _has_default_options(record: Record) -> bool:
-    """Those of the method, which are the published ones; older records lack some, and had others then."""
-    return bool(record.config.get("method") == find_method(record.method).options().model_dump())
-
-
-def _listed_metric(record: Record) -> str:
-    guidance = requested.guidance(record)
-    if not requested.is_guided(record):
-        return "fid"
-    of_rule, with_interval = _GUIDED_METRICS.get(guidance["name"], ("", ""))
-    return with_interval if guidance.get("interval") else of_rule
-
-
-def _images_seen(line: Mapping[str, str]) -> int:
-    """Of "400K" iterations of `batch` images, or of epochs of 5,000 iterations of 256."""
-    if line["iterations"].endswith("K"):
-        return int(line["iterations"].removesuffix("K")) * 1000 * int(line["batch"])
-    return int(line["iterations"].removesuffix(" epochs")) * 5000 * 256
 
 
 def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
@@ -119,7 +102,3 @@ def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
         usual = "0:-1" if line["method"].startswith("mask") else "2:-4"
         routes = usual + routes
     return format_routes(resolve_routes(parse_routes(routes), blocks))
-
-
-_GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
-_ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end

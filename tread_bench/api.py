@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -22,6 +23,8 @@ from tread_bench.services.decisions import decisions_of, hypothesis_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from tread_bench.reports.study import Study
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,7 +55,7 @@ class Results:
 
         docs/methods/decision.md defines them. Empty for a smoke run and for runs without routes.
         """
-        return decisions_of(self.records, self.plan.planned, self.plan.smoke)
+        return decisions_of(self._study, self.plan.planned)
 
     @property
     def hypothesis(self) -> dict[str, Any] | None:
@@ -60,7 +63,7 @@ class Results:
 
         docs/methods/onset.md has the rule.
         """
-        return hypothesis_of(self.records, self.plan.planned, self.plan.smoke, self.plan.registered)
+        return hypothesis_of(self._study, self.plan.planned, self.plan.registered)
 
     def __repr__(self) -> str:
         """Return where the run is, how much of it is done, and its decisions."""
@@ -69,14 +72,18 @@ class Results:
 
     def _repr_html_(self) -> str:
         """Return the decisions and the main columns of the comparison, as a notebook shows them."""
-        from tread_bench.reports.differences import Differences
+        from tread_bench.reports.comparison import short_tables
         from tread_bench.reports.page.document import as_html
-        from tread_bench.reports.rows.comparison import comparison
-        from tread_bench.reports.tables.short import short_tables
 
         sentences = [decision["sentence"] for decision in self.decision]
-        tables = short_tables(comparison(self.records, self.plan.smoke), Differences(self.frame()))
-        return as_html("notebook.html.j2", sentences=sentences, tables=tables)
+        return as_html("notebook.html.j2", sentences=sentences, tables=short_tables(self._study.rows))
+
+    @cached_property
+    def _study(self) -> Study:
+        """What the records say, worked out once."""
+        from tread_bench.reports.study import Study
+
+        return Study(self.records, self.plan.smoke)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell and evaluated iteration, with the columns of results.csv.
@@ -84,9 +91,7 @@ class Results:
         Units and definitions are those of docs/methods/results-csv.md. Missing values are NA; a cell without an
         evaluation, such as one that failed, has one row.
         """
-        from tread_bench.reports.frame import results_frame
-
-        return results_frame(self.records, self.plan.smoke)
+        return self._study.frame.copy()
 
     def rows(self) -> pd.DataFrame:
         """Return the frame summarised by row: means over seeds at the row's last iteration, with 95 % intervals.
@@ -95,7 +100,7 @@ class Results:
         """
         from tread_bench.reports.frame import rows_frame
 
-        return rows_frame(self.frame())
+        return rows_frame(self._study.frame)
 
     def differences(self) -> pd.DataFrame:
         """Return each row minus its reference, a line for each metric and way of comparing.
@@ -106,7 +111,7 @@ class Results:
         """
         from tread_bench.reports.differences import differences
 
-        return differences(self.frame())
+        return differences(self._study.frame)
 
 
 def load(source: str | Path) -> Results:

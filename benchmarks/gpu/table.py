@@ -8,7 +8,7 @@ from benchmarks.gpu.document import GpuDocument, SpeedRun
 from benchmarks.page import Place
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.records import CostFigures, Record, TimingFigures
-from tread_bench.reports.tables.tables import Entry, Table, as_markdown, markdown_text
+from tread_bench.reports.tables import Entry, Table, as_markdown, markdown_text
 from tread_bench.reports.text.numbers import DASH, names, number
 
 PAGE = Place("python -m benchmarks.gpu")

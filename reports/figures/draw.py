@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
+from tread_bench.reports.figure import Figure
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, PATTERNS, SURFACE, Look, clean, looks, tone
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, tone
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number
 
 MOST = 18  # lines in a panel of lines
@@ -27,43 +27,6 @@ MOST_ROWS = 30  # rows of a forest
 _COLUMNS = 3  # panels side by side
 _WIDTH = 9.6  # inches
 _LINE = 0.26  # inches from one row of a forest to the next
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """What to draw, from the lines of a frame that were chosen for it.
-
-    Args:
-        lines: with the columns that are named here, and `row`, which the numbers begin with; `is_dense`, where it is
-            there, gives a line the look of dense rows.
-        x, y: columns. Where `y` holds names it is a forest: a line for each, from top to bottom.
-        hue: the column that tells lines of one panel apart.
-        panel: the column that tells panels apart; "": one panel.
-        low, high: columns with the ends of an interval; "": the 95 % t interval of lines that share all else.
-        ideal: a column with what is to be expected, drawn as a tick or a dashed line.
-        still: where nothing changes.
-        logarithmic: axes, such as "x" or "xy".
-        highest_first: whether the lines of highest figures are the ones to draw where there are too many.
-        extra: columns that only the numbers show, by the header there.
-        titles: of columns, on axes and in the numbers.
-    """
-
-    name: str
-    title: str
-    caption: str
-    lines: pd.DataFrame
-    x: str
-    y: str
-    hue: str = "name"
-    panel: str = ""
-    low: str = ""
-    high: str = ""
-    ideal: str = ""
-    still: float | None = None
-    logarithmic: str = ""
-    highest_first: bool = False
-    extra: Mapping[str, str] = field(default_factory=dict)
-    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Point(NamedTuple):
@@ -82,7 +45,6 @@ def draw(figure: Figure) -> Picture | None:
     points = _points(figure)
     if not points:
         return None
-    is_forest = isinstance(points[0].place, str)
     panels = list(dict.fromkeys(point.panel for point in points))
 
     # As many lines as can be told apart, with dense and those that end lowest, or highest, in the first panel.
@@ -90,45 +52,48 @@ def draw(figure: Figure) -> Picture | None:
     sign = -1 if figure.highest_first else 1
     ends = {point.hue: sign * point.estimate.mean for point in last_panel_first}
     ordered = sorted(ends, key=lambda hue: (not any(p.is_dense for p in points if p.hue == hue), ends[hue]))
-    chosen = set(ordered[: MOST_ROWS if is_forest else MOST])
+    most, made_by = (MOST_ROWS, _forest) if figure.is_forest else (MOST, _lines)
+    chosen = set(ordered[:most])
     drawn = [point for point in points if point.hue in chosen]
     left_out = len(ends) - len(chosen)
     rest = f" Drawn: {len(chosen)} of {len(ends)}; the numbers have all." if left_out else ""
 
-    made = _forest(figure, drawn, panels) if is_forest else _lines(figure, drawn, panels)
     return picture_of(
-        figure.name, figure.title, f"{figure.caption}{rest}".strip(), _described(figure, drawn, is_forest), made,
-        _numbers(figure, points, is_forest),
+        figure.name, figure.title, f"{figure.caption}{rest}".strip(), _described(figure, drawn),
+        made_by(figure, drawn, panels), _numbers(figure, points),
     )  # fmt: skip
 
 
 def _points(figure: Figure) -> list[_Point]:
     """Means and intervals, in the order of the lines."""
     # Finite figures, of lines that share all but the seed.
-    is_forest = not pd.api.types.is_numeric_dtype(figure.lines[figure.y])
-    value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
-    lines = figure.lines[figure.lines[value].astype("float64").map(math.isfinite).astype(bool)]
-    has_bounds = bool(figure.low)
+    value, place = figure.value, figure.place
     keys = [name for name in dict.fromkeys((figure.panel, figure.hue, "row", place)) if name]
+    others = {value, figure.low, figure.high, figure.ideal, "is_dense", "seeds", *figure.extra}
+    columns = [*keys, *sorted(others.intersection(figure.lines.columns).difference(keys))]
+    finite = figure.lines[np.isfinite(figure.lines[value].astype("float64"))]
+    by_point: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for line in finite[columns].to_dict("records"):
+        by_point.setdefault(tuple(line[key] for key in keys), []).append(line)
 
     # A point of each: its interval as the lines state it, or over them.
     points = []
-    for _, same in lines.groupby(keys, sort=False, dropna=False):
-        first = same.iloc[0]
-        if has_bounds:
-            bounds = (first[figure.low], first[figure.high])
-            low, high = (None, None) if pd.isna(bounds[0]) else map(float, bounds)
-            seeds = int(first["seeds"]) if "seeds" in same else len(same)
-            estimate = MeanInterval(float(first[value]), low, high, seeds)
+    for same in by_point.values():
+        first = same[0]
+        if figure.low:
+            low, high = first[figure.low], first[figure.high]
+            if pd.isna(low):
+                low, high = None, None
+            estimate = MeanInterval(float(first[value]), low, high, int(first.get("seeds", len(same))))
         else:
-            estimate = mean_interval(same[value].to_list())
+            estimate = mean_interval([line[value] for line in same])
         points.append(
             _Point(
                 panel=str(first[figure.panel]) if figure.panel else "",
                 hue=str(first[figure.hue]),
                 row=str(first["row"]),
                 is_dense=bool(first.get("is_dense", False)),
-                place=str(first[place]) if is_forest else float(first[place]),
+                place=str(first[place]) if figure.is_forest else float(first[place]),
                 estimate=estimate,
                 ideal=float(first[figure.ideal]) if figure.ideal and pd.notna(first[figure.ideal]) else math.nan,
                 extra=tuple(_shown(first[column]) for column in figure.extra),
@@ -182,25 +147,20 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
 
 def _panel(axes: Axes, points: Sequence[_Point], look_of: Mapping[str, Look]) -> None:
     """Lines through means, each with its interval and its row's mark; dashed, what was to be expected."""
-    means = [(point.place, point.estimate.mean, point.hue) for point in points]
-    sns.lineplot(
-        pd.DataFrame(means, columns=["place", "mean", "hue"]), x="place", y="mean", hue="hue", style="hue",
-        palette={hue: colour for hue, (colour, _, _) in look_of.items()},
-        dashes={hue: PATTERNS[dashes] for hue, (_, _, dashes) in look_of.items()},
-        estimator=None, linewidth=1.3, legend=False, ax=axes,
-    )  # fmt: skip
-    for hue, (colour, marker, _) in look_of.items():
+    for hue, (colour, marker, dashes) in look_of.items():
         line = sorted((point for point in points if point.hue == hue), key=lambda point: point.place)
+        places = [point.place for point in line]
+        axes.plot(places, [point.estimate.mean for point in line], color=colour, linewidth=1.3, linestyle=dashes)
         if line and not math.isnan(line[0].ideal):
-            places, ideals = zip(*((point.place, point.ideal) for point in line), strict=True)
-            axes.plot(places, ideals, color=colour, linewidth=1, linestyle="--", alpha=0.7)
-        for point in line:
-            own = (INK, "o") if point.is_dense else (colour, marker)
-            if point.estimate.bounds is not None:
-                axes.plot([point.place] * 2, point.estimate.bounds, color=own[0], linewidth=1.4)
+            axes.plot(places, [point.ideal for point in line], color=colour, linewidth=1, linestyle="--", alpha=0.7)
+        for own_colour, own_marker, is_dense in ((colour, marker, False), (INK, "o", True)):
+            marked = [point for point in line if point.is_dense == is_dense]
+            bounds = [(point.place, *point.estimate.bounds) for point in marked if point.estimate.bounds]
+            axes.vlines(*np.reshape(bounds, (-1, 3)).T, color=own_colour, linewidth=1.4)
             axes.plot(
-                [point.place], [point.estimate.mean], color=own[0], marker=own[1], markersize=6, linestyle="none",
-                markeredgecolor=SURFACE, markeredgewidth=0.8,
+                [point.place for point in marked], [point.estimate.mean for point in marked], color=own_colour,
+                marker=own_marker, markersize=6, linestyle="none", zorder=3, markeredgecolor=SURFACE,
+                markeredgewidth=0.8,
             )  # fmt: skip
 
 
@@ -252,19 +212,19 @@ def _forest(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> 
     return made
 
 
-def _described(figure: Figure, points: Sequence[_Point], is_forest: bool) -> str:
+def _described(figure: Figure, points: Sequence[_Point]) -> str:
     """What readers hear who cannot see the picture: what is drawn, and where each line ends."""
-    value, place = (figure.x, "row") if is_forest else (figure.y, figure.x)
-    value, place = (figure.titles.get(name) or name for name in (value, place))
+    value = figure.titles.get(figure.value) or figure.value
+    place = "row" if figure.is_forest else figure.titles.get(figure.x) or figure.x
     places = decimals(point.estimate.mean for point in points)
     ends = {(point.panel, point.hue): number(point.estimate.mean, places) for point in points}
     said = [f"{panel + ', ' if panel else ''}{hue}: {end}" for (panel, hue), end in ends.items()]
     return f"{value} by {place}. {'; '.join(said[:24])}"
 
 
-def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[dict[str, str]]:
+def _numbers(figure: Figure, points: Sequence[_Point]) -> list[dict[str, str]]:
     """The lines of the table under the picture."""
-    value, place = (figure.x, figure.y) if is_forest else (figure.y, figure.x)
+    value, place = figure.value, figure.place
     places = decimals(point.estimate.mean for point in points)
     signed = figure.still == 0
     measured = figure.titles.get(value) or value
@@ -275,7 +235,7 @@ def _numbers(figure: Figure, points: Sequence[_Point], is_forest: bool) -> list[
             line[figure.titles.get(figure.panel, figure.panel)] = point.panel or DASH
         if figure.hue not in ("row", "name", place):
             line[figure.titles.get(figure.hue, figure.hue)] = point.hue
-        if not is_forest:
+        if not figure.is_forest:
             line[figure.titles.get(place) or place] = f"{point.place:,.6g}"
         line[measured] = number(point.estimate.mean, places, signed)
         line["95 % interval"] = interval(point.estimate, places, signed, can_be_negative=True)

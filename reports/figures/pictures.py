@@ -13,20 +13,19 @@ import pandas as pd
 from tread_bench.core.config.choices import UNGUIDED
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.reports.differences import ITERATIONS, MACS, ROW, TIME, Differences
-from tread_bench.reports.figures.draw import Figure, draw
+from tread_bench.reports import requested
+from tread_bench.reports.differences import ITERATIONS, MACS, ROW, TIME
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.picture import Picture
-from tread_bench.reports.figures.placement import placement_map, route_placement
+from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.style import theme
 from tread_bench.reports.questions import break_even, depths, gap, gradients, guidance, similarity, speed, tuning
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.row import Row
 from tread_bench.reports.text.numbers import scaled_macs
 
 
-def pictures(
-    rows: Sequence[Row], frame: pd.DataFrame, compared: Differences, suffix: str = "", exports: bool = False
-) -> list[Picture]:
+def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "", exports: bool = False) -> list[Picture]:
     """Return every picture that rows which stand side by side allow; the first answers the question of their run.
 
     Args:
@@ -42,16 +41,15 @@ def pictures(
         else:
             found = [
                 draw(guidance.figure(rows)),
-                draw(depths.figure(rows, compared)),
+                draw(depths.figure(rows)),
                 draw(rates(lines)),
-                *route_placement(rows, compared),
-                placement_map(rows, compared),
-                draw(gain(rows, compared)),
+                *route_placement(rows),
+                draw(gain(rows)),
                 draw(gap.figure(rows)),
                 draw(tuning.figure(rows)),
                 draw(fid_over_cost(lines)),
                 draw(speed.figure(rows)),
-                *similarity.similarities(trained),
+                similarity.similarities(trained),
                 draw(gradients.figure(trained)),
             ]
     return [replace(picture, name=f"{picture.name}{suffix}") for picture in found if picture]
@@ -75,22 +73,20 @@ def last_of(lines: pd.DataFrame) -> pd.DataFrame:
     return lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")] if len(lines) else lines
 
 
-def gain(rows: Sequence[Row], compared: Differences) -> Figure:
+def gain(rows: Sequence[Row]) -> Figure:
     """What each row gains in FID on its reference: at equal MACs, at equal time, at equal iterations."""
     several = len({row.architecture for row in rows}) > 1
     lines = []
     for row in rows:
         for at in (MACS, TIME, ITERATIONS):
-            line = compared.line(row, at)
-            is_shown = at != MACS or compared.is_of_its_own(row)
+            line = row.compared(at)
+            is_shown = at != MACS or row.differs_at_equal_macs
             is_ranked = not (requested.is_evaluated_only(row.first) or row.is_evaluated_by_teacher)
             if line and is_shown and is_ranked:
                 named = f"{row.architecture}  {row.short_label}" if several else row.short_label
                 low, high = line.estimate.bounds or (None, None)
                 how = "evaluated" if line.evaluated else "interpolated"
-                lines.append(
-                    (row.label, named, at, line.estimate.mean, low, high, line.estimate.n, line.reference, how)
-                )
+                lines.append((row.name, named, at, line.estimate.mean, low, high, line.estimate.n, line.reference, how))
     columns = ["row", "name", "at", "difference", "low", "high", "seeds", "reference", "how"]
     return Figure(
         name="gain",
@@ -115,17 +111,21 @@ def fid_over_cost(lines: pd.DataFrame) -> Figure:
     trained = lines[(lines.iteration > 0) & lines.training_macs.notna() & lines.fid.notna()]
     divisor, unit = scaled_macs(trained.training_macs.max() if len(trained) else 0.0)
     by_macs = trained.assign(cost=trained.training_macs / divisor, over=f"training cost in {unit}")
-    several = trained.architecture.nunique() > 1
-    by_time = trained.assign(cost=trained.paired_seconds, over="training time in s, steps timed alone")
-    shown = by_macs.assign(over=trained.architecture) if several else pd.concat([by_macs, by_time])
-    named = {"cost": f"training cost in {unit}", "over": "architecture"} if several else {"cost": "", "over": "cost in"}
-    seconds = {"paired_seconds": "training s"} if several else {}
+    seconds, units = {}, ""
+    if trained.architecture.nunique() > 1:
+        shown = by_macs.assign(over=trained.architecture)
+        named = {"cost": f"training cost in {unit}", "over": "architecture"}
+        seconds, units = {"paired_seconds": "training s"}, f" MACs are in {unit}."
+    else:
+        by_time = trained.assign(cost=trained.paired_seconds, over="training time in s, steps timed alone")
+        shown = pd.concat([by_macs, by_time])
+        named = {"cost": "", "over": "cost in"}
     return Figure(
         name="fid_cost",
         title="FID over training cost",
         caption="MACs are counted: those of a training step, times batch, times iterations. Seconds are iterations "
         "times a step, which is the dense step over the row’s speed-up, and the wait for data; a row with a schedule "
-        f"has none. Vertical lines are 95 % t intervals over seeds.{f' MACs are in {unit}.' if several else ''}",
+        f"has none. Vertical lines are 95 % t intervals over seeds.{units}",
         lines=shown[shown.cost.notna()],
         x="cost",
         y="fid",

@@ -1,32 +1,26 @@
-"""Where routes are, and what each place costs in FID: as bars over the blocks, and as a map of starts and ends."""
+"""Where routes are, and what each place costs in FID, as bars over the blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.differences import ITERATIONS, MACS, Differences
+from tread_bench.reports import requested
+from tread_bench.reports.differences import ITERATIONS, MACS
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, tone
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.row import Row, by_architecture
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number, words
 
 _MOST = 30  # rows in the picture
-_FEWEST = 4  # placements of one rate that make a map
-_MOST_RATES = 3
 _WIDTH, _LINE, _LEFT = 6.4, 0.42, 1.9  # inches: it is read on a phone as well
-_WIDE, _HIGH = 0.62, 0.4  # inches of a cell of the map
 
 
-def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]:
+def route_placement(rows: Sequence[Row]) -> list[Picture]:
     """Draw each route as a bar over the blocks, beside its FID difference to its reference, with the interval below.
 
     Drawn where routes lie at different places, and controls beside them.
@@ -44,23 +38,23 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
         return []  # rows with the same routes differ in something else
 
     # The rows, those of lowest FID where there are many.
-    at = MACS if any(compared.is_of_its_own(row) for row in placed) else ITERATIONS
+    at = MACS if any(row.differs_at_equal_macs for row in placed) else ITERATIONS
     ranked = sorted(placed, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else 0.0))[:_MOST]
     drawn = [row for row in placed if row in ranked]
     places = decimals(row.fid.mean for row in placed if row.fid)
-    shown = {row.label: compared.of(row, at) for row in placed}
-    said = {row.label: words(shown[row.label], places, nothing=_nothing(row)) for row in placed}
+    shown = {row.name: row.difference(at) for row in placed}
+    said = {row.name: words(shown[row.name], places, nothing=_nothing(row)) for row in placed}
     left_out = f" Drawn: {len(drawn)} of {len(placed)} rows; the numbers have all." if len(drawn) < len(placed) else ""
     numbers = []
     for row in placed:
-        difference = shown[row.label]
-        sides = compared.sides(row, at)
+        difference = shown[row.name]
+        sides = row.sides(at)
         fid = row.fid.mean if row.is_reference and row.fid else None
         if sides:
             fid = fmean(sides[0][0].values())
         numbers.append(
             {
-                "row": row.label,
+                "row": row.name,
                 f"FID at {at}": number(fid, places),
                 "ΔFID": number(difference.mean if difference else None, places, True),
                 "95 % interval": interval(difference, places, True) if difference else DASH,
@@ -74,7 +68,7 @@ def route_placement(rows: Sequence[Row], compared: Differences) -> list[Picture]
         "orange: above; grey: it includes 0, or there is none. Several bars in a line are routes of one row."
         f"{left_out}",
         f"One bar per route from its first to its last block, and ΔFID at {at}. "
-        + "; ".join(f"{row.label}: {said[row.label]}" for row in drawn),
+        + "; ".join(f"{row.name}: {said[row.name]}" for row in drawn),
         _bars(drawn, shown, said, at),
         numbers,
     )
@@ -103,7 +97,7 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
     # A line for each row: its blocks, the routes on them, its difference, its name.
     several = len({row.architecture for row in rows}) > 1
     for y, row in enumerate(rows):
-        estimate = shown[row.label]
+        estimate = shown[row.name]
         colour = _colour(row, estimate)
         bars.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
         for first, last in row.spans:
@@ -114,9 +108,9 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
                 fids.plot(estimate.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
             fids.plot([estimate.mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE)
         left = bars.get_yaxis_transform()
-        name = f"{row.architecture} {row.short_label}" if several else row.short_label
+        name = row.full_label if several else row.short_label
         bars.text(-0.03, y - 0.05, clean(name, 30), transform=left, ha="right", va="bottom", color=INK)
-        bars.text(-0.03, y + 0.02, said[row.label], transform=left, ha="right", va="top", color=MUTED, size=7.5)
+        bars.text(-0.03, y + 0.02, said[row.name], transform=left, ha="right", va="top", color=MUTED, size=7.5)
 
     # Axes.
     blocks = max(row.blocks for row in rows)
@@ -128,91 +122,4 @@ def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict
     fids.locator_params(axis="x", nbins=4)
     for axes in (bars, fids):
         axes.spines["left"].set_visible(False)
-    return figure
-
-
-def placement_map(rows: Sequence[Row], compared: Differences) -> Picture | None:
-    """Draw a cell for each route, first block across and last block up, coloured by its FID difference.
-
-    For one architecture, a panel for each rate that ran at several starts and ends.
-    """
-    # The rows of the rates that ran at several places.
-    found: dict[float, list[Row]] = {}
-    for row in rows:
-        is_plain = requested.is_routing_alone(row.first) and not requested.is_evaluated_only(row.first)
-        if len(row.spans) == 1 and row.fid and is_plain:
-            found.setdefault(parse_routes(row.first.routes)[0].rate, []).append(row)
-    found = {rate: members for rate, members in found.items() if _is_map(members)}
-    largest = sorted(found, key=lambda rate: (-len(found[rate]), rate))[:_MOST_RATES]
-    placed = [row for rate in sorted(largest) for row in found[rate]]
-    if not placed or len(by_architecture(placed)) != 1:
-        return None
-
-    # What they differ by from their reference.
-    at = MACS if any(compared.is_of_its_own(row) for row in placed) else ITERATIONS
-    shown = {row.label: compared.of(row, at) for row in placed}
-    if not any(shown.values()):
-        return None
-
-    # The numbers, and the picture.
-    places = decimals(row.fid.mean for row in placed if row.fid)
-    numbers = []
-    for row in placed:
-        first, last = row.spans[0]
-        rate = f"{parse_routes(row.first.routes)[0].rate:g}"
-        difference = words(shown[row.label], places)
-        numbers.append(
-            {"row": row.label, "first block": f"{first}", "last block": f"{last}", "rate": rate, "ΔFID": difference}
-        )
-    return picture_of(
-        "placement_map",
-        "Start and end of the route",
-        "A cell is a route: its first block from left to right, its last block from bottom to top; the number is ΔFID "
-        f"at {at}. Blue: its 95 % interval lies below 0; orange: above; grey: it includes 0, or there is none.",
-        f"ΔFID at {at} by first and last block. " + "; ".join(f"{line['row']}: {line['ΔFID']}" for line in numbers),
-        _map({rate: found[rate] for rate in sorted(largest)}, shown, places),
-        numbers,
-    )
-
-
-def _is_map(rows: Sequence[Row]) -> bool:
-    """Whether each place has one row, and there are several starts and ends."""
-    spans = [row.spans[0] for row in rows]
-    starts, ends = ({span[k] for span in spans} for k in (0, 1))
-    return len(spans) == len(set(spans)) >= _FEWEST and min(len(starts), len(ends)) > 1
-
-
-def _map(found: dict[float, list[Row]], shown: dict[str, MeanInterval | None], places: int) -> Figure:
-    # The size of the figure, from the cells of its maps.
-    grids = {}
-    for rate, members in found.items():
-        grids[rate] = [sorted({row.spans[0][k] for row in members}) for k in (0, 1)]
-    high = _HIGH * max(len(ends) for _, ends in grids.values())
-    width = max(4.2, 0.6 + sum(_WIDE * len(starts) + 0.7 for starts, _ in grids.values()))
-    height = 0.9 + high
-    figure = Figure(figsize=(width, height))
-
-    # A map for each rate, side by side.
-    x = 0.6
-    for rate, members in found.items():
-        starts, ends = grids[rate]
-        place = (x / width, 0.55 / height, _WIDE * len(starts) / width, _HIGH * len(ends) / height)
-        axes: Axes = figure.add_axes(place)
-        for row in members:
-            first, last = row.spans[0]
-            estimate = shown[row.label]
-            colour = _colour(row, estimate)
-            column, line = starts.index(first), ends.index(last)
-            cell = (column - 0.46, line - 0.44), 0.92, 0.88
-            axes.add_patch(Rectangle(*cell, facecolor=colour, alpha=0.28, linewidth=0))
-            text = number(estimate.mean, min(places, 1), True) if estimate else DASH
-            axes.text(column, line, text, ha="center", va="center", size=8.5, color=INK)
-        axes.set(xlim=(-0.5, len(starts) - 0.5), ylim=(-0.5, len(ends) - 0.5), xlabel="first block of the route")
-        axes.set_xticks(range(len(starts)), [str(start) for start in starts])
-        axes.set_yticks(range(len(ends)), [str(end) for end in ends])
-        axes.set_title(f"rate {rate:g}" if len(found) > 1 else "")
-        axes.grid(visible=False)
-        axes.spines[:].set_visible(False)
-        x += _WIDE * len(starts) + 0.7
-    figure.axes[0].set_ylabel("last block", color=MUTED)
     return figure

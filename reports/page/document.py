@@ -19,7 +19,7 @@ from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.frame import flat
-from tread_bench.reports.tables.tables import FORMATS, Entry, Table
+from tread_bench.reports.tables import FORMATS, Entry, Table
 from tread_bench.reports.text.numbers import FILTERS
 
 SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import Any
 
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.describe.routes import resolve_routes
-from tread_bench.core.stored.documents import Registered, RunPlan
-from tread_bench.core.stored.records import Record, of_study
-from tread_bench.reports import cautions
-from tread_bench.reports.decision import Choice, Decision, decisions, ranked_candidates
-from tread_bench.reports.differences import ITERATIONS, Differences
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import Record
+from tread_bench.reports import cautions, requested
+from tread_bench.reports.comparison import TableView, comparison_view
+from tread_bench.reports.decision import Choice, Decision, ranked_candidates
+from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
@@ -23,8 +24,6 @@ from tread_bench.reports.figures.style import row_key, theme
 from tread_bench.reports.frame import (
     flat,
     further_figures,
-    record_order,
-    results_frame,
     title_of,
     write_csv,
 )
@@ -32,11 +31,8 @@ from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import Shown, sample_grids
 from tread_bench.reports.questions import break_even, controls, guidance, onset, tuning
 from tread_bench.reports.questions.speed import price_of
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, short_names, side_by_side, told_apart, what_differs
-from tread_bench.reports.rows.comparison import are_beside_dense, comparison
-from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.view import TableView, comparison_view, published
+from tread_bench.reports.row import Row, are_beside_dense, by_architecture, short_names, told_apart, what_differs
+from tread_bench.reports.study import Study
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, names, number, plural
 
@@ -45,8 +41,15 @@ _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "pr
 _SECTIONS = {
     "speedup": "Speed",
     "similarity": "Inside the network",
-    "across_times": "Inside the network",
     "gradients": "Inside the network",
+}
+_IN_TITLE = {
+    "backbone": "{}",
+    "data": "data {}",
+    "objective": "objective {}",
+    "start": "from the weights of {}",
+    "iteration": "iteration {:,}",
+    "protocol": "protocol {}",
 }
 _NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files", "registered"}
 _DIGITS = 6  # of a number under Conditions
@@ -59,8 +62,10 @@ def render(
     unreadable: Mapping[str, str] | None = None,
     out: Path | None = None,
     export: Path | None = None,
-) -> None:
+) -> Study:
     """Write results.csv, figures/*.svg and index.html, each whole; and, where requested, an export of all tables.
+
+    Returns the study that they are of.
 
     Args:
         records: of the run's cells, in any order.
@@ -76,61 +81,34 @@ def render(
     folder = out or run_dir
     assert folder is not None, "an export needs a folder to write into"
 
-    # The frame, the rows beside their references, and what that decides.
-    frame = results_frame(records, plan.smoke)
-    compared = Differences(frame)
-    rows = comparison(records, plan.smoke)
-    sets = side_by_side(rows)
-    decided = [one for one in decisions(rows, compared) if one[1].choice is not Choice.UNTESTED]
-
     # The figures of each set of rows that stand side by side, and that of all: from how much compute on routing pays.
+    study = Study(records, plan.smoke)
     exports = export is not None
     drawn = []
-    for place, (members, name) in enumerate(zip(sets, _names(sets), strict=True)):
-        found = pictures(members, frame, compared, f"-{place + 1}" if place else "", exports)
+    for place, (members, name) in enumerate(zip(study.sets, _names(study.sets), strict=True)):
+        found = pictures(members, study.frame, f"-{place + 1}" if place else "", exports)
         drawn.append([replace(one, title=f"{one.title}, {name}") if name else one for one in found])
-    onsets = [] if plan.smoke else onset.panels(sorted(of_study(records), key=record_order), plan.registered)
-    with theme(exports):
-        map_of_onsets = draw(onset.figure(onsets)) if onsets else None
+    page = Page(study, plan, run_dir, unreadable or {}, drawn, exports)
 
     # The table of all cells, the figures, the page and the export.
-    page = _page(
-        records, plan, run_dir, unreadable or {}, _Found(rows, sets, compared, drawn, decided, onsets, map_of_onsets)
-    )
-    all_drawn = [*chain.from_iterable(drawn), *filter(None, [map_of_onsets])]
-    write_csv(frame, folder / "results.csv")
+    all_drawn = [*chain.from_iterable(drawn), *filter(None, [page.onset_map])]
+    write_csv(study.frame, folder / "results.csv")
     write_page(folder, "page.html.j2", all_drawn, name=page.name, page=page)
     if export:
         shown = [table for part in page.parts for table in part.tables]
         tables = [
-            published(f"comparison-{place + 1}" if place else "comparison", table.title, table.view)
+            table.view.as_table(f"comparison-{place + 1}" if place else "comparison", table.title)
             for place, table in enumerate(shown)
         ]
-        if decided:
-            tables.append(decision_view.as_table("The tests behind the decision", [made for _, made in decided]))
+        if tested := [made for _, made in _tested(study)]:
+            tables.append(decision_view.as_table("The tests behind the decision", tested))
         write_export(export, tables, all_drawn, plan.smoke)
+    return study
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a page is made of."""
-
-    rows: Sequence[Row]
-    sets: Sequence[list[Row]]  # of rows that stand side by side
-    compared: Differences
-    drawn: Sequence[Sequence[Picture]]  # of each set
-    decided: Sequence[tuple[list[Row], Decision]]
-    onsets: Sequence[onset.Panel]
-    onset_map: Picture | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stated:
-    """What the suite stated before the run, what came of it, and the picture of the ratios behind that."""
-
-    registered: Registered
-    answers: Sequence[str]
-    picture: Picture | None
+def _tested(study: Study) -> list[tuple[list[Row], Decision]]:
+    """The decisions of which some test was made."""
+    return [one for one in study.decisions if one[1].choice is not Choice.UNTESTED]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,16 +130,16 @@ class Answer:
     """What rows that stand side by side say; "" where there is nothing to say."""
 
     title: str
-    regime: str  # on what
-    headline: str  # of what is no decision, or of several
-    decisions: Sequence[Decided]
-    reading: str  # how tests are read, once on a page
-    families: Sequence[tuple[str, str, str]]  # name, parameters, statement
-    price: str
-    certainty: str
     rates: str
-    scope: str
-    controls: Sequence[str]
+    regime: str = ""  # on what
+    headline: str = ""  # of what is no decision, or of several
+    decisions: Sequence[Decided] = ()
+    reading: str = ""  # how tests are read, once on a page
+    families: Sequence[tuple[str, str, str]] = ()  # name, parameters, statement
+    price: str = ""
+    certainty: str = ""
+    scope: str = ""
+    controls: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -179,103 +157,80 @@ class Part:
     pictures: Sequence[Picture]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """Every cell at its last iteration, and the decimals of each column."""
-
-    metrics: Mapping[str, str]  # column -> title
-    are_compiled: bool
-    places: Mapping[str, int]
-    records: Sequence[Record]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Page:
     """What the template shows."""
 
-    # The head: what ran, and what it says.
-    name: str
-    plan: RunPlan
-    smoke: str  # what a smoke run is; "" of any other
-    answers: Sequence[Answer]
-    stated: Stated | None
-    counts: Mapping[str, int]
-    lead: Picture | None
-    facts: Sequence[tuple[str, str]]
-    cautions: Sequence[str]
-    is_export: bool
-    # Which explanations the reader needs.
-    against: str
-    is_about_speed: bool
-    has_guidance: bool
-    evaluated_routed: str
-    data_notes: Sequence[str]
-    # Tables, figures and samples.
-    parts: Sequence[Part]
-    sections: Mapping[str, Sequence[Picture]]
-    keys: Mapping[str, str]  # label of a row -> its key in addresses
-    samples: Shown
-    missing: Sequence[tuple[str, str, int]]
-    cells: Cells
-    # How it was made.
-    conditions: Mapping[str, Any]
-    protocols: Mapping[str, Mapping[str, Any]]
+    def __init__(
+        self,
+        study: Study,
+        plan: RunPlan,
+        run_dir: Path | None,
+        unreadable: Mapping[str, str],
+        drawn: Sequence[Sequence[Picture]],
+        exports: bool,
+    ) -> None:
+        records, rows, sets = study.records, study.rows, study.sets
+        self.plan, self.records = plan, records
 
+        # The head: what ran, and what it says.
+        self.name = f"{plan.suite.name}{' (smoke run)' if plan.smoke else ''}"
+        self.smoke = cautions.of_smoke_run(plan.stand_ins) if plan.smoke else ""
+        with_result = {record.cell for record in (*records, *study.candidates)} | unreadable.keys()
+        self.missing = [(cell, *plan.rows[cell]) for cell in plan.cells if cell not in with_result]
+        is_over = not self.missing and not plan.pending
+        self.counts = Counter(str(record.status) for record in records)
+        self.counts |= {"missing": len(self.missing), "unreadable": len(unreadable)}
+        self.facts = [*_facts(records, rows, plan), *tuning.cost(study.candidates, records)]
+        self.cautions = _cautions(records, rows, plan, unreadable, len(self.missing))
+        self.answers = [] if plan.smoke else _answers(study, plan, is_over)
 
-def _page(
-    all_records: Sequence[Record], plan: RunPlan, run_dir: Path | None, unreadable: Mapping[str, str], found: _Found
-) -> Page:
-    candidates = [record for record in all_records if record.role == "tuning"]
-    records = sorted(of_study(all_records), key=record_order)
-    rows, sets = found.rows, found.sets
-    with_result = {record.cell for record in all_records} | unreadable.keys()
-    missing = [(cell, *plan.rows[cell]) for cell in plan.cells if cell not in with_result]
-    is_over = not missing and not plan.pending
-    stated = None
-    if plan.registered and not plan.smoke:
-        stated = Stated(
-            registered=plan.registered,
-            answers=onset.statements(found.onsets, records, plan.registered, is_over),
-            picture=found.onset_map,
-        )
+        # What the suite stated before the run, what came of it, and the picture of the ratios behind that.
+        self.stated = None if plan.smoke else plan.registered
+        onsets = onset.panels(records, self.stated)
+        self.stated_answers = onset.statements(onsets, records, self.stated, is_over) if self.stated else []
+        with theme(exports):
+            self.onset_map = draw(onset.figure(onsets)) if onsets else None
 
-    # The first picture answers the question of the run; those that answer further ones have a section.
-    first = found.drawn[0] if found.drawn else ()
-    lead = next((one for one in first if _stem(one) not in _SECTIONS), None)
-    sections: dict[str, list[Picture]] = {}
-    for picture in chain.from_iterable(found.drawn):
-        if _stem(picture) in _SECTIONS:
-            sections.setdefault(_SECTIONS[_stem(picture)], []).append(picture)
-    parts = []
-    for members, drawn in zip(sets, found.drawn, strict=True):
-        shown = [one for one in drawn if one is not lead and _stem(one) not in _SECTIONS]
-        parts.append(_part(members, shown, found.compared, len(sets) > 1))
-    notes = {family.note for record in records if (family := requested.data_family(record))}
-    return Page(
-        name=f"{plan.suite.name}{' (smoke run)' if plan.smoke else ''}",
-        plan=plan,
-        smoke=cautions.of_smoke_run(plan.stand_ins) if plan.smoke else "",
-        answers=[] if plan.smoke else _answers(records, plan, found, is_over),
-        stated=stated,
-        counts={**Counter(r.status for r in records), "missing": len(missing), "unreadable": len(unreadable)},
-        lead=lead,
-        facts=[*_facts(records, rows, plan), *tuning.cost(candidates, records)],
-        cautions=_cautions(records, rows, plan, unreadable, len(missing)),
-        is_export=run_dir is None,
-        against=_against(rows),
-        is_about_speed=break_even.is_about_speed(rows),
-        has_guidance=any(requested.is_guided(record) for record in records),
-        evaluated_routed=names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
-        data_notes=sorted(filter(None, notes)),
-        parts=parts,
-        sections=sections,
-        keys={row.label: row_key(row.label) for row in rows},
-        samples=sample_grids(rows, run_dir) if run_dir else Shown([], False, ""),
-        missing=missing,
-        cells=_cells(records),
-        conditions=_conditions(records, plan),
-        protocols={name: _said(details) for name, details in _protocols(records).items()},
-    )
+        # Which explanations the reader needs.
+        self.against = "the row that a budget names, else with the dense row"
+        if guidance.is_swept(rows):
+            self.against = "the same checkpoint without guidance"
+        elif are_beside_dense(rows):
+            self.against = "the dense row"
+        self.is_about_speed = break_even.is_about_speed(rows)
+        self.has_guidance = any(requested.is_guided(record) for record in records)
+        self.evaluated_routed = names(sorted({r.method for r in records if requested.is_evaluated_routed(r)}))
+        notes = {family.note for record in records if (family := requested.data_family(record))}
+        self.data_notes = sorted(filter(None, notes))
+        self.is_export = run_dir is None
+
+        # The first picture answers the question of the run; those that answer further ones have a section.
+        first = drawn[0] if drawn else ()
+        self.lead = next((one for one in first if _stem(one) not in _SECTIONS), None)
+        self.sections: dict[str, list[Picture]] = {}
+        for picture in chain.from_iterable(drawn):
+            if _stem(picture) in _SECTIONS:
+                self.sections.setdefault(_SECTIONS[_stem(picture)], []).append(picture)
+
+        # Tables, figures and samples.
+        self.parts = []
+        for members, of_set in zip(sets, drawn, strict=True):
+            shown = [one for one in of_set if one is not self.lead and _stem(one) not in _SECTIONS]
+            self.parts.append(_part(members, shown, len(sets) > 1))
+        self.keys = {row.name: row_key(row.name) for row in rows}  # in addresses
+        self.samples = sample_grids(rows, run_dir) if run_dir else Shown([], False, "")
+
+        # Every cell at its last iteration, and the decimals of each metric.
+        evaluations = [record.last for record in records if record.last]
+        measured = [name for name in _CELL_METRICS if any(one.figure(name) is not None for one in evaluations)]
+        self.metrics = {name: title_of(name) for name in measured}
+        self.metrics |= {figure.name: figure.title for figure in further_figures(records)}
+        self.places = {name: decimals(one.figure(name) for one in evaluations) for name in self.metrics}
+        self.are_compiled = any(record.conditions.compile for record in records)
+
+        # How it was made.
+        self.conditions = _conditions(records, plan)
+        self.protocols = {name: _said(details) for name, details in _protocols(records).items()}
 
 
 def _names(sets: Sequence[Sequence[Row]]) -> list[str]:
@@ -288,22 +243,18 @@ def _stem(picture: Picture) -> str:
     return picture.name.partition("-")[0]
 
 
-def _against(rows: Sequence[Row]) -> str:
-    """What the differences of a page are paired with."""
-    if guidance.is_swept(rows):
-        return "the same checkpoint without guidance"
-    return "the dense row" if are_beside_dense(rows) else "the row that a budget names, else with the dense row"
-
-
-def _answers(records: Sequence[Record], plan: RunPlan, found: _Found, is_over: bool) -> list[Answer]:
+def _answers(study: Study, plan: RunPlan, is_over: bool) -> list[Answer]:
     """The answer of each set of rows, apart from rows that others only start from."""
-    sources = {requested.source(record) for record in records}
-    shown = [members for members in found.sets if not all(row.is_dense and row.name in sources for row in members)]
+    sources = {requested.source(record) for record in study.records}
+    shown = []
+    for members in study.sets:
+        if not all(row.is_dense and row.name in sources for row in members):
+            shown.append(members)
     answers: list[Answer] = []
     for members, title in zip(shown, _names(shown), strict=True):
-        decided = [one for one in found.decided if any(one[0][0] is row for row in members)]
+        decided = [one for one in _tested(study) if one[0][0] in members]
         is_first = bool(decided) and not any(answer.decisions for answer in answers)
-        answers.append(_answer(members, title, decided, plan, found.compared, is_over, is_first))
+        answers.append(_answer(members, title, decided, plan, is_over, is_first))
     return answers
 
 
@@ -312,45 +263,37 @@ def _answer(
     title: str,
     decided: Sequence[tuple[list[Row], Decision]],
     plan: RunPlan,
-    compared: Differences,
     is_over: bool,
     is_first: bool,
 ) -> Answer:
     # Of speed alone, or of rules of guidance.
-    answer = Answer(
-        title=title, regime="", headline="", decisions=(), reading="", families=(), price="", certainty="", scope="",
-        rates=tuning.summary(rows), controls=(),
-    )  # fmt: skip
+    answer = Answer(title=title, rates=tuning.summary(rows))
     if break_even.is_about_speed(rows):
         return replace(
             answer, headline=break_even.summary(rows), price=break_even.scope(), families=break_even.statements(rows),
             certainty=break_even.rule(rows),
         )  # fmt: skip
     if guidance.is_swept(rows):
-        said = guidance.summary(rows), guidance.scope(rows), guidance.statements(rows)
-        return replace(answer, headline=said[0], certainty=said[1], families=said[2])
+        families = guidance.statements(rows)
+        return replace(answer, headline=guidance.summary(rows), certainty=guidance.scope(rows), families=families)
 
     # A decision, or several, or none.
     places = decimals(row.fid.mean for row in rows if row.fid)
     if not decided:
-        headline, price = _without_decision(rows, compared, is_over)
+        headline, price = _without_decision(rows, is_over)
         return replace(answer, headline=headline, price=price)
     may_add_seeds = plan.registered is None
     made = [_decided(members, one, plan, is_over, may_add_seeds) for members, one in decided]
     by_name = {one.architecture: decision for one, (_, decision) in zip(made, decided, strict=True)}
-    is_one = len(made) == 1
-    route = next((row for row in rows if is_one and row.short_label == decided[0][1].route), None)
-    return replace(
-        answer,
-        regime=decision_view.regime(rows),
-        headline="" if is_one else decision_view.overview(by_name, is_over),
-        decisions=made,
-        reading=decision_view.reading(decided[0][1]) if is_first else "",
-        price=made[0].price if is_one else "",
-        certainty=made[0].certainty if is_one else decision_view.certainties(by_name, places),
-        scope=decision_view.scope(rows),
-        controls=controls.sentences(rows, route, compared, places) if is_one else (),
-    )
+    answer = replace(answer, regime=decision_view.regime(rows), decisions=made, scope=decision_view.scope(rows))
+    if is_first:
+        answer = replace(answer, reading=decision_view.reading(decided[0][1]))
+    if len(made) > 1:
+        headline, certainty = decision_view.overview(by_name, is_over), decision_view.certainties(by_name, places)
+        return replace(answer, headline=headline, certainty=certainty)
+    route = next(row for row in rows if row.short_label == decided[0][1].route)
+    said = controls.sentences(rows, route, places)
+    return replace(answer, price=made[0].price, certainty=made[0].certainty, controls=said)
 
 
 def _decided(rows: Sequence[Row], decision: Decision, plan: RunPlan, is_over: bool, may_add_seeds: bool) -> Decided:
@@ -370,12 +313,12 @@ def _decided(rows: Sequence[Row], decision: Decision, plan: RunPlan, is_over: bo
     )
 
 
-def _without_decision(rows: Sequence[Row], compared: Differences, is_over: bool) -> tuple[str, str]:
+def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
     """What is said of rows of which nothing is decided, untested, and a price."""
     if not any(row.done for row in rows):
         return "No cell of this comparison has finished, so there is no result yet.", ""
     others = [row for row in ranked_candidates(rows) if row.done]
-    found = [(difference.mean, row, difference) for row in others if (difference := compared.of(row, ITERATIONS))]
+    found = [(difference.mean, row, difference) for row in others if (difference := row.difference(ITERATIONS))]
     if not found:
         cheapest = min(
             (row for row in others if row.spans), key=lambda row: row.cost("forward_macs") or 0, default=None
@@ -385,10 +328,9 @@ def _without_decision(rows: Sequence[Row], compared: Differences, is_over: bool)
     _, row, difference = min(found, key=lambda one: one[0])
     places = decimals(other.fid.mean for other in rows if other.fid)
     shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
-    named = f"{row.architecture} {row.short_label}".lstrip()
     chosen = "" if len(found) == 1 else f", the lowest of {len(found)} rows"
     return (
-        f"No decision: nothing was compared at equal training MACs. At equal iterations {named} differs from "
+        f"No decision: nothing was compared at equal training MACs. At equal iterations {row.full_label} differs from "
         f"{row.reference_label} by {shown}, {plural(difference.n, 'seed')}{chosen}; this is not tested.",
         price_of(row),
     )
@@ -416,7 +358,7 @@ def _cautions(
     return [caution for caution in found if caution]
 
 
-def _part(rows: Sequence[Row], shown: Sequence[Picture], compared: Differences, several: bool) -> Part:
+def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:
     architectures = by_architecture(rows)
     are_several = len(architectures) > 1
     heading = "All rows" if guidance.is_swept(rows) else ""
@@ -427,26 +369,13 @@ def _part(rows: Sequence[Row], shown: Sequence[Picture], compared: Differences, 
         left_out = [] if several else ["data", "protocol"]
         if not several and not are_several:
             left_out.append("objective")
-        params = f", {millions(members[0].cost('params'))} parameters" if are_several else ""
-        tables.append(TitledTable(f"{_title(members[0], left_out)}{params}", comparison_view(members, compared)))
+        group = members[0].group._replace(data=requested.data(members[0].first))
+        facts = {name: getattr(group, name) for name in _IN_TITLE if name not in left_out}
+        title = ", ".join(_IN_TITLE[name].format(value) for name, value in facts.items() if value)
+        if are_several:
+            title += f", {millions(members[0].cost('params'))} parameters"
+        tables.append(TitledTable(title, comparison_view(members)))
     return Part(heading, tables, shown)
-
-
-_IN_TITLE = {
-    "backbone": "{}",
-    "data": "data {}",
-    "objective": "objective {}",
-    "start": "from the weights of {}",
-    "iteration": "iteration {:,}",
-    "protocol": "protocol {}",
-}
-
-
-def _title(row: Row, left_out: Collection[str]) -> str:
-    """What the group of a row has, but for parts of it that go without saying."""
-    group = row.group._replace(data=requested.data(row.first))
-    found = {name: getattr(group, name) for name in _IN_TITLE if name not in left_out}
-    return ", ".join(_IN_TITLE[name].format(value) for name, value in found.items() if value)
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
@@ -460,19 +389,6 @@ def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> lis
         "device": plan.numerics.device_name or plan.numerics.device,
     }
     return [(name, value) for name, value in facts.items() if value]
-
-
-def _cells(records: Sequence[Record]) -> Cells:
-    evaluations = [record.last for record in records if record.last]
-    measured = [name for name in _CELL_METRICS if any(e.figure(name) is not None for e in evaluations)]
-    titles = {name: title_of(name) for name in measured}
-    titles |= {figure.name: figure.title for figure in further_figures(records)}
-    return Cells(
-        metrics=titles,
-        are_compiled=any(record.conditions.compile for record in records),
-        places={name: decimals(e.figure(name) for e in evaluations) for name in titles},
-        records=records,
-    )
 
 
 def _conditions(records: Sequence[Record], plan: RunPlan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from tread_bench.reports.page.document import SMOOTH
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.row import Row
 
 SAMPLE_BUDGET_BYTES = 480_000  # of all images together, so that the page can be mailed
 CAPTION_CHARACTERS = 120  # that are shown of each
@@ -99,7 +99,7 @@ def _of_rows(rows: Sequence[Row]) -> Iterator[Grid]:
             path = f"{record.cell}/{record.last.samples}"
             columns = min(_COLUMNS, record.last.num_samples or _COLUMNS)
             captions = tuple(_shortened(caption) for caption in record.last.captions)
-            yield Grid(row.label, about, path, record.last.samples_sha256, columns, captions)
+            yield Grid(row.name, about, path, record.last.samples_sha256, columns, captions)
 
 
 def _shortened(caption: str) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, name_of
-from tread_bench.reports.rows.row import Row, by_key
+from tread_bench.reports import requested
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row, by_architecture, by_key, name_of
 from tread_bench.reports.text.numbers import millions, names, number, plural
-
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +157,13 @@ def rule(rows: Sequence[Row]) -> str:
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Speed-ups over the number of tokens, a panel per architecture, a line per route, its ideal dashed."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     lines = []
     for line in lines_of(rows):
         for point in line.points:
             start = f"{line.pays_from.tokens:,}" if line.pays_from else "never here"
             is_dense = point.row.is_dense
             batch, step_ms = point.row.timings[0].batch, point.row.timing("step_time_ms")
-            of_row = (point.row.label, line.route, line.architecture, is_dense, "control" if is_dense else start)
+            of_row = (point.row.name, line.route, line.architecture, is_dense, "control" if is_dense else start)
             ideal = None if is_dense else point.row.ideal_speedup
             lines.append((*of_row, point.tokens, point.speedup, point.low, point.high, ideal, batch, step_ms, 1))
     columns = ["row", "route", "architecture", "is_dense", "pays", "tokens", "speedup", "low", "high", "ideal", "batch"]

@@ -8,9 +8,9 @@ from statistics import mean
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import paired_difference
-from tread_bench.reports.differences import MACS, Differences
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports import requested
+from tread_bench.reports.differences import MACS
+from tread_bench.reports.row import Row
 from tread_bench.reports.text.numbers import interval, number, plural
 
 
@@ -20,12 +20,12 @@ def is_control(row: Row) -> bool:
     return is_other_training or requested.skips_layers(row.first)
 
 
-def beside(control: Row, routes: Sequence[Row], compared: Differences) -> list[Row]:
+def beside(control: Row, routes: Sequence[Row]) -> list[Row]:
     """Return the routes at the control's cost; beside skipped layers those of the same share, else all."""
-    line = compared.line(control, MACS)
+    line = control.compared(MACS)
     found = []
     for route in routes:
-        of_route = compared.line(route, MACS)
+        of_route = route.compared(MACS)
         if line is None or of_route is None or route is control or of_route.reference != line.reference:
             continue
         is_near = abs(of_route.cost / line.cost - 1) <= BUDGET_TOLERANCE
@@ -41,7 +41,7 @@ def _share(row: Row) -> float:
     return skipped / row.blocks if row.blocks else 0.0
 
 
-def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, places: int) -> list[str]:
+def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
     """Return a sentence for each control of a group: by how much a route differs from it at equal training MACs.
 
     Args:
@@ -52,10 +52,10 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
     """
     said = []
     by_name = {row.name: row for row in rows}
-    routes = [row for row in rows if row.spans and not is_control(row) and compared.line(row, MACS)]
-    routes.sort(key=lambda row: (row is not route, _mean_fid(row, compared)))
+    routes = [row for row in rows if row.spans and not is_control(row) and row.compared(MACS)]
+    routes.sort(key=lambda row: (row is not route, _mean_fid(row)))
     for row in rows:
-        line = compared.line(row, MACS)
+        line = row.compared(MACS)
         if line is None:
             continue
         if requested.is_control(row.first) and not requested.macs_of(row.first):
@@ -65,8 +65,8 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
             said.append(
                 f"Chance: {row.short_label}, which is {other} with other seeds, differs from it by {shown}, {pairs}."
             )
-        elif is_control(row) and route is not None and (alike := beside(row, routes, compared)):
-            difference = paired_difference(compared.sides(alike[0], MACS)[0][0], compared.sides(row, MACS)[0][0])
+        elif is_control(row) and (alike := beside(row, routes)):
+            difference = paired_difference(alike[0].sides(MACS)[0][0], row.sides(MACS)[0][0])
             if difference is None:
                 continue
             shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
@@ -78,9 +78,9 @@ def sentences(rows: Sequence[Row], route: Row | None, compared: Differences, pla
     return said
 
 
-def _mean_fid(row: Row, compared: Differences) -> float:
+def _mean_fid(row: Row) -> float:
     """At equal training MACs."""
-    return mean(compared.sides(row, MACS)[0][0].values())
+    return mean(row.sides(MACS)[0][0].values())
 
 
 def _instead(control: Row, reference: Row | None) -> str:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from tread_bench.reports.differences import ITERATIONS, Differences
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+import pandas as pd
 
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
+from tread_bench.reports import requested
+from tread_bench.reports.differences import ITERATIONS
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row
 
 
-def figure(rows: Sequence[Row], compared: Differences) -> Figure:
+def figure(rows: Sequence[Row]) -> Figure:
     """FID difference to the dense row of the same depth, a line per rule that ran at several depths of a family."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     stems = {stem(row) for row in rows}
     lines = []
     for row in rows:
-        difference = compared.of(row, ITERATIONS)
+        difference = row.difference(ITERATIONS)
         if row.spans and difference and not requested.is_guided(row.first):
             low, high = difference.bounds or (None, None)
             for rule in _rules(stem(row), stems):
-                of_row = (row.label, row.first.family, rule, row.blocks, row.first.routes)
+                of_row = (row.name, row.first.family, rule, row.blocks, row.first.routes)
                 lines.append((*of_row, difference.mean, low, high, difference.n))
     columns = ["row", "family", "rule", "blocks", "routes", "difference", "low", "high", "seeds"]
     found = pd.DataFrame(lines, columns=columns)

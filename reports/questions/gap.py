@@ -2,74 +2,46 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from statistics import fmean as mean
 
-from tread_bench.core.numbers.statistics import STRONG_EXCESS, WEAK_EXCESS, guidance_rates
-from tread_bench.reports.rows.row import Row
+import pandas as pd
 
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row
 
 EXCESS = "validation loss at γ minus at 0"
 COSINE = "similarity of routed to dense outputs"
 
 
-def lines_of(row: Row) -> list[dict[str, Any]]:
-    """Return two lines for each seed and rate: the loss beyond dense, and the mean cosine over blocks.
-
-    Rates that all finished seeds of the row were run at.
-    """
-    measured = [record for record in row.done if record.gap]
-    by_seed = {record.seed: {at.rate: at for at in record.gap.rates} for record in measured if record.gap}
-    shared = sorted(set.intersection(*map(set, by_seed.values()))) if by_seed else []
-    name = f"{row.architecture} {row.short_label}".strip()
-    lines = []
-    for record in measured:
-        at_rates = by_seed[record.seed]
-        own = record.last.validation_loss if record.last else float("nan")
-        dense = at_rates[0.0].validation_loss if 0.0 in at_rates else own
-        for rate in shared:
-            figures = at_rates[rate]
-            about = {"row": row.label, "name": name, "is_dense": row.is_dense, "rate": rate}
-            about |= {"loss": figures.validation_loss}
-            lines.append({**about, "what": EXCESS, "value": figures.validation_loss - dense})
-            lines.append({**about, "what": COSINE, "value": sum(figures.cosine) / len(figures.cosine)})
-    return lines
-
-
-def rates_of(row: Row) -> str:
-    """Return the rates of Sparse Guidance that a row's losses give, in words."""
-    losses: dict[float, list[float]] = {}
-    for line in lines_of(row):
-        losses.setdefault(line["rate"], []).append(line["loss"])
-    rates = guidance_rates({rate: sum(found) / len(found) for rate, found in losses.items()})
-    if rates is None:
-        return "none, since the loss is still low at the largest rate measured"
-    largest = "" if rates.is_clearly_weak else " (the largest measured)"
-    return f"{rates.strong:g} and {rates.weak:g}{largest}"
-
-
 def figure(rows: Sequence[Row]) -> Figure:
-    """The loss beyond dense, and the similarity of routed and dense outputs, over the rate."""
-    import pandas as pd
+    """The loss beyond dense, and the mean cosine over blocks of routed and dense outputs, over the rate.
 
-    from tread_bench.reports.figures.draw import Figure
-
-    measured = [row for row in rows if lines_of(row)]
-    said = "; ".join(f"{row.label}: {rates_of(row)}" for row in measured)
-    lines = [line for what in (EXCESS, COSINE) for row in measured for line in lines_of(row) if line["what"] == what]
+    Rates that all finished seeds of a row were run at.
+    """
+    losses: list[tuple[object, ...]] = []
+    cosines: list[tuple[object, ...]] = []
+    for row in rows:
+        measured = [(record, record.gap) for record in row.done if record.gap]
+        of_rates = [{at.rate: at for at in gap.rates} for _, gap in measured]
+        name = row.full_label
+        for (record, _), at_rates in zip(measured, of_rates, strict=True):
+            dense = record.last.validation_loss if record.last else math.nan
+            if 0.0 in at_rates:
+                dense = at_rates[0.0].validation_loss
+            for rate in sorted(set.intersection(*map(set, of_rates))):
+                at, about = at_rates[rate], (row.name, name, row.is_dense, rate)
+                losses.append((*about, EXCESS, at.validation_loss - dense))
+                cosines.append((*about, COSINE, mean(at.cosine)))
     return Figure(
         name="gap",
         title="Gap between training and inference",
         caption="The trained network run routed at rate γ, on the held-out images of the validation loss: loss at γ "
         "minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its dense one, "
         "mean over present tokens, images, times and blocks; 95 % t intervals over seeds. Sparse Guidance needs a "
-        "strong branch that stays near 0 and a weak one that does not. By our reading its strong rate is the largest "
-        f"whose mean loss is at most {100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one the smallest "
-        f"above that whose mean loss is at least {100 * WEAK_EXCESS:g} % above, else the largest measured. This gives, "
-        f"strong and weak: {said}. Its authors use 0.5 and 0.9.",
-        lines=pd.DataFrame(lines, columns=["row", "name", "is_dense", "rate", "loss", "what", "value"]),
+        "strong branch that stays near 0 and a weak one that does not: its authors use 0.5 and 0.9.",
+        lines=pd.DataFrame([*losses, *cosines], columns=["row", "name", "is_dense", "rate", "what", "value"]),
         x="rate",
         y="value",
         panel="what",

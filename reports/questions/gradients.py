@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tread_bench.reports.figures.draw import Figure
+from tread_bench.reports.figure import Figure
 from tread_bench.reports.questions.similarity import chosen
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports.row import Row
 
 
 def figure(rows: Sequence[Row]) -> Figure:
@@ -16,14 +16,14 @@ def figure(rows: Sequence[Row]) -> Figure:
     drawn, _ = chosen([row for row in rows if any(record.gradient_norms for record in row.done)])
     lines = []
     for row in drawn:
-        panel = f"{row.architecture} {row.short_label}".strip()
+        panel = row.full_label
         for record in row.done:
             norms = record.gradient_norms
             for block, dense in enumerate(norms.dense if norms else ()):
                 on_route = "yes" if any(first <= block <= last for first, last in row.spans) else ""
-                lines.append((row.label, panel, block, "dense loss", dense, on_route))
+                lines.append((row.name, panel, block, "dense loss", dense, on_route))
                 if row.spans and norms:
-                    lines.append((row.label, panel, block, "training loss", norms.training[block], on_route))
+                    lines.append((row.name, panel, block, "training loss", norms.training[block], on_route))
     return Figure(
         name="gradients",
         title="Gradient per block",

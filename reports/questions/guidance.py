@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pandas as pd
 
 from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row, by_key
+from tread_bench.reports import requested
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row, by_key
 from tread_bench.reports.text.numbers import decimals, interval, names, number, plural
-
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
 _LISTED = 3  # rules in a statement
 
@@ -147,10 +147,6 @@ def _rule(made: Checkpoint, sweep: Sweep) -> str:
 
 def figure(rows: Sequence[Row]) -> Figure:
     """FID over the scale of guidance, a panel per checkpoint, a line per rule; no guidance is the point at scale 1."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     lines: list[tuple[object, ...]] = []
     for made in checkpoints(rows):
         plain = made.unguided.sampling_macs if made.unguided else None
@@ -162,7 +158,7 @@ def figure(rows: Sequence[Row]) -> Figure:
                 macs = row.sampling_macs
                 ratio = macs / plain if macs and plain else None
                 of_row = (
-                    row.label,
+                    row.name,
                     made.name,
                     rule,
                     row is made.unguided,

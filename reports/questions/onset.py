@@ -5,38 +5,41 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from tread_bench.core.numbers.curves import Curve
-from tread_bench.core.numbers.onset import Onset, Ratio, log_ratios, onset
+from tread_bench.core.numbers.onset import LogRatio, Onset, Ratio, log_ratios, onset
 from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record, paired_seed
-from tread_bench.reports.rows import requested
+from tread_bench.reports import requested
+from tread_bench.reports.figure import Figure
 from tread_bench.reports.text.numbers import names, plural
 
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
-Ends = Mapping[int, Sequence[tuple[float, float]]]  # by paired seed: training MACs and figure, by length
+class Arm(NamedTuple):
+    """What trainings of several lengths and seeds have in common; `route` is "" for dense training."""
+
+    tokens: int
+    width: str  # the backbone without its depth
+    depth: int
+    route: str
 
 
 @dataclass(frozen=True)
 class Panel:
     """A route at one number of tokens: its ratios by length, the shortest first, and by reference, dense before the
     controls; those of loss decide, those of FID stand beside, if every length has them.
-
-    `rising` are the arms whose loss does not fall from one length to the next, so that no ratio is known.
     """
 
     tokens: int
     route: str
-    macs: tuple[float, ...]  # of a whole training, by length
-    references: tuple[str, ...]
-    loss: tuple[tuple[Ratio, ...], ...]
-    fid: tuple[tuple[Ratio, ...], ...]
-    rising: tuple[str, ...]
+    macs: Sequence[float]  # of a whole training, by length
+    references: Sequence[str]
+    loss: Sequence[Sequence[Ratio]]
+    fid: Sequence[Sequence[Ratio]]
     found: Onset
 
 
@@ -44,53 +47,111 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
     """Return the panels of a run that stated a hypothesis; none without one."""
     if stated is None:
         return []
-    margin = stated.hypothesis.margin
-    arms = arms_of(records)
-    routes = sorted({(tokens, route) for tokens, _, _, route in arms if route})
-    found = []
+    arms = _arms(records)
+    routes = sorted({(arm.tokens, arm.route) for arm in arms if arm.route})
+    made = []
     for tokens, route in routes:
-        widths = sorted({width for t, width, _, r in arms if (t, r) == (tokens, route)})
-        of_loss = [ratios for width in widths if (ratios := _of_width(arms, tokens, width, route, "loss", margin))]
-        of_fid = [ratios for width in widths if (ratios := _of_width(arms, tokens, width, route, "fid", margin))]
-        if not of_loss:
+        # Geometric means over widths, by length and reference.
+        of_widths = [arm for arm in arms if (arm.tokens, arm.route) == (tokens, route)]
+        loss, fid = (_over_widths(arms, of_widths, figure, stated) for figure in ("validation_loss", "fid"))
+        if not loss:
             continue
-        macs, names, _ = of_loss[0]
-        loss = _over_widths([ratios for _, _, ratios in of_loss])
-        complete = [ratios for _, arms_of_fid, ratios in of_fid if arms_of_fid == names and len(ratios) == len(macs)]
-        fid = _over_widths(complete)
-        rising = tuple(dict.fromkeys(_rising(arms, tokens, route)))
-        found.append(Panel(tokens, route, macs, names, loss, fid, rising, onset(loss, len(routes))))
-    return found
+        references = list(dict.fromkeys(name for _, name in loss))
+        lengths = range(len(loss) // len(references))
+        rows = [[loss[place, name] for name in references] for place in lengths]
+        beside = [[fid[place, name] for name in references] for place in lengths] if fid.keys() == loss.keys() else []
+
+        # The compute of each length.
+        ends = _ends(arms[of_widths[0]], "validation_loss").values()
+        macs = [mean(one[place][0] for one in ends if len(one) == len(lengths)) for place in lengths]
+        made.append(Panel(tokens, route, macs, references, rows, beside, onset(rows, len(routes))))
+    return made
+
+
+def _arms(records: Sequence[Record]) -> dict[Arm, list[Record]]:
+    """The finished cells of plain routing and of dense training, by arm."""
+    arms: dict[Arm, list[Record]] = {}
+    for record in records:
+        if record.status != "done" or record.last is None or record.cost is None:
+            continue
+        is_routed = requested.is_routing_alone(record) and bool(record.routes)
+        if requested.is_evaluated_only(record) or not (is_routed or requested.is_trained_densely(record)):
+            continue
+        backbone = dict(record.config["backbone"])
+        depth = int(backbone.pop("depth", 0))
+        route = ", ".join(filter(None, (requested.route(record), requested.scheduled(record))))
+        width = json.dumps(backbone, sort_keys=True)
+        arms.setdefault(Arm(record.cost.image_tokens, width, depth, route if is_routed else ""), []).append(record)
+    return arms
+
+
+def _ends(records: Sequence[Record], figure: str) -> dict[int, list[tuple[float, float]]]:
+    """Training MACs and figure at the end of each training, by paired seed, the shortest first."""
+    found: dict[int, list[tuple[float, float]]] = {}
+    for record in records:
+        last = record.last
+        value = last.figure(figure) if last else None
+        if last and last.training_macs and value and value > 0:
+            found.setdefault(paired_seed(record), []).append((float(last.training_macs), value))
+    return {seed: sorted(ends) for seed, ends in found.items()}
+
+
+def _over_widths(
+    arms: Mapping[Arm, Sequence[Record]], of_widths: Sequence[Arm], figure: str, stated: Registered
+) -> dict[tuple[int, str], Ratio]:
+    """The ratios by length and reference, over the seeds that have all lengths of both."""
+    found: dict[tuple[int, str], list[Ratio]] = {}
+    for own in of_widths:
+        routed = _ends(arms[own], figure)
+        lengths = max(map(len, routed.values()), default=0)
+        dense = [arm for arm in arms if arm[:2] == own[:2] and not arm.route]
+        dense.sort(key=lambda arm: (arm.depth != own.depth, arm.depth))
+        if lengths < 2 or not dense or dense[0].depth != own.depth:
+            continue
+        for arm in dense:
+            reference = _ends(arms[arm], figure)
+            by_seed: dict[int, Sequence[LogRatio | None]] = {}
+            for seed in sorted(reference.keys() & routed.keys()):
+                both = reference[seed], routed[seed]
+                if all(len(ends) == lengths for ends in both):
+                    above, below = (Curve(*map(tuple, zip(*ends, strict=True))) for ends in both)
+                    by_seed[seed] = log_ratios(above, below, stated.hypothesis.margin) or [None] * lengths
+            for place in range(lengths):
+                ratio = Ratio({seed: logs[place] for seed, logs in by_seed.items()})
+                found.setdefault((place, _name(arm, own)), []).append(ratio)
+    return {key: Ratio.mean_of(ratios) for key, ratios in found.items()}
+
+
+def _name(dense: Arm, routed: Arm) -> str:
+    """What a dense arm is called: by its number of blocks, where that is not the one of what is routed."""
+    return "dense" if dense.depth == routed.depth else f"{dense.depth} blocks"
 
 
 def statements(found: Sequence[Panel], records: Sequence[Record], stated: Registered, is_over: bool) -> list[str]:
     """Return from where on routing pays, a sentence for each number of tokens, and why some of it is inconclusive."""
     open_because = list(_unsettled(records, stated, is_over))
-    margin = stated.hypothesis.margin
-    return [*(_answer(panel, margin, bool(open_because)) for panel in found), *open_because]
-
-
-def _answer(panel: Panel, margin: float, is_open: bool) -> str:
-    """From where on one route pays, with the ratios there."""
-    answer, first = panel.found.answer, panel.found.first
-    place = len(panel.macs) - 1 if first is None else first
-    if not is_open and answer == "pays" and place == 0:
-        said = f"pays at every budget measured, from {panel.macs[0]:.3g} training MACs on"
-    elif not is_open and answer == "pays":
-        said = f"begins to pay at {panel.macs[place]:.3g} training MACs"
-    elif not is_open and answer == "does not pay":
-        said = f"does not pay within what was measured, up to {panel.macs[-1]:.3g} training MACs"
-    elif not is_open and panel.rising:
-        said = f"is inconclusive, since the loss of {names(panel.rising)} does not fall with every length"
-    else:
-        said = "is inconclusive"
-    by = f" by more than {margin:g} times" if margin != 1 and not is_open and answer != "inconclusive" else ""
-    each = [f"{name} {ratio_in_words(panel.loss[place][k])}" for k, name in enumerate(panel.references)]
-    tokens = plural(panel.tokens, "token")
-    return (
-        f"With {tokens}, {panel.route} {said}{by} (compute of the reference over its own at equal loss there: "
-        f"{'; '.join(each)})."
-    )
+    said = []
+    for panel in found:
+        answer, place = panel.found.answer, panel.found.first
+        if open_because or answer == "inconclusive":
+            what = "is inconclusive"
+        elif place is None:
+            what = f"does not pay within what was measured, up to {panel.macs[-1]:.3g} training MACs"
+        elif place == 0:
+            what = f"pays at every budget measured, from {panel.macs[0]:.3g} training MACs on"
+        else:
+            what = f"begins to pay at {panel.macs[place]:.3g} training MACs"
+        at_length = panel.loss[-1 if place is None else place]
+        if what != "is inconclusive" and stated.hypothesis.margin != 1:
+            what += f" by more than {stated.hypothesis.margin:g} times"
+        elif not open_because and any(None in ratio.by_seed.values() for ratio in at_length):
+            what += ", since a loss does not fall with every length"
+        each = [f"{name} {ratio_in_words(one)}" for name, one in zip(panel.references, at_length, strict=True)]
+        said.append(
+            f"With {plural(panel.tokens, 'token')}, {panel.route} {what} (compute of the reference over its own at "
+            f"equal loss there: {'; '.join(each)})."
+        )
+    return [*said, *open_because]
 
 
 def ratio_in_words(ratio: Ratio) -> str:
@@ -110,18 +171,14 @@ def answers(
 ) -> list[dict[str, Any]]:
     """Return the same as data; `from_training_macs` is None where a route is not shown to pay."""
     is_open = any(_unsettled(records, stated, is_over))
-    made = []
+    made: list[dict[str, Any]] = []
     for panel in found:
-        first = None if is_open else panel.found.first
-        made.append(
-            {
-                "tokens": panel.tokens,
-                "route": panel.route,
-                "answer": "inconclusive" if is_open else panel.found.answer,
-                "from_training_macs": None if first is None else panel.macs[first],
-                "up_to_training_macs": panel.macs[-1],
-            }
-        )
+        line = {"tokens": panel.tokens, "route": panel.route, "answer": panel.found.answer, "from_training_macs": None}
+        if is_open:
+            line["answer"] = "inconclusive"
+        elif panel.found.first is not None:
+            line["from_training_macs"] = panel.macs[panel.found.first]
+        made.append(line | {"up_to_training_macs": panel.macs[-1]})
     return made
 
 
@@ -133,163 +190,42 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
         yield f"Inconclusive: not all trainings ended well, and no seed may be left out ({names(failed)})."
     elif not is_over:
         yield "Inconclusive so far: not all cells have ended."
-    elif not _is_whole(records):
-        yield "Inconclusive: not every arm has the same seeds and lengths at every width."
     seeds = {paired_seed(record) for record in records}
     stop = stated.hypothesis.stop
     if len(seeds) != stop:
         yield f"Inconclusive: the study was to stop after {plural(stop, 'seed')}, and has {len(seeds)}."
 
-    # Learning rates that may not be the best at every length.
-    tuned = {record.row: record.tuning for record in records if record.tuning is not None}
-    moved = []
-    for row, tuning in tuned.items():
-        if tuning.has_moved and tuning.best and tuning.best_there:
-            moved.append(f"{row} from {tuning.best.value:g} at the shortest to {tuning.best_there.value:g}")
-    if moved:
-        yield f"Inconclusive: the best learning rate moved with the length: {'; '.join(moved)}."
-    unchecked = [row for row, tuning in tuned.items() if is_over and tuning.check and tuning.best_there is None]
-    if unchecked:
-        yield (
-            "Inconclusive: no candidate could be trained on every seed where the learning rate was to be checked, in "
-            f"{names(unchecked)}."
-        )
-
-    # Learning rates beyond which a better one may lie.
-    edge = [row for row, tuning in tuned.items() if (best := tuning.best) and not best.is_bracketed]
-    if edge:
-        where = "every row" if len(edge) == len(tuned) else names(edge)
-        yield f"Inconclusive: the best learning rate lies at an edge of the candidates, in {where}."
-    edge_there = [row for row, tuning in tuned.items() if (best := tuning.best_there) and not best.is_bracketed]
-    if edge_there:
-        yield (
-            "Inconclusive: at its own length, the best learning rate lies at an edge of the candidates that could be "
-            f"trained, in {names(edge_there)}."
-        )
-
-
-def _is_whole(records: Sequence[Record]) -> bool:
-    """Whether all arms of a number of tokens have each seed of the study at as many lengths, and all widths have as
-    many arms.
-    """
-    seeds = {paired_seed(record) for record in records}
-    lengths: dict[int, set[int]] = {}  # of any seed, by tokens
-    routes: dict[int, dict[str, list[str]]] = {}  # of the arms, by tokens and width
-    for (tokens, width, _, route), members in arms_of(records).items():
-        ends = ends_of(members, "loss")
-        lengths.setdefault(tokens, set()).update(len(ends.get(seed, ())) for seed in seeds)
-        routes.setdefault(tokens, {}).setdefault(width, []).append(route)
-    arms = ({tuple(sorted(found)) for found in of_widths.values()} for of_widths in routes.values())
-    return all(len(found) == 1 for found in lengths.values()) and all(len(found) == 1 for found in arms)
-
-
-Arm = tuple[int, str, int, str]  # tokens, the backbone without its depth, depth, and the route; "" without
-
-
-def arms_of(records: Sequence[Record]) -> dict[Arm, list[Record]]:
-    """Return the finished cells of plain routing and of dense training, by arm."""
-    arms: dict[Arm, list[Record]] = {}
-    for record in records:
-        if record.status != "done" or record.last is None or record.cost is None:
-            continue
-        is_routed = requested.is_routing_alone(record) and bool(record.routes)
-        is_arm = is_routed or requested.is_trained_densely(record)
-        if is_arm and not requested.is_evaluated_only(record):
-            backbone = dict(record.config["backbone"])
-            depth = int(backbone.pop("depth", 0))
-            key = record.cost.image_tokens, json.dumps(backbone, sort_keys=True), depth
-            route = ", ".join(filter(None, (requested.route(record), requested.scheduled(record))))
-            arms.setdefault((*key, route if is_routed else ""), []).append(record)
-    return arms
-
-
-def _of_width(
-    arms: Mapping[Arm, Sequence[Record]], tokens: int, width: str, route: str, figure: str, margin: float
-) -> tuple[tuple[float, ...], tuple[str, ...], list[list[Ratio]]] | None:
-    """The MACs of each length, the names of the references, and the ratios by length and reference."""
-    depth = max(d for t, w, d, r in arms if (t, w, r) == (tokens, width, route))
-    routed = ends_of(arms[tokens, width, depth, route], figure)
-    dense = sorted((d for t, w, d, r in arms if (t, w, r) == (tokens, width, "")), key=lambda d: (d != depth, d))
-    ends = {reference_name(d, depth): ends_of(arms[tokens, width, d, ""], figure) for d in dense}
-    lengths = max((len(one) for one in routed.values()), default=0)
-    if lengths < 2 or depth not in dense:
-        return None
-    columns = [_ratios(reference, routed, lengths, margin) for reference in ends.values()]
-    whole = [one for one in routed.values() if len(one) == lengths]
-    macs = tuple(mean(one[place][0] for one in whole) for place in range(lengths))
-    return macs, tuple(ends), [[column[place] for column in columns] for place in range(lengths)]
-
-
-def _rising(arms: Mapping[Arm, Sequence[Record]], tokens: int, route: str) -> Iterator[str]:
-    """The arms beside a route, itself included, whose loss does not fall with every length, in some seed and width."""
-    own = {width: depth for t, width, depth, r in arms if (t, r) == (tokens, route)}
-    for (t, width, depth, r), members in arms.items():
-        if t == tokens and width in own and r in ("", route):
-            of_seeds = [[loss for _, loss in ends] for ends in ends_of(members, "loss").values()]
-            if any(later >= loss for losses in of_seeds for loss, later in pairwise(losses)):
-                yield r or reference_name(depth, own[width])
-
-
-def reference_name(depth: int, routed_depth: int | None) -> str:
-    """Return what a dense arm is called: by its number of blocks, where that is not the one of what is routed."""
-    return "dense" if depth == routed_depth else f"{depth} blocks"
-
-
-def _ratios(reference: Ends, routed: Ends, lengths: int, margin: float) -> list[Ratio]:
-    """The ratios to one reference, by length, over the seeds that have all lengths of both."""
-    by_seed = {}
-    for seed in sorted(reference.keys() & routed.keys()):
-        both = reference[seed], routed[seed]
-        if all(len(one) == lengths for one in both):
-            curves = [Curve(*(tuple(part) for part in zip(*one, strict=True))) for one in both]
-            by_seed[seed] = log_ratios(curves[0], curves[1], margin)
-    return [Ratio({seed: one[place] if one else None for seed, one in by_seed.items()}) for place in range(lengths)]
-
-
-def ends_of(records: Sequence[Record], figure: str) -> Ends:
-    """Return the end of each training, by paired seed and in the order of their costs."""
-    found: dict[int, list[tuple[float, float]]] = {}
-    for record in records:
-        last = record.last
-        value = last and (last.validation_loss if figure == "loss" else last.fid)
-        if last is not None and last.training_macs and value and value > 0:
-            found.setdefault(paired_seed(record), []).append((float(last.training_macs), value))
-    return {seed: sorted(ends) for seed, ends in found.items()}
-
-
-def _over_widths(of_widths: Sequence[Sequence[Sequence[Ratio]]]) -> tuple[tuple[Ratio, ...], ...]:
-    """The geometric means over widths that have the same lengths and references."""
-    if not of_widths:
-        return ()
-    first = of_widths[0]
-    alike = [one for one in of_widths if len(one) == len(first) and len(one[0]) == len(first[0])]
-    return tuple(
-        tuple(Ratio.mean_of([one[place][k] for one in alike]) for k in range(len(first[0])))
-        for place in range(len(first))
-    )
+    # Learning rates that may not be the best at every length, or beyond which a better one may lie.
+    reasons: dict[str, list[str]] = {}
+    for row, tuning in {record.row: record.tuning for record in records if record.tuning}.items():
+        best, there = tuning.best, tuning.best_there
+        if tuning.has_moved and best and there:
+            from_to = f"{row} from {best.value:g} at the shortest to {there.value:g}"
+            reasons.setdefault("the best learning rate moved with the length", []).append(from_to)
+        if is_over and tuning.check and there is None:
+            reasons.setdefault("no candidate could be trained on every seed at the row's own length", []).append(row)
+        if best and not best.is_bracketed:
+            reasons.setdefault("the best learning rate lies at an edge of the candidates", []).append(row)
+        if there and not there.is_bracketed:
+            reasons.setdefault("at its own length, the best learning rate lies at an edge", []).append(row)
+    yield from (f"Inconclusive: {reason}: {'; '.join(rows)}." for reason, rows in reasons.items())
 
 
 def figure(found: Sequence[Panel]) -> Figure:
     """Compute of each reference over a route's at equal loss and at equal FID, over training MACs."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     # A line of the frame for each ratio, with the p-values that the answer rests on.
     lines: list[tuple[object, ...]] = []
-    for what in ("equal validation loss (decides)", "equal FID"):
-        for panel in found:
-            decides = what != "equal FID"
-            for place, ratios in enumerate(panel.loss if decides else panel.fid):
-                for k, (reference, ratio) in enumerate(zip(panel.references, ratios, strict=True)):
+    for panel in found:
+        for what, of_lengths in (("equal validation loss (decides)", panel.loss), ("equal FID", panel.fid)):
+            for place, ratios in enumerate(of_lengths):
+                for reference, ratio in zip(panel.references, ratios, strict=True):
                     estimate = ratio.estimate
-                    if estimate is None:
-                        continue
-                    name = f"{reference} over {panel.route}, {panel.tokens} tokens"
-                    low, high = estimate.bounds or (None, None)
-                    tests = (panel.loss[place][k].p_value, panel.found.p_values[place]) if decides else (None, None)
-                    shown = (estimate.mean, low, high, estimate.n, ratio_in_words(ratio))
-                    lines.append((name, name, what, panel.macs[place], *shown, *tests))
+                    if estimate is not None:
+                        name = f"{reference} over {panel.route}, {panel.tokens} tokens"
+                        shown = (estimate.mean, estimate.low, estimate.high, estimate.n, ratio_in_words(ratio))
+                        tests = (ratio.p_value, panel.found.p_values[place]) if what != "equal FID" else (None, None)
+                        lines.append((name, name, what, panel.macs[place], *shown, *tests))
+    lines.sort(key=lambda line: line[2] == "equal FID")
     columns = ["row", "name", "what", "macs", "ratio", "low", "high", "seeds", "said", "p", "p_of_all"]
     return Figure(
         name="onset",

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tread_bench.core.stored.records import STEP_PARTS
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports import requested
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row
 from tread_bench.reports.text.numbers import number
-
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Achieved beside ideal speed-up, of rows that were timed in turn with one dense network."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     lines = []
     for row in rows:
         is_shown = row.timed_with == row.group.backbone and row.ideal_speedup and row.speedup
         if is_shown and row.speedup:
             parts = _beyond(row)
-            about = (row.label, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
+            about = (row.name, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
             lines.append((*about, row.timing("data_wait_share"), parts))
     columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait", "beyond"]
     has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from tread_bench.core.numbers.statistics import extended
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.row import Row
+from tread_bench.reports import requested
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.row import Row
 from tread_bench.reports.text.numbers import names, plural
-
-if TYPE_CHECKING:
-    from tread_bench.reports.figures.draw import Figure
 
 _KINDS = {"validation_losses": "dense validation loss", "fids": "FID"}
 
@@ -27,7 +26,7 @@ def summary(rows: Sequence[Row]) -> str:
     if not trained:
         return ""
     chosen = [row for row in trained if row.tuning is not None]
-    tuning = chosen[0].tuning if chosen else None
+    tuning = next((row.tuning for row in chosen), None)
     if tuning is None:
         rates = sorted({requested.training(row.first, "learning_rate") for row in trained} - {None})
         given = ", ".join(f"{rate:g}" for rate in rates) or "not recorded"
@@ -43,17 +42,6 @@ def summary(rows: Sequence[Row]) -> str:
     )
 
 
-def in_short(rows: Sequence[Row]) -> str:
-    """Return the same in a few words, for a decision."""
-    chosen = [row for row in rows if row.tuning is not None]
-    tuning = chosen[0].tuning if chosen else None
-    if tuning is None:
-        return f"{'decayed' if requested.decay(rows[0].first) else 'constant'} rate, untuned"
-    edges = [row.short_label for row in chosen if row.is_untuned]
-    untuned = f", untuned at an edge: {_which(edges, len(chosen))}" if edges else ""
-    return f"each row at its best of {len(tuning.candidates)} learning rates{untuned}"
-
-
 def cautions(rows: Sequence[Row]) -> list[str]:
     """Return what a reader must know: rates at an edge, rates that moved with the length, and luck of the choice."""
     found = []
@@ -66,11 +54,11 @@ def cautions(rows: Sequence[Row]) -> list[str]:
         wider = extended(tried, below=min(best) < middle, above=max(best) >= middle)
         listed = ",".join(f"{rate:g}" for rate in wider)
         found.append(
-            f"untuned: the best learning rate of {_which([row.label for row in at_edge], len(tuned))} lies at the edge "
+            f"untuned: the best learning rate of {_which([row.name for row in at_edge], len(tuned))} lies at the edge "
             "of the candidates, so a better one may lie beyond. The same command with "
             f"--set 'tune.candidates=[{listed}]' tries more, and keeps what is measured."
         )
-    moved = [row.label for row in tuned if row.tuning and row.tuning.has_moved]
+    moved = [row.name for row in tuned if row.tuning and row.tuning.has_moved]
     if moved:
         found.append(
             f"the best learning rate of {names(moved)} is another one at its own length than at the shortest, where it "
@@ -88,11 +76,12 @@ def _luck(tuned: Sequence[Row]) -> list[str]:
         tuning = row.tuning
         if tuning is None or (len(tuning.seeds) >= len(row.records) and tuning.share >= 1 and not tuning.shortest):
             continue
-        sets = ["tune.shortest=false"] if tuning.shortest else []
-        sets += ["tune.share=1"] if tuning.share < 1 else []
-        other = "".join(f"--set {one} and " for one in sets)
+        other, whose = "", "the"
+        if tuning.shortest:
+            other, whose = "--set tune.shortest=false and ", "the shortest row’s"
+        if tuning.share < 1:
+            other += "--set tune.share=1 and "
         seeds = plural(len(row.records), "seed")
-        whose = "the shortest row’s" if tuning.shortest else "the"
         return [
             "intervals are those of rows at their chosen learning rates. Whether a rate was the best one is the same "
             f"for all {seeds} of the study, and {plural(len(tuning.seeds), 'tuning seed')} at {100 * tuning.share:.3g} "
@@ -121,10 +110,6 @@ def _training_macs(record: Record) -> float:
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Dense validation loss, and FID where it was measured, over the learning rates that were tried, a line per row."""
-    import pandas as pd
-
-    from tread_bench.reports.figures.draw import Figure
-
     lines: list[tuple[object, ...]] = []
     said = []
     for row in rows:
@@ -132,13 +117,13 @@ def figure(rows: Sequence[Row]) -> Figure:
         if tuning is None or tuning.best is None:
             continue
         edge = " (at the edge)" if row.is_untuned else ""
-        name = f"{row.architecture} {row.short_label}".strip()
+        name = row.full_label
         said.append(f"{name} {tuning.best.value:g}{edge}")
         for kind, what in _KINDS.items():
             for one in tuning.candidates:
                 is_best = "yes" + edge if one.learning_rate == tuning.best.value else ""
                 trained = f"{len(one.validation_losses)} of {len(one.cells)} seeds"
-                about = (row.label, name, row.is_dense, what, one.learning_rate, is_best, trained)
+                about = (row.name, name, row.is_dense, what, one.learning_rate, is_best, trained)
                 lines.extend((*about, value) for value in getattr(one, kind))
     columns = ["row", "name", "is_dense", "what", "learning_rate", "chosen", "trained", "value"]
     found = pd.DataFrame(lines, columns=columns)

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.reports.decision import MOST_SEEDS, QUESTIONS, Choice, Claim, Decision, Outcome
+from tread_bench.core.numbers.statistics import MeanInterval
+from tread_bench.reports import requested
+from tread_bench.reports.decision import MOST_SEEDS, QUESTIONS, Choice, Decision, Outcome
 from tread_bench.reports.questions import tuning
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, told_apart
-from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.tables import Entry, Table, estimate_entry
+from tread_bench.reports.row import Row, by_architecture, told_apart
+from tread_bench.reports.tables import Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, MINUS, decimals, interval, millions, names, number, plural
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
@@ -21,6 +21,7 @@ _ANSWERS = {
     Outcome.INCONCLUSIVE: "not certain",
     Outcome.UNTESTED: "not tested",
 }
+_NOTHING = MeanInterval(0.0, None, None, 0)
 Decided = tuple[Sequence[Row], Decision]  # the rows of a comparison, and what they decide
 
 
@@ -49,24 +50,29 @@ def _sentence(decision: Decision) -> str:
     at_macs, at_time, against_control = decision.tests
     reference, control = at_macs.other, against_control.other
     is_slower = at_time.outcome is Outcome.FAILS
+    here = start = ""
+    if decision.regime:
+        here = f"with {decision.regime}, "
+        start = f"Here, {here}"
     match decision.choice:
         case Choice.ROUTE:
-            return f"Route it: {route} is better than {reference} at equal MACs and equal time, and than every control."
+            better = f"{here}{route} is better than {reference}"
+            return f"Route it: {better} at equal MACs and equal time, and than every control."
         case Choice.TIME_OPEN:
-            better = f"{route} is better than {reference} and every control at equal MACs"
+            better = f"{start}{route} is better than {reference} and every control at equal MACs"
             return f"{better}; at equal time this is not certain."
         case Choice.CONTROL_OPEN:
-            better = f"{route} is better than {reference} at equal MACs"
+            better = f"{start}{route} is better than {reference} at equal MACs"
             return f"{better}, but not shown to be better than the control {control}."
         case Choice.CONTROLS_MISSING:
-            return f"{route} is better than {reference} at equal MACs; no control of the same cost was tested."
+            return f"{start}{route} is better than {reference} at equal MACs; no control of the same cost was tested."
         case Choice.MACS_NOT_TIME:
-            return f"Do not route: {route} saves MACs, but at equal time on this machine {reference} is better."
+            return f"Do not route: {here}{route} saves MACs, but at equal time on this machine {reference} is better."
         case Choice.CONTROL_BETTER:
-            return f"Do not route: at the same MACs the control {control} has a lower FID than every route."
+            return f"Do not route: {here}at the same MACs the control {control} has a lower FID than every route."
         case Choice.WORSE:
             what = "its reference" if decision.has_several_references else reference
-            return f"Do not route: every route is worse than {what} at equal training MACs."
+            return f"Do not route: {here}every route is worse than {what} at equal training MACs."
         case Choice.UNTESTED:
             return "No decision: no route was compared with dense at equal training MACs."
         case Choice.NOT_TRAINED if decision.learning:
@@ -84,7 +90,7 @@ def _sentence(decision: Decision) -> str:
         return f"{open_still}; at equal time {reference} is better."
     settle = f"{MOST_SEEDS} would rarely settle it" if seeds is None else f"{seeds} would probably settle it"
     finds = f"{at_macs.difference.mean:+.3g}".replace("-", MINUS)
-    return f"Undecided: {finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
+    return f"Undecided: {here}{finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
 
 
 def overview(made: Mapping[str, Decision], is_over: bool = True) -> str:
@@ -142,32 +148,24 @@ def strip(decision: Decision, places: int) -> list[Mark]:
     # Each test on it.
     marks = []
     for test in decision.tests:
-        found = test.difference
-        evidence = ""
+        found, evidence = test.difference, ""
         if found:
             chance = ", not beyond chance among so many comparisons" if test.is_within_chance else ""
             shown = f"{number(found.mean, places, True)} FID ({interval(found, places, True)})"
             evidence = f"{shown}, {plural(found.n, 'seed')}{chance}"
+        question = f"Is {decision.route} better than {decision.tests[0].other or 'dense'} at {test.question}?"
+        if test.question == QUESTIONS[2]:
+            control = f"the control {test.other}" if test.other else "a control of equal MACs"
+            question = f"Is {decision.route} better than {control}?"
+        mean, low, high = (found.mean, found.low, found.high) if found else (None, None, None)
         marks.append(
             Mark(
-                sign=_SIGNS[test.outcome],
-                outcome=str(test.outcome),
-                question=_question(test, decision.route, decision.tests[0].other or "dense"),
-                answer=_ANSWERS[test.outcome],
-                evidence=evidence,
-                zero=place(0.0),
-                mean=place(found.mean if found else None),
-                low=place(found.low if found else None),
-                high=place(found.high if found else None),
+                sign=_SIGNS[test.outcome], outcome=str(test.outcome), question=question,
+                answer=_ANSWERS[test.outcome], evidence=evidence, zero=place(0.0), mean=place(mean), low=place(low),
+                high=place(high),
             )
-        )
+        )  # fmt: skip
     return marks
-
-
-def _question(test: Claim, route: str, reference: str) -> str:
-    if test.question != QUESTIONS[2]:
-        return f"Is {route} better than {reference} at {test.question}?"
-    return f"Is {route} better than {f'the control {test.other}' if test.other else 'a control of equal MACs'}?"
 
 
 def legend(decision: Decision, route: Row) -> str:
@@ -187,7 +185,9 @@ def legend(decision: Decision, route: Row) -> str:
 
 def reading(decision: Decision) -> str:
     """Return how the tests of any decision of its run are read: FID, MACs and intervals."""
-    shared = f" and for the {decision.side_by_side} decisions of this run" if decision.side_by_side > 1 else ""
+    shared = ""
+    if decision.side_by_side > 1:
+        shared = f" and for the {decision.side_by_side} decisions of this run"
     return (
         "FID rates generated images: lower is better, so a difference below 0 is in favour of the route. MACs count "
         "the arithmetic of training. Intervals are those at 95 %, as in pictures and tables, where nothing is tested. "
@@ -246,39 +246,38 @@ def scope(rows: Sequence[Row]) -> str:
 def documents(made: Sequence[Decided], is_over: bool = True) -> list[dict[str, Any]]:
     """Return the decision of each comparison of routes, as JSON has it; FID differences have no other unit."""
     called = told_apart([members[0].group for members, _ in made])
-    return [
-        _document(members, decision, is_over) | {"name": name}
-        for name, (members, decision) in zip(called, made, strict=True)
-    ]
-
-
-def _document(rows: Sequence[Row], decision: Decision, is_over: bool) -> dict[str, Any]:
-    group = rows[0].group
-    return {
-        "backbone": group.backbone,
-        "protocol": group.protocol,
-        "sentence": sentence(decision, is_over),
-        "choice": str(decision.choice),
-        "route": decision.route,
-        "tests": [_test_document(test) for test in decision.tests],
-        "seeds_to_decide": decision.seeds,
-        "difference_found_fid": decision.finds,
-        "detectable_fid": decision.detectable,
-        "learning_rate": tuning.in_short(rows),
-    }
-
-
-def _test_document(test: Claim) -> dict[str, Any]:
-    found = test.difference
-    return {
-        "question": test.question,
-        "outcome": str(test.outcome),
-        "against": test.other,
-        "difference_fid": found.mean if found else None,
-        "low_fid": found.low if found else None,
-        "high_fid": found.high if found else None,
-        "seeds": found.n if found else 0,
-    }
+    found = []
+    for name, (members, decision) in zip(called, made, strict=True):
+        tests = []
+        for test in decision.tests:
+            shown = test.difference or _NOTHING
+            tests.append(
+                {
+                    "question": test.question,
+                    "outcome": str(test.outcome),
+                    "against": test.other,
+                    "difference_fid": shown.mean if test.difference else None,
+                    "low_fid": shown.low,
+                    "high_fid": shown.high,
+                    "seeds": shown.n,
+                }
+            )
+        found.append(
+            {
+                "backbone": members[0].group.backbone,
+                "protocol": members[0].group.protocol,
+                "sentence": sentence(decision, is_over),
+                "choice": str(decision.choice),
+                "route": decision.route,
+                "tests": tests,
+                "seeds_to_decide": decision.seeds,
+                "difference_found_fid": decision.finds,
+                "detectable_fid": decision.detectable,
+                "learning_rate": tuning.summary(members),
+                "name": name,
+            }
+        )
+    return found
 
 
 def as_table(title: str, decisions: Sequence[Decision]) -> Table:

@@ -10,7 +10,6 @@ from scipy import stats
 
 from tread_bench.core.numbers.statistics import (
     MeanInterval,
-    guidance_rates,
     holm,
     mean_interval,
     median_interval,
@@ -92,17 +91,3 @@ def test_paired_ratio_inverts_and_repeats():
 def test_pairs_that_make_no_ratio_are_refused(a, b, rule):
     with pytest.raises(ValueError, match=rule):
         paired_ratio(a, b)
-
-
-@pytest.mark.parametrize(
-    ("losses", "rates"),
-    [
-        ({0.0: 1.0, 0.3: 1.04, 0.5: 1.05, 0.7: 1.3, 0.9: 2.0}, (0.5, 0.9, True)),
-        ({0.0: 1.1, 0.5: 1.0, 0.9: 1.2}, (0.5, 0.9, False)),  # nothing is clearly worse: the largest
-        ({0.0: 1.0, 0.1: 1.6, 0.9: 9.0}, (0.0, 0.1, True)),
-        ({0.0: 1.0, 0.1: 1.5, 0.9: 9.0}, (0.0, 0.1, True)),  # at least that much above the smallest
-        ({0.0: 1.0, 0.9: 1.0}, None),
-    ],
-)
-def test_rates_of_sparse_guidance_are_where_the_loss_still_is_low_and_where_it_no_longer_is(losses, rates):
-    assert guidance_rates(losses) == rates

@@ -28,15 +28,13 @@ from tread_bench.core.stored.records import (
     TimingFigures,
 )
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.decision import Decision, decisions
-from tread_bench.reports.differences import Differences
+from tread_bench.reports.comparison import TableView, comparison_view
+from tread_bench.reports.decision import Decision
 from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.picture import Picture
-from tread_bench.reports.frame import results_frame
 from tread_bench.reports.page import run as page
-from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.rows.row import Row
-from tread_bench.reports.tables.view import TableView, comparison_view
+from tread_bench.reports.row import Row
+from tread_bench.reports.study import Study
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)
@@ -57,12 +55,10 @@ VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
 DRAWN = (
     "route_placement",
-    "placement_map",
     "gain",
     "fid_cost",
     "speedup",
     "similarity",
-    "across_times",
     "gradients",
 )  # of a run of routes
 RENDERING_S = 10  # of processor time, in which the report of a thousand cells is to be made
@@ -100,25 +96,20 @@ def render(
     return (folder / "index.html").read_text(encoding="utf-8")
 
 
-def compared(records: Sequence[Record]) -> Differences:
-    """What the rows of these records differ by from their references."""
-    return Differences(results_frame(records))
-
-
 def decided(records: Sequence[Record], is_smoke: bool = False) -> list[tuple[list[Row], Decision]]:
     """The decisions of a run of these records."""
-    return decisions(comparison(records, is_smoke), compared(records))
+    return Study(records, is_smoke).decisions
 
 
 def view_of(records: Sequence[Record]) -> TableView:
     """The table of the comparison of these records."""
-    return comparison_view(comparison(records), compared(records))
+    return comparison_view(Study(records).rows)
 
 
 def pictures_of(records: Sequence[Record], is_smoke: bool = False) -> dict[str, Picture]:
     """All pictures of rows that stand side by side."""
-    frame = results_frame(records, is_smoke)
-    drawn = figures.pictures(comparison(records, is_smoke), frame, Differences(frame))
+    found = Study(records, is_smoke)
+    drawn = figures.pictures(found.rows, found.frame)
     return {picture.name: picture for picture in drawn}
 
 

@@ -9,8 +9,8 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.questions import break_even
-from tread_bench.reports.rows.architectures import side_by_side
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.row import side_by_side
+from tread_bench.reports.study import Study
 
 FAMILIES = {"DiT": "DiT (depth 12, hidden 32, heads 2, patch 2)", "DRWKV": "DRWKV (depth 12, hidden 32, patch 2)"}
 ROUTES = {0.25: "2:8@0.25", 0.5: "2:8@0.5"}
@@ -46,12 +46,12 @@ def study() -> list[Record]:
 
 @pytest.fixture(scope="module")
 def rows():
-    (found,) = side_by_side(comparison(study()))  # whatever their data
+    (found,) = side_by_side(Study(study()).rows)  # whatever their data
     return found
 
 
 def test_rows_stand_by_number_of_tokens(rows):
-    labels = [row.label for row in rows]
+    labels = [row.name for row in rows]
     assert len(set(labels)) == len(labels) == 24
     assert labels[:4] == ["DRWKV-None-16", "DRWKV-0.25-16", "DRWKV-0.5-16", "DRWKV-None-64"]
 
@@ -96,24 +96,24 @@ def test_architectures_that_pay_from_the_same_number_on_are_named_together():
         timed_once = [timed("DiT", rate, k) for rate in (None, 0.5) for k in range(4)]
         return [named(one, family) for family in families for one in timed_once]
 
-    said = break_even.summary(comparison(of("DiT", "SiT", "U-ViT")))
+    said = break_even.summary(Study(of("DiT", "SiT", "U-ViT")).rows)
     assert said == "On this machine a route pays in all 3 architectures from 16 tokens on."
     not_routed = [one for one in of("U-ViT") if not one.routes]
-    said = break_even.summary(comparison([*of("DiT", "SiT"), *not_routed]))
+    said = break_even.summary(Study([*of("DiT", "SiT"), *not_routed]).rows)
     assert said == "On this machine a route pays in DiT and SiT from 16 tokens on."
     slow = [timed("DRWKV", rate, k) for rate in (None, 0.25) for k in range(4)]
-    said = break_even.summary(comparison([*of("DiT", "SiT"), *slow]))
+    said = break_even.summary(Study([*of("DiT", "SiT"), *slow]).rows)
     assert said == "On this machine a route pays in DiT and SiT from 16 tokens on; in DRWKV none pays."
 
 
 def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
     none = [timed("DRWKV", 0.25, k) for k in range(4)]
-    assert break_even.summary(comparison(none)) == (
+    assert break_even.summary(Study(none).rows) == (
         "On this machine no route pays at any number of tokens that was measured, in DRWKV (depth 12, hidden 32, patch "
         "2)."
     )
     failed = [timed("DiT", rate, 0, status="failed", reason="out of memory", timing=None) for rate in (None, 0.5)]
-    assert break_even.summary(comparison(failed)).startswith("No speed was measured")
+    assert break_even.summary(Study(failed).rows).startswith("No speed was measured")
 
 
 def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
@@ -129,7 +129,7 @@ def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
 
 def test_rows_of_one_size_or_that_were_trained_have_no_such_picture(rows):
     assert draw(break_even.figure([row for row in rows if row.cost("dense_tokens") == 16])) is None
-    trained = comparison([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0)])
+    trained = Study([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0)]).rows
     assert draw(break_even.figure(trained)) is None and not break_even.is_about_speed(trained)
 
 

@@ -43,7 +43,7 @@ from tread_bench.reports.decision import (
     choice_of,
     decide,
 )
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.study import Study
 from tread_bench.reports.text.decision import documents, next_step, overview, scope, sentence, strip
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods" / "decision.md"
@@ -195,7 +195,7 @@ def test_networks_that_have_not_learnt_are_to_train_longer_and_no_seeds_are_advi
     assert re.findall(r'<p class="quality">(.*?)</p>', page) == [said]
     assert "Nothing is certain of networks that have not learnt." in page and "--set seeds" not in page
     assert "--set training.iterations=4800" in page
-    print_comparison(records, len(records))
+    print_comparison(Study(records), len(records))
     told = capsys.readouterr().out
     assert said in " ".join(told.split()) and "Add seeds" not in told
 
@@ -257,7 +257,7 @@ def test_a_route_is_compared_with_its_own_reference_and_no_other(tmp_path, plan)
     at_macs = document["tests"][0]
     assert (document["route"], at_macs["against"]) == ("lora", "lora-dense")
     assert at_macs["difference_fid"] == pytest.approx(-3.0)
-    assert document["sentence"].startswith("lora is better than lora-dense at equal MACs; ")
+    assert "iterations, lora is better than lora-dense at equal MACs; " in document["sentence"]
     page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     assert "Is lora better than lora-dense at equal training MACs?" in page
     assert "Is lora better than lora-dense at equal measured time?" in page  # not tested
@@ -290,7 +290,10 @@ def test_the_page_begins_with_the_decision_and_keeps_what_it_rests_on(tmp_path, 
     records = [*dense(), *budget_row(), *smaller(15.0)]
     page = render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     (headline,) = re.findall(r'<p class="quality">(.*?)</p>', page)
-    assert headline == "Do not route: at the same MACs the control smaller has a lower FID than every route."
+    assert headline == (
+        "Do not route: with 16 tokens and 1,200 iterations, at the same MACs the control smaller has a lower FID than "
+        "every route."
+    )
     assert re.findall(r'<li class="(\w+)">', page) == ["holds", "untested", "fails"]
     assert "What the decision rests on" in page and "smaller, which" not in page
     assert "Take this route with you" not in page
@@ -306,8 +309,8 @@ def test_a_number_has_one_interval_in_the_strip_the_table_and_json():
     records = [*dense(), *routes, *smaller(19.9)]
     (_, found), (document,) = decided(records)[0], documents(decided(records))
     view = view_of(records)
-    column = [title for title, _ in view.headers].index("Δ FID, equal MACs")
-    (shown,) = [entries[column] for row, entries in view.rows if row.short_label == found.route]
+    column = view.columns["Δ FID, equal MACs"]
+    shown = column.entries[[row.short_label for row in view.members].index(found.route)]
     assert strip(found, 2)[0].evidence == f"{shown.text} FID ({shown.below}), 5 seeds"
     in_json = document["tests"][0]
     assert f"{in_json['low_fid']:+.2f} to {in_json['high_fid']:+.2f}".replace("-", "−") == shown.below
@@ -325,10 +328,11 @@ def test_the_terminal_has_every_column_in_100_and_ends_with_the_decision(capsys)
     }
     routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
     records = [*dense(curve), *routed, *of_seeds("smaller", curve, macs_of="dense", reference="", **other)]
-    print_comparison(records, len(records))
+    print_comparison(Study(records), len(records))
     *table, decision = capsys.readouterr().out.splitlines()
     assert 80 < max(map(len, table)) <= 100 and "not in pairs" in "".join(table)
-    assert decision == "route is better than dense at equal MACs; no control of the same cost was tested."
+    better = "route is better than dense at equal MACs; no control of the same cost was tested."
+    assert decision == f"Here, with 16 tokens and 1,200 iterations, {better}"
 
 
 @pytest.mark.parametrize(("route", "refusing"), [(ROUTE, 0), ("3:3@0.5", 1)])
@@ -422,7 +426,7 @@ def test_decisions_of_a_run_share_the_level_on_the_page_and_in_json(tmp_path, pl
 
     # What each is called.
     assert alone["name"] == "" and {one["name"] for one in together} == names
-    print_comparison(records, len(records))
+    print_comparison(Study(records), len(records))
     told = capsys.readouterr().out
     assert all(f"{name}: " in told for name in names)
 
@@ -493,12 +497,12 @@ def test_a_reference_of_another_name_is_named():
 
 
 def test_the_scope_has_the_size_of_the_network_or_the_range_of_several():
-    one, several = comparison(dense()), comparison(architectures())
+    one, several = Study(dense()).rows, Study(architectures()).rows
     sizes = [row.cost("params") / 1e6 for row in several]
     assert f", {one[0].cost('params') / 1e6:.3g}M parameters, " in scope(one)
     assert min(sizes) < max(sizes) and f", {min(sizes):.3g}M to {max(sizes):.3g}M parameters, " in scope(several)
-    assert ", – parameters, " in scope(comparison([record("dense", "", 0, 20.0, cost=None)]))
-    assert " iterations of 64 images from the weights of base at 1200: " in scope(comparison(of_arm(start="base")))
+    assert ", – parameters, " in scope(Study([record("dense", "", 0, 20.0, cost=None)]).rows)
+    assert " iterations of 64 images from the weights of base at 1200: " in scope(Study(of_arm(start="base")).rows)
 
 
 def test_the_strip_has_one_scale_around_zero():
@@ -525,6 +529,6 @@ def test_the_strip_has_one_scale_around_zero():
 )
 def test_the_reason_of_a_decision_chooses_what_to_run_next(decision, options):
     base = [record("dense", "", seed, 20.0) for seed in range(3)]
-    found = next_step(decision, comparison(base))
+    found = next_step(decision, Study(base).rows)
     assert (found and found[1]) == options
-    assert next_step(made_of(Choice.UNDECIDED, finds=1.2, seeds=9), comparison(base), may_add_seeds=False) is None
+    assert next_step(made_of(Choice.UNDECIDED, finds=1.2, seeds=9), Study(base).rows, may_add_seeds=False) is None

@@ -17,12 +17,12 @@ from synthetic_records import cost, evaluation, failed, record, study, timing, w
 from tread_bench.core.numbers.statistics import paired_difference
 from tread_bench.core.stored.records import EqualTime
 from tread_bench.reports.cautions import decaying, optimizers
-from tread_bench.reports.differences import END, ITERATIONS, MACS, TIME, Differences, differences
+from tread_bench.reports.comparison import comparison_view
+from tread_bench.reports.differences import END, ITERATIONS, MACS, TIME, differences
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions import controls, speed
-from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.tables import as_csv
-from tread_bench.reports.tables.view import comparison_view, published
+from tread_bench.reports.study import Study
+from tread_bench.reports.tables import as_csv
 
 ROUTE = "2:8@0.5"
 DENSE_STEP, ROUTED_STEP = cost("").train_step_macs, cost(ROUTE).train_step_macs
@@ -85,19 +85,18 @@ def law(iteration, factor=1.0):
 
 def found_of(records):
     """What each row differs by from its reference, by its name."""
-    compared = Differences(results_frame(records))
-    rows = {row.name: row for row in comparison(records)}
+    rows = {row.name: row for row in Study(records).rows}
     found = {}
     for name, row in rows.items():
-        line, at_time = compared.line(row, MACS), compared.line(row, TIME)
-        to_target = compared.line(row, END, "training_macs")
-        if compared.of(row, ITERATIONS) or line or at_time or to_target:
+        line, at_time = row.compared(MACS), row.compared(TIME)
+        to_target = row.compared(END, "training_macs")
+        if row.difference(ITERATIONS) or line or at_time or to_target:
             found[name] = SimpleNamespace(
                 row=row, reference=rows[row.reference_name], at_macs=line and line.estimate,
                 is_trained=bool(line) and line.evaluated, macs=line and line.cost, at_time=at_time and at_time.estimate,
                 is_evaluated_at_time=bool(at_time) and at_time.evaluated, seconds=at_time and at_time.cost,
-                is_timed_in_pairs=bool(line) and line.in_pairs, at_times=compared.sides(row, TIME),
-                at_iterations=compared.of(row, ITERATIONS), macs_to_target=to_target,
+                is_timed_in_pairs=bool(line) and line.in_pairs, at_times=row.sides(TIME),
+                at_iterations=row.difference(ITERATIONS), macs_to_target=to_target,
             )  # fmt: skip
     return found
 
@@ -124,7 +123,7 @@ def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architec
         backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
     )  # fmt: skip
     other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1)
-    rows = comparison([*smaller, *budget_row(), *other_seeds, *dense()])
+    rows = Study([*smaller, *budget_row(), *other_seeds, *dense()]).rows
     assert [row.name for row in rows] == ["dense", "route", "dense-b", "smaller"]
     assert len({row.group for row in rows}) == 1 and rows[0].group.iteration == DENSE_END
     assert [row.is_dense for row in rows] == [True, False, False, False]
@@ -209,23 +208,23 @@ def test_an_early_snapshot_of_a_decay_is_evaluated_and_not_compared():
 
     def scores(decay):
         early = map(snapshot, of_seeds("early", {600: 25.0}, routes=ROUTE, decay=decay))
-        return [row.scores for row in comparison([*dense(), *early]) if row.name == "early"]
+        return [row.scores for row in Study([*dense(), *early]).rows if row.name == "early"]
 
     assert len(scores(None)[0]["fid"]) == 5 and scores(LINEAR) == [{}]
 
 
 def test_the_page_says_that_only_the_end_of_a_decay_counts():
-    rows = comparison([*dense(), *budget_row(decay=LINEAR)])
+    rows = Study([*dense(), *budget_row(decay=LINEAR)]).rows
     assert re.search("learning rate of route falls to zero.*only the end enters a comparison", decaying(rows))
-    assert decaying(comparison([*dense(), *budget_row()])) == ""
+    assert decaying(Study([*dense(), *budget_row()]).rows) == ""
 
 
 def test_rows_say_their_optimiser_and_the_page_where_they_differ():
     muon = budget_row(optimizer="muon")
     assert re.search(
-        "different optimisers.*adamw trains dense; muon trains route", optimizers(comparison([*dense(), *muon]))
+        "different optimisers.*adamw trains dense; muon trains route", optimizers(Study([*dense(), *muon]).rows)
     )
-    assert optimizers(comparison([*dense(), *budget_row()])) == optimizers(comparison(muon)) == ""
+    assert optimizers(Study([*dense(), *budget_row()]).rows) == optimizers(Study(muon).rows) == ""
     found = results_frame([*dense(), *muon]).groupby("method").optimizer.unique()
     assert {method: list(names) for method, names in found.items()} == {"dense": ["adamw"], "tread": ["muon"]}
 
@@ -324,7 +323,7 @@ def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pair
     frame = results_frame([*reference, *smaller])
     assert set(frame[frame.row == "smaller"].ideal_speedup) == {whole / cost("", 6).forward_macs}
     assert set(frame[frame.row == "dense"].ideal_speedup) == {1.0}
-    timed = speed.figure(comparison([*reference, *budget_row(), *smaller]))
+    timed = speed.figure(Study([*reference, *budget_row(), *smaller]).rows)
     assert "smaller" in set(timed.lines.row)
 
 
@@ -360,15 +359,16 @@ def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
     records = [*named, *of_seeds("route", fids, routes=ROUTE, macs_of="named", noise=NOISE, reference="")]
     found = only(records)
     assert found.at_macs.mean == pytest.approx(1.0) and found.at_iterations.mean == pytest.approx(-3.0)
-    view = comparison_view(comparison(records), Differences(results_frame(records)))
-    place = [title for title, _ in view.headers].index("Δ FID")
-    assert dict(view.headers)["Δ FID"] == "paired difference to named"
-    assert {row.name: shown[place].text for row, shown in view.rows} == {"named": "reference", "route": "−3.00"}
+    view = comparison_view(Study(records).rows)
+    column = view.columns["Δ FID"]
+    assert column.hint == "paired difference to named"
+    shown = {row.name: one.text for row, one in zip(view.members, column.entries, strict=True)}
+    assert shown == {"named": "reference", "route": "−3.00"}
 
 
 def test_the_table_of_all_cells_has_the_costs_of_the_curves():
     records = [*dense({600: 30.0, 1200: 20.0}), *budget_row()]
-    rows = {row.name: row for row in comparison(records)}
+    rows = {row.name: row for row in Study(records).rows}
     table = results_frame(records)
     for row in rows.values():
         lines = table[(table.row == row.name) & (table.seed == 2)]
@@ -401,9 +401,9 @@ def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ(
     )
     other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1, noise=NOISE[::-1])
     records = [*dense(), *budget_row(), *smaller, *skipping, *other_seeds]
-    rows, compared = comparison(records), Differences(results_frame(records))
+    rows = Study(records).rows
     route = next(row for row in rows if row.name == "route")
-    chance, *others = controls.sentences(rows, route, compared, 2)
+    chance, *others = controls.sentences(rows, route, 2)
     assert chance.startswith("Chance: dense-b, which is dense with other seeds, differs from it by +0.30 FID")
     skip, small = sorted(others, key=lambda said: "smaller" in said)
     assert small.startswith("route minus a smaller network, 6 instead of 12 blocks (smaller): −3.00 FID (")
@@ -412,9 +412,9 @@ def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ(
 
     # Layers skipped at a share that the decided route lacks stand beside the best route of their share.
     wider = of_seeds("wider", {DENSE_END: 22.0, ROUTED_END: 15.0}, routes="2:8@0.6", macs_of="dense", cost=cost(ROUTE))
-    rows, compared = comparison([*records, *wider]), Differences(results_frame([*records, *wider]))
+    rows = Study([*records, *wider]).rows
     decided = next(row for row in rows if row.name == "wider")
-    skip, small = sorted(controls.sentences(rows, decided, compared, 2)[1:], key=lambda said: "smaller" in said)
+    skip, small = sorted(controls.sentences(rows, decided, 2)[1:], key=lambda said: "smaller" in said)
     assert skip.startswith("route minus skipping layers at the same share (skip): −0.05 FID (")
     assert small.startswith("wider minus a smaller network, 6 instead of 12 blocks (smaller): ")
 
@@ -426,8 +426,8 @@ def test_a_control_stands_beside_routes_of_its_own_cost_alone():
     for times, is_compared in ((1.0, True), (1.02, True), (1.1, False)):
         dearer = cost(ROUTE).model_copy(update={"train_step_macs": round(times * ROUTED_STEP)})
         beside = [*records, *of_seeds("skip", {i: law(i, 0.9) for i in EIGHT}, cost=dearer, **skipping)]
-        rows = {row.name: row for row in comparison(beside)}
-        found = controls.beside(rows["skip"], [rows["route"]], Differences(results_frame(beside)))
+        rows = {row.name: row for row in Study(beside).rows}
+        found = controls.beside(rows["skip"], [rows["route"]])
         assert bool(found) is is_compared
 
 
@@ -448,19 +448,21 @@ def test_rows_stay_one_comparison_where_the_row_that_their_budget_names_failed(h
     if has_evaluations:
         reference = [one.model_copy(update={"evaluations": [evaluation(600, 25.0)]}) for one in reference]
     skipping = of_seeds("smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", cost=cost("", 6))
-    rows = comparison([*reference, *budget_row(), *skipping])
+    rows = Study([*reference, *budget_row(), *skipping]).rows
     assert {row.group for row in rows} == {rows[0].group} and rows[0].group.iteration == DENSE_END
     assert found_of([*reference, *budget_row(), *skipping]) == {}
 
 
 def view_of(records):
-    return comparison_view(comparison(records), Differences(results_frame(records)))
+    return comparison_view(Study(records).rows)
 
 
 def columns(records):
     view = view_of(records)
-    titles = [title for title, _ in view.headers]
-    return {row.name: dict(zip(titles, shown, strict=True)) for row, shown in view.rows}
+    found = {}
+    for place, row in enumerate(view.members):
+        found[row.name] = {title: column.entries[place] for title, column in view.columns.items()}
+    return found
 
 
 def test_the_table_of_rows_has_what_they_have_at_equal_cost():
@@ -477,14 +479,14 @@ def test_the_table_of_rows_has_what_they_have_at_equal_cost():
 def test_what_was_not_reached_has_no_number_in_an_exported_table():
     worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
     view = view_of([*dense({i: law(i) for i in EIGHT}), *worse])
-    (_, routed) = csv.DictReader(io.StringIO(as_csv(published("comparison", "rows", view))))
+    (_, routed) = csv.DictReader(io.StringIO(as_csv(view.as_table("comparison", "rows"))))
     assert routed["MACs to target"] == "not reached" and float(routed["FID"]) == pytest.approx(30.04)
 
 
 def test_the_hint_says_how_each_row_was_brought_to_equal_cost():
     def hint(*rows):
         reference = dense({i: law(i) for i in EIGHT})
-        return dict(view_of([*reference, *chain.from_iterable(rows)]).headers)["Δ FID, equal MACs"]
+        return view_of([*reference, *chain.from_iterable(rows)]).columns["Δ FID, equal MACs"].hint
 
     interpolated = of_seeds("route-2", {i: law(i) for i in EIGHT}, routes="1:8@0.5")
     assert hint(budget_row()).endswith("MACs, as evaluated")

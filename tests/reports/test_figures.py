@@ -17,18 +17,17 @@ from synthetic_records import (
     FAMILIES,
     HOSTILE,
     architectures,
-    compared,
     evaluation,
     of_family,
     pictures_of,
     record,
-    similarity,
     study,
 )
 
 from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.reports.differences import ITERATIONS
-from tread_bench.reports.figures.draw import MOST, Figure, draw
+from tread_bench.reports.figure import Figure
+from tread_bench.reports.figures.draw import MOST, draw
 from tread_bench.reports.figures.pictures import fid_over_cost, labelled
 from tread_bench.reports.figures.style import (
     BETTER,
@@ -44,7 +43,7 @@ from tread_bench.reports.figures.style import (
 )
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions.similarity import cosine_map
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.study import Study
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -131,7 +130,7 @@ def test_lines_of_one_picture_never_share_colour_and_dashes_and_all_colours_have
 def test_names_stand_in_the_order_in_which_lines_end_and_cover_no_line(records):
     frame = results_frame(records)
     with theme():
-        made = draw(fid_over_cost(labelled(comparison(records), frame)))
+        made = draw(fid_over_cost(labelled(Study(records).rows, frame)))
     texts = [text.text for text in ElementTree.fromstring(made.svg).iter(f"{SVG}text")]
     last = frame[frame.iteration == 1200].groupby("row").fid.mean().sort_values(ascending=False)
     named = [text for text in texts if text in set(last.index)]
@@ -188,10 +187,10 @@ def test_every_picture_is_drawn(drawn, of_families):
 
 def test_placement_shows_each_route_with_its_difference_and_fits_a_phone(drawn):
     picture = drawn["route_placement"]
-    row = {row.name: row for row in comparison(study())}["2:8"]
-    difference = compared(study()).of(row, ITERATIONS)
+    row = {row.name: row for row in Study(study()).rows}["2:8"]
+    difference = row.difference(ITERATIONS)
     assert f"+{difference.mean:.2f} [+{difference.low:.2f}, +{difference.high:.2f}]" in picture.svg.decode()
-    assert {line["row"] for line in picture.numbers} == {row.label for row in comparison(study())}
+    assert {line["row"] for line in picture.numbers} == {row.name for row in Study(study()).rows}
     width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', picture.svg.decode())[1])
     assert width <= 480
 
@@ -215,7 +214,7 @@ def test_several_seeds_average_their_similarity(drawn):
 def test_cosines_that_differ_by_a_few_per_cent_have_colours_that_do_and_one_cosine_has_one_colour():
     def colours(*cosines):
         """Lightness (CIE L*, roughly: luma) of each, in a map of these alone."""
-        image = cosine_map(Drawing().subplots(), np.array([cosines]), "auto")
+        image = cosine_map(Drawing().subplots(), np.array([cosines]))
         return [colour[:3] @ (0.2126, 0.7152, 0.0722) for colour in image.to_rgba(image.get_array())[0]]
 
     likeness = colours(0.5, 0.9, 0.95, 0.98, 0.99, 0.995)
@@ -225,20 +224,19 @@ def test_cosines_that_differ_by_a_few_per_cent_have_colours_that_do_and_one_cosi
 
 
 def test_the_bar_of_a_heat_map_says_what_its_colours_are(drawn):
-    for name in ("similarity", "across_times"):
-        text = drawn[name].svg.decode()
-        assert all(label in text for label in ("cosine", "≤ 0<", ">0.9<", "≥ 0.999<"))
+    text = drawn["similarity"].svg.decode()
+    assert all(label in text for label in ("cosine", "≤ 0<", ">0.9<", "≥ 0.999<"))
     assert "logarithm of 1 − cosine" in drawn["similarity"].caption
 
 
 def test_gains_are_each_familys_own_difference(of_families):
-    rows = {row.label: row for row in comparison(architectures())}
+    rows = {row.name: row for row in Study(architectures()).rows}
     table = {line["row"]: line for line in of_families["gain"].numbers}
     assert len(table) == len(FAMILIES) and not any("dense" in label for label in table)
     for label, line in table.items():
         routed, dense = rows[label], rows[f"dense backbone={rows[label].architecture}"]
         expected = [r.last.fid - d.last.fid for r, d in zip(routed.records, dense.records, strict=True)]
-        assert line["ΔFID"] == minus(f"{np.mean(expected):+.3f}") and line["reference"] == dense.label
+        assert line["ΔFID"] == minus(f"{np.mean(expected):+.3f}") and line["reference"] == dense.name
 
 
 def test_one_route_per_architecture_needs_no_placement_and_several_do(of_families):
@@ -249,26 +247,6 @@ def test_one_route_per_architecture_needs_no_placement_and_several_do(of_familie
     placement = pictures_of(architectures() + other)["route_placement"]
     labels = [line[0] for line in placement.table]
     assert {"early", "tread-random backbone=DiT"} <= set(labels) and len(labels) == 2 * len(FAMILIES) + 1
-
-
-def test_neighbouring_times_are_neighbours_in_time_whatever_their_order():
-    backwards = similarity("2:8@0.5").model_copy(update={"times": [0.9, 0.7, 0.5, 0.3, 0.1]})
-    one = record("2:8", "2:8@0.5", 0, 20.0, similarity=backwards)
-    picture = pictures_of([one])["across_times"]
-    assert picture.headers == ("row", "block", "0.1–0.3", "0.3–0.5", "0.5–0.7", "0.7–0.9")
-    assert [line["0.1–0.3"] for line in picture.numbers] == [f"{t[4][3]:.3f}" for t in backwards.across_times]
-    single = similarity("").model_copy(update={"across_times": [[[1.0]]] * BLOCKS, "times": [0.5]})
-    assert "across_times" not in pictures_of([record("dense", "", 0, 20.0, similarity=single)])
-
-
-def test_times_are_called_what_they_are_under_the_objective():
-    levels = similarity("").model_copy(update={"times": [0.0646972, 0.160534, 0.301194, 0.565096, 1.40218]})
-    edm = record("dense", "", 0, 20.0, similarity=levels, config={"objective": {"name": "edm"}})
-    flow = record("dense", "", 0, 20.0)
-    assert "neighbouring times t (0 is data, 1 is noise)" in pictures_of([flow])["across_times"].caption
-    picture = pictures_of([edm])["across_times"]
-    assert "neighbouring noise levels σ" in picture.caption
-    assert picture.headers[-4:] == ("0.0647–0.161", "0.161–0.301", "0.301–0.565", "0.565–1.4")
 
 
 def test_gradients_show_both_losses_of_every_block(drawn):

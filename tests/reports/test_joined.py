@@ -12,10 +12,9 @@ from tests.command_line import tread_bench
 from tread_bench.cli.commands.report import export_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
-from tread_bench.reports.differences import ITERATIONS, Differences
-from tread_bench.reports.frame import results_frame
+from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.page import run as page
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.study import Study
 from tread_bench.runner.joined import read_joined
 from tread_bench.runner.sources import read_run
 from tread_bench.services.report import write_report
@@ -28,8 +27,7 @@ def no_pictures(monkeypatch):
 
 def figures(records: list[Record]) -> dict[str, tuple[object, ...]]:
     """Of each row: its FIDs, those that it is compared with, and its speed-up."""
-    compared = Differences(results_frame(records))
-    return {row.name: (row.scores, compared.of(row, ITERATIONS), row.speedup) for row in comparison(records)}
+    return {row.name: (row.scores, row.difference(ITERATIONS), row.speedup) for row in Study(records).rows}
 
 
 @pytest.mark.parametrize("name", ["equal_cost", "guidance", "methods", "finetune"])
@@ -45,7 +43,7 @@ def test_rows_have_the_figures_that_they_have_alone(tmp_path, name):
 def test_rows_of_the_same_protocol_are_ranked_together(tmp_path):
     write_run(tmp_path / "a", 1, [record("dense", "", seed, 17.0) for seed in range(5)])
     write_run(tmp_path / "b", 1, [record("dense", "", seed, 9.0) for seed in range(5)])
-    rows = comparison(read_joined([tmp_path / "a", tmp_path / "b"]).records)
+    rows = Study(read_joined([tmp_path / "a", tmp_path / "b"]).records).rows
     assert {row.name: row.is_lowest_fid for row in rows} == {"a/dense": False, "b/dense": True}
     assert len({row.group for row in rows}) == 1
 

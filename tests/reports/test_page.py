@@ -36,7 +36,7 @@ from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.cautions import disturbed_timing, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.frame import results_frame, rows_frame
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.study import Study
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +146,8 @@ def test_a_smoke_run_is_labelled_and_has_no_verdict(records, plan, run_dir, tmp_
     render(as_smoke, {**plan, "cells": [one.cell for one in as_smoke], "smoke": True}, tmp_path, pictures=pictures)
     in_earnest, smoke = ((folder / "index.html").read_text(encoding="utf-8") for folder in (run_dir, tmp_path))
     tables = [pd.read_csv(folder / "results.csv") for folder in (run_dir, tmp_path)]
-    print_comparison(records, len(records))
-    print_comparison(as_smoke, len(records), is_smoke=True)
+    print_comparison(Study(records), len(records))
+    print_comparison(Study(as_smoke, is_smoke=True), len(records))
     for words in ("lowest", "better than", "worse than", "No decision"):
         assert words not in smoke.partition('<h2 id="comparison">')[0] and "lowest mean FID" not in smoke
     assert ' class="best">' in in_earnest and ' class="best">' not in smoke
@@ -181,7 +181,7 @@ def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_
         record(row, "" if row == "dense" else f"{row}@0.5", seed, None, evaluations=[evaluation(1200, fid)], **bare)
         for (row, seed), fid in fids.items()
     ]
-    rows = comparison(records)
+    rows = Study(records).rows
     assert min(rows, key=lambda row: row.fid.mean).name == "0:8"
     assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
 
@@ -337,7 +337,7 @@ def test_a_dense_step_that_is_not_surely_as_fast_as_itself_is_a_caution(control,
     page = render(cells, plan, tmp_path)
     said = "dense {:.2f} ({:.2f} to {:.2f}). Something else used the machine".format(*control)
     assert (said in page) is is_disturbed is ("timed against itself" in page)
-    assert not disturbed_timing(comparison(cells, is_smoke=True))  # whose speeds say nothing anyway
+    assert not disturbed_timing(Study(cells, is_smoke=True).rows)  # whose speeds say nothing anyway
 
 
 @pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])
@@ -429,7 +429,7 @@ def test_rows_that_only_evaluate_have_no_decision_and_say_what_a_sample_costs(tm
     records = [*own, *(judged(budget, seed) for budget in (2, 4) for seed in (0, 1))]
     page = render(records, plan, tmp_path)
     assert "elit-2" in page and "Sampling GMACs" in page
-    print_comparison(records, len(records))
+    print_comparison(Study(records), len(records))
     shown = capsys.readouterr().out
     assert shown.count("No decision") == 1 and "Sampling" in shown.partition("elit-2")[0] and "4.000" in shown
 
@@ -489,16 +489,16 @@ def test_in_a_terminal_each_of_several_decisions_names_its_architecture(capsys):
             for one in chosen
         ]
 
-    print_comparison(made := of(12), len(made))
+    print_comparison(Study(made := of(12)), len(made))
     assert "\nDiT" not in capsys.readouterr().out
-    print_comparison(made := [*of(12), *of(6)], len(made))
+    print_comparison(Study(made := [*of(12), *of(6)]), len(made))
     assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("DiT")} == {
         "DiT (depth 12)", "DiT (depth 6)"
     }  # fmt: skip
 
 
 def test_the_comparison_fits_a_terminal_of_100_columns_and_ends_with_the_decision(records, capsys):
-    print_comparison(records, len(records))
+    print_comparison(Study(records), len(records))
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 100
     assert all(word in "".join(printed[:3]) for word in ("Δ FID at equal", "iterations", "Speed-up", "GMACs"))

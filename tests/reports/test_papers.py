@@ -19,10 +19,9 @@ from synthetic_runs import write_run
 from tests.command_line import tread_bench
 from tests.yardstick import slowness
 from tread_bench.core.stored.destinations import MARKER
-from tread_bench.reports.differences import ITERATIONS, Differences
-from tread_bench.reports.frame import results_frame
-from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
+from tread_bench.reports.differences import ITERATIONS
+from tread_bench.reports.study import Study
+from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +59,10 @@ def test_figures_are_what_their_endings_say(made):
 def test_a_table_holds_every_digit(made):
     with open(made[1] / "comparison.csv", encoding="utf-8", newline="") as file:
         lines = {line["Row"]: line for line in csv.DictReader(file)}
-    rows, compared = {row.short_label: row for row in comparison(study())}, Differences(results_frame(study()))
+    rows = {row.short_label: row for row in Study(study()).rows}
     assert lines.keys() == rows.keys()
     for label, row in rows.items():
-        difference = compared.of(row, ITERATIONS)
+        difference = row.difference(ITERATIONS)
         assert float(lines[label]["FID"]) == row.fid.mean
         assert (float(lines[label]["FID, low"]), float(lines[label]["FID, high"])) == row.fid.bounds
         assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")

@@ -8,26 +8,26 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic_studies as made
-from synthetic_records import DRAWN, NOTHING_MEASURED, compared, evaluation, pictures_of, record, render, study, view_of
+from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, pictures_of, record, render, study, view_of
 from synthetic_studies import STUDIES, drawn
 
+from tread_bench.reports import requested
 from tread_bench.reports.decision import ranked_candidates
-from tread_bench.reports.differences import ITERATIONS
+from tread_bench.reports.differences import ITERATIONS, differences
 from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.style import WORSE, theme
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions import depths, gap, guidance, speed
-from tread_bench.reports.rows import requested
-from tread_bench.reports.rows.architectures import by_architecture, side_by_side
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.row import by_architecture, side_by_side
+from tread_bench.reports.study import Study
 
 OWN = {
     "selection_rate": {"rates"},
     "location_scaling": {"depths"},
     "multi_route": {"route_placement"},
     "finetune": {"gain", "fid_cost"},
-    "equal_cost": {"route_placement", "placement_map", "gain"},
+    "equal_cost": {"route_placement", "gain"},
     "guidance": {"guidance"},
     "methods": {"gain"},
     "objectives": {"gain"},
@@ -40,14 +40,14 @@ SOME_STUDIES = [
 
 @pytest.fixture(scope="module")
 def rows():
-    return {name: comparison(records()) for name, records in STUDIES.items()}
+    return {name: Study(records()).rows for name, records in STUDIES.items()}
 
 
 def of(name):
     """Of a study: its rows, its labelled lines, and its differences."""
     records = STUDIES[name]()
-    found = comparison(records)
-    return found, figures.labelled(found, results_frame(records)), compared(records)
+    found = Study(records).rows
+    return found, figures.labelled(found, results_frame(records))
 
 
 def alone(figure):
@@ -76,11 +76,11 @@ def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
 @pytest.mark.parametrize("name", ["location_scaling", "guidance", "selection_rate"])
 def test_the_order_of_records_changes_no_picture(name):
     def own(records):
-        found = comparison(records)
+        found = Study(records).rows
         if name == "guidance":
             return alone(guidance.figure(found))
         if name == "location_scaling":
-            return alone(depths.figure(found, compared(records)))
+            return alone(depths.figure(found))
         return alone(figures.rates(figures.labelled(found, results_frame(records))))
 
     picture, again = own(STUDIES[name]()), own(list(reversed(STUDIES[name]())))
@@ -88,19 +88,19 @@ def test_the_order_of_records_changes_no_picture(name):
 
 
 def test_in_a_smoke_run_no_row_is_the_lowest(rows):
-    assert not any(row.is_lowest_fid for row in comparison(made.rates(), is_smoke=True))
+    assert not any(row.is_lowest_fid for row in Study(made.rates(), is_smoke=True).rows)
     assert sum(row.is_lowest_fid for row in rows["selection_rate"]) == 1
 
 
 def test_in_a_smoke_run_no_difference_has_a_colour():
     of_smoke, in_earnest = (pictures_of(study(), is_smoke) for is_smoke in (True, False))
-    for name in ("gain", "route_placement", "placement_map"):
+    for name in ("gain", "route_placement"):
         assert WORSE.encode() in in_earnest[name].svg and WORSE.encode() not in of_smoke[name].svg
 
 
 def test_rates_run_from_dense_at_0():
     records = made.rates()
-    _, lines, _ = of("selection_rate")
+    _, lines = of("selection_rate")
     table = {line["share of tokens that bypasses"]: line for line in alone(figures.rates(lines)).numbers}
     assert list(table) == ["0", "0.25", "0.5", "0.75"] and table["0"]["row"] == "dense"
     for rate, row in (("0", "dense"), ("0.75", "tread-0.75")):
@@ -115,7 +115,7 @@ def test_rates_beside_two_dense_rows_are_two_lines():
         for one in made.rates()
     ]
     records = [*made.rates(), *others]
-    numbers = alone(figures.rates(figures.labelled(comparison(records), results_frame(records)))).numbers
+    numbers = alone(figures.rates(figures.labelled(Study(records).rows, results_frame(records)))).numbers
     found = {(line["line"], line["share of tokens that bypasses"]): line["row"] for line in numbers}
     assert len(found) == len(numbers) == 8
     assert (
@@ -126,13 +126,13 @@ def test_rates_beside_two_dense_rows_are_two_lines():
 
 def test_one_rate_is_no_line():
     records = made.rates(2, (0.5,))
-    assert alone(figures.rates(figures.labelled(comparison(records), results_frame(records)))) is None
+    assert alone(figures.rates(figures.labelled(Study(records).rows, results_frame(records)))) is None
 
 
 def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
     records = made.depths()
-    found, _, differences = of("location_scaling")
-    table = {(line["rule"], line["blocks"]): line for line in alone(depths.figure(found, differences)).numbers}
+    found, _ = of("location_scaling")
+    table = {(line["rule"], line["blocks"]): line for line in alone(depths.figure(found)).numbers}
     gains = lasts(records, "absolute-18") - lasts(records, "dense-18")
     assert table["absolute", "18"]["ΔFID to own dense"] == minus(f"{gains.mean():.3f}")
     assert len(table) == 6 and table["absolute", "12"]["routes"] == table["relative", "12"]["routes"] == "2:8@0.5"
@@ -140,7 +140,7 @@ def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
 
 @pytest.mark.parametrize("name", ["absolute backbone.depth=12", "absolute-12", "absolute-d12", "absolute_depth12"])
 def test_a_rule_is_the_row_without_its_depth(name):
-    assert depths.stem(comparison([record(name, "2:8@0.5", 0, 20.0)])[0]) == "absolute"
+    assert depths.stem(Study([record(name, "2:8@0.5", 0, 20.0)]).rows[0]) == "absolute"
 
 
 def test_depths_are_in_the_order_of_their_size(rows):
@@ -162,7 +162,7 @@ def test_dense_training_with_a_schedule_is_not_the_reference(rows):
     found = rows["finetune"]
     assert [row.name for row in found if row.is_dense] == ["dense"] and found[0].name == "dense"
     other = next(row for row in found if row.name == "dense-low-rate")
-    assert compared(made.finetune()).of(other, ITERATIONS).n == 5
+    assert other.difference(ITERATIONS).n == 5
 
 
 def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(rows):
@@ -202,7 +202,7 @@ def test_a_label_of_guidance_names_its_settings_and_the_csv_keeps_its_short_text
 
 def test_of_rules_at_one_scale_each_none_is_called_best():
     single = [r for r in made.guidance() if not requested.is_guided(r) or requested.guidance_scale(r) == 1.5]
-    said = guidance.summary(comparison(single))
+    said = guidance.summary(Study(single).rows)
     assert "none is called best" in said and "lowest" not in said
 
 
@@ -211,17 +211,18 @@ def test_where_no_rule_helps_no_guidance_is_called_best():
         r if not requested.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
         for r in made.guidance()
     ]
-    said = guidance.summary(comparison(worse))
+    said = guidance.summary(Study(worse).rows)
     assert said.count("without guidance") == 2 and "with " not in said.replace("without", "")
 
 
 def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows):
-    labels = [row.label for row in rows["guidance"]]
+    labels = [row.name for row in rows["guidance"]]
     assert len(set(labels)) == len(labels)
     records = [one for one in made.guidance() if one.row != "small"]
     view = view_of(records)
-    titles = [title for title, _ in view.headers]
-    shown = {row.short_label: dict(zip(titles, cells, strict=True)) for row, cells in view.rows}
+    shown = {}
+    for place, row in enumerate(view.members):
+        shown[row.short_label] = {title: column.entries[place] for title, column in view.columns.items()}
     cell = shown["dense-cfg-1.5"]
     assert (cell["Guidance"].text, cell["Scale"].text, cell["Sampling GMACs"].text) == ("cfg", "1.50", "1.200")
     assert cell["Δ FID"].text.startswith("−") and shown["dense"]["Δ FID"].text == "reference"
@@ -241,17 +242,6 @@ def test_the_gap_is_paired_with_the_same_seed_at_rate_0(rows):
     assert float(lines["tread-2:8", "0.9", gap.COSINE]["value"]) == pytest.approx(mean, abs=1e-3)
 
 
-def test_the_gap_tells_the_rates_that_each_row_gives_for_sparse_guidance(rows):
-    """Mean loss 0.303 + 1.075 · strength γ², strong up to 5 % and weak from 50 % above 0.303."""
-    figure = gap.figure(rows["train_inference_gap"])
-    told = "dense: 0.1 and 0.5; tread-0:10: 0.2 and 0.7; tread-2:8: 0.3 and 0.9 (the largest measured)"
-    assert told in figure.caption
-    assert "at most 5 % above" in figure.caption and "at least 50 % above" in figure.caption
-    flat = [r.model_copy(update={"gap": made._gap(0.0, r.seed)}) for r in made.gaps()]
-    none = "dense: none, since the loss is still low at the largest rate measured"
-    assert none in gap.figure(comparison(flat)).caption
-
-
 def test_objectives_stand_apart_and_their_losses_never_together(rows):
     (members,) = side_by_side(rows["objectives"])
     assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
@@ -259,7 +249,7 @@ def test_objectives_stand_apart_and_their_losses_never_together(rows):
         {r.reference.partition("-")[0] for r in row.records} == {requested.objective(row.first)} for row in members
     )
     crossed = [one.model_copy(update={"reference": one.reference.replace("edm", "flow")}) for one in made.objectives()]
-    found = compared(crossed).frame
+    found = differences(results_frame(crossed))
     assert set(found.row) == {"flow-tread-2:8"}
 
 
@@ -278,7 +268,7 @@ def test_the_fids_behind_placement_are_those_that_are_compared():
 
 def test_neither_a_dense_control_nor_a_taught_row_is_ranked(rows):
     assert "dense-low-rate" not in {row.name for row in ranked_candidates(rows["finetune"]) if row.spans}
-    names = {row.name for row in ranked_candidates(comparison(taught(made.methods())))}
+    names = {row.name for row in ranked_candidates(Study(taught(made.methods())).rows)}
     assert "repa" not in names and "tread" in names and "dense" not in names
 
 
@@ -294,9 +284,9 @@ def test_the_price_counts_extra_parameters_and_says_what_step_was_timed(rows):
     ("speedup", "words"), [(1.0, "not distinguishable from dense in speed"), (0.8, "0.80 times as fast")]
 )
 def test_speed_is_not_talked_up(speedup, words):
-    (row,) = comparison([record("2:8", "2:8@0.5", 0, 18.0, speedup)])
+    (row,) = Study([record("2:8", "2:8@0.5", 0, 18.0, speedup)]).rows
     assert words in speed.price_of(row) and "saves 28 % of the forward MACs" in speed.price_of(row)
-    (unknown,) = comparison([record("2:8", "2:8@0.5", 0, 18.0, timing=None)])
+    (unknown,) = Study([record("2:8", "2:8@0.5", 0, 18.0, timing=None)]).rows
     assert "its speed was not measured" in speed.price_of(unknown)
 
 
@@ -341,7 +331,7 @@ def taught(records):
 
 def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan):
     assert min(lasts(made.methods(), row).mean() for row in made.METHODS) == lasts(made.methods(), "repa").mean()
-    found = comparison(taught(made.methods()))
+    found = Study(taught(made.methods())).rows
     by_name = {row.name: row for row in found}
     assert {name for name, row in by_name.items() if row.is_evaluated_by_teacher} == {"repa", "tread+repa"}
     assert [row.name for row in found if row.is_lowest_fid] == ["dense"] and by_name["repa"].fid
@@ -351,10 +341,10 @@ def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan)
 
 
 def test_targets_of_another_network_than_the_judge_leave_a_row_in_the_ranking():
-    found = comparison(
+    found = Study(
         r.model_copy(update={"target_features_sha256": "b" * 64}) if r.target_features_sha256 else r
         for r in taught(made.methods())
-    )
+    ).rows
     assert not any(row.is_evaluated_by_teacher for row in found)
     assert [row.name for row in found if row.is_lowest_fid] == ["repa"]
 

@@ -13,7 +13,6 @@ import pytest
 from synthetic_records import (
     HOSTILE,
     architectures,
-    compared,
     evaluation,
     failed,
     of_family,
@@ -25,10 +24,10 @@ from synthetic_records import (
 
 from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.records import Evaluation
-from tread_bench.reports.differences import ITERATIONS
+from tread_bench.reports.differences import ITERATIONS, differences
 from tread_bench.reports.frame import COLUMNS, results_frame, rows_frame, write_csv
-from tread_bench.reports.rows.architectures import side_by_side
-from tread_bench.reports.rows.comparison import comparison
+from tread_bench.reports.row import side_by_side
+from tread_bench.reports.study import Study
 
 CONTRACT = """
 cell, suite, backbone, family, method, routes, rate, selector, guidance, guidance_scale, seed, iteration, status,
@@ -132,51 +131,50 @@ def test_the_file_is_the_same_for_any_order_and_reads_back_exactly(records, tmp_
 
 def test_no_records_give_an_empty_file_with_a_header(tmp_path):
     write_csv(results_frame([]), tmp_path / "results.csv")
-    assert (tmp_path / "results.csv").read_text().startswith("cell,suite,backbone") and comparison([]) == []
+    assert (tmp_path / "results.csv").read_text().startswith("cell,suite,backbone") and Study([]).rows == []
 
 
 def test_dense_comes_first_and_rows_are_compared_seed_by_seed(records):
-    rows = comparison(records)
+    rows = Study(records).rows
     assert [row.name for row in rows] == ["dense", "0:8", "0:10", "1:8", "2:8", "2:10", "4:8"]
     row, dense = by_name(rows)["2:8"], rows[0]
     expected = [r.last.fid - d.last.fid for r, d in zip(row.records, dense.records, strict=True)]
-    found = compared(records)
-    difference = found.of(row, ITERATIONS)
+    difference = row.difference(ITERATIONS)
     assert difference.mean == pytest.approx(np.mean(expected)) and difference.n == 5
     assert difference.high - difference.low < row.fid.high - row.fid.low  # the seeds' common part is gone
-    assert found.of(dense, ITERATIONS) is None
+    assert dense.difference(ITERATIONS) is None
 
 
 def test_a_failed_cell_is_counted_named_and_left_out(records):
-    row = by_name(comparison(records))["0:10"]
-    assert (len(row.done), row.fid.n, compared(records).of(row, ITERATIONS).n) == (4, 4, 4)
+    row = by_name(Study(records).rows)["0:10"]
+    assert (len(row.done), row.fid.n, row.difference(ITERATIONS).n) == (4, 4, 4)
     assert [(r.seed, r.reason) for r in row.not_done] == [(4, HOSTILE)]
 
 
 def test_a_row_that_failed_altogether_stays_with_its_group():
     records = [record("dense", "", 0, 17.0), failed("2:8", "2:8@0.5", 0, "diverged at step 812")]
-    rows = comparison(records)
+    rows = Study(records).rows
     assert len({row.group for row in rows}) == 1
-    assert rows[1].fid is None and len(compared(records).frame) == 0
+    assert rows[1].fid is None and len(differences(results_frame(records))) == 0
 
 
 def test_rows_of_different_protocols_are_never_ranked_together():
     other = [record("2:8", "2:8@0.5", s, 1.0, evaluations=[evaluation(1200, 1.0, "other")]) for s in range(3)]
     records = [record("dense", "", s, 17.0) for s in range(3)] + other
-    rows = comparison(records)
+    rows = Study(records).rows
     assert len({row.group for row in rows}) == 2
     assert all(row.is_lowest_fid for row in rows)  # each the lowest of its own group
-    assert len(compared(records).frame) == 0
+    assert len(differences(results_frame(records))) == 0
 
 
 def test_rows_of_different_objectives_are_never_ranked_together():
     edm = {"name": "edm", "p_mean": -1.2, "p_std": 1.2, "sigma_data": 0.5}
     objectives = {"flow": {"name": "flow"}, "edm": edm, "edm of wide data": {**edm, "sigma_data": 0.75}}
-    rows = comparison(
+    rows = Study(
         record(name, "", seed, 20.0, config={"objective": objective})
         for name, objective in objectives.items()
         for seed in range(3)
-    )
+    ).rows
     assert [row.group.objective for row in rows] == [
         "edm (p_mean -1.2, p_std 1.2, sigma_data 0.5)",
         "edm (p_mean -1.2, p_std 1.2, sigma_data 0.75)",
@@ -198,8 +196,8 @@ def test_the_macs_of_a_long_training_are_numbers_like_others():
 def test_differences_pair_the_same_iteration():
     routed = record("2:8", "2:8@0.5", 0, 20.0, evaluations=[evaluation(400, 60.0)])
     dense = record("dense", "", 0, 17.0, evaluations=[evaluation(400, 50.0), evaluation(1200, 17.0)])
-    row = by_name(comparison([dense, routed]))["2:8"]
-    assert compared([dense, routed]).of(row, ITERATIONS).mean == pytest.approx(10.0)
+    row = by_name(Study([dense, routed]).rows)["2:8"]
+    assert row.difference(ITERATIONS).mean == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(
@@ -213,38 +211,38 @@ def test_differences_pair_the_same_iteration():
     ],
 )
 def test_a_row_is_called_as_in_its_suite_and_what_the_name_lacks_is_added(name, routes, unsaid):
-    (row,) = comparison([record(name, routes, 0, 20.0)])
-    assert (row.label, row.short_label, row.unsaid) == (name, name, unsaid)
-    (skipping,) = comparison([record(name, routes, 0, 20.0, method="layer_skip")])
+    (row,) = Study([record(name, routes, 0, 20.0)]).rows
+    assert (row.name, row.short_label, row.unsaid) == (name, name, unsaid)
+    (skipping,) = Study([record(name, routes, 0, 20.0, method="layer_skip")]).rows
     assert skipping.unsaid == (f"layer_skip {unsaid}".strip() if routes else "")
-    assert not comparison([record("layer-skip 0:4", "0:4@0.5", 0, 20.0, method="layer_skip")])[0].unsaid
+    assert not Study([record("layer-skip 0:4", "0:4@0.5", 0, 20.0, method="layer_skip")]).rows[0].unsaid
 
 
 def test_beside_its_architecture_a_row_is_called_without_the_settings_of_a_matrix_that_name_it():
-    rows = comparison(architectures(1))
-    assert [row.label for row in rows[:2]] == ["dense backbone=DRWKV", "tread-blocks backbone=DRWKV"]
+    rows = Study(architectures(1)).rows
+    assert [row.name for row in rows[:2]] == ["dense backbone=DRWKV", "tread-blocks backbone=DRWKV"]
     assert [row.short_label for row in rows[:3]] == ["dense", "tread-blocks", "dense"]
     twice = [of_family("DiT", 0), of_family("ZigMa", 0)]
     twice += [of_family("DiT", 0, "random", row=f"tread rate={rate}", cell=rate) for rate in ("0.3", "0.5")]
-    assert [row.short_label for row in comparison(twice)] == ["dense", "tread rate=0.3", "tread rate=0.5", "dense"]
+    assert [row.short_label for row in Study(twice).rows] == ["dense", "tread rate=0.3", "tread rate=0.5", "dense"]
 
 
 def test_architectures_of_one_name_keep_the_sizes_that_they_do_not_share():
     other = of_family("DiT", 0, backbone="DiT (depth 6, hidden 64)", cell="small")
-    rows = comparison([of_family("DiT", 0), other])
+    rows = Study([of_family("DiT", 0), other]).rows
     assert [row.architecture for row in rows] == ["DiT (depth 12, heads 4, patch 2)", "DiT (depth 6)"]
 
 
 def test_one_seed_has_no_interval():
-    row = by_name(comparison(study(seeds=1)))["2:8"]
-    assert row.fid.low is None and compared(study(seeds=1)).of(row, ITERATIONS).low is None
+    row = by_name(Study(study(seeds=1)).rows)["2:8"]
+    assert row.fid.low is None and row.difference(ITERATIONS).low is None
 
 
 def test_a_measurement_that_seeds_share_counts_once():
     shared, other = timing(1.2, 0), timing(1.2, 1)
-    one = comparison([record("2:8", "2:8@0.5", s, 20.0, timing=shared) for s in range(5)])[0]
+    one = Study([record("2:8", "2:8@0.5", s, 20.0, timing=shared) for s in range(5)]).rows[0]
     assert one.speedup == (shared.speedup, shared.speedup_low, shared.speedup_high)
-    two = comparison([record("2:8", "2:8@0.5", s, 20.0, timing=t) for s, t in enumerate((shared, other))])[0]
+    two = Study([record("2:8", "2:8@0.5", s, 20.0, timing=t) for s, t in enumerate((shared, other))]).rows[0]
     assert len(two.timings) == 2 and two.speedup[1] < 1.2 < two.speedup[2]
 
 
@@ -264,10 +262,10 @@ def test_the_rate_of_a_row_is_the_dense_rate_of_the_run_times_its_speed_up_in_ta
     assert frame.images_per_s["2:8"] / dense == pytest.approx(frame.speedup["2:8"])
     assert frame.images_per_s["1:8"] / dense == pytest.approx(frame.speedup["1:8"])
     assert dense == pytest.approx(64 / 60e-3, rel=0.03)  # the slowed steps are a third of all dense ones
-    rows = comparison(records)
+    rows = Study(records).rows
     view = view_of(records)
-    column = [title for title, _ in view.headers].index("Images/s")
-    shown = {row.name: cells[column].key for row, cells in view.rows}
+    entries = view.columns["Images/s"].entries
+    shown = {row.name: entry.key for row, entry in zip(view.members, entries, strict=True)}
     assert shown == pytest.approx(frame.images_per_s.to_dict())
     assert {row.name: row.images_per_s for row in rows} == shown
 
@@ -283,18 +281,15 @@ def test_steps_of_another_batch_or_architecture_give_no_dense_rate():
         assert frame.images_per_s["dense-dense-0"] == pytest.approx(64 / 60e-3, rel=0.03)
 
 
-def test_the_parts_of_a_comparison_are_tables_of_their_own_and_together_the_whole():
+def test_the_parts_of_a_comparison_have_an_entry_of_each_row():
     view = view_of(study())
-    parts = view.split()
-    assert [*parts] == ["FID", "Other metrics", "Cost and speed"]
-    assert [header for part in parts.values() for header in part.headers] == view.headers
-    for place, (row, shown) in enumerate(view.rows):
-        assert [entry for part in parts.values() for entry in part.rows[place][1]] == shown
-        assert all(part.rows[place][0] is row for part in parts.values())
+    assert [*view.parts] == ["FID", "Other metrics", "Cost and speed"]
+    assert sum(map(len, view.parts.values())) == len(view.columns)
+    assert {len(column.entries) for column in view.columns.values()} == {len(view.members)}
 
 
 def test_rows_come_as_reference_routes_by_place_and_controls():
     skipped = [record("skip", "1:8@0.5", 0, 18.0, method="layer_skip")]
     records = [*skipped, *study(1)]
-    names = [row.name for row in comparison(records)]
+    names = [row.name for row in Study(records).rows]
     assert names == ["dense", "0:8", "0:10", "1:8", "2:8", "2:10", "4:8", "skip"]

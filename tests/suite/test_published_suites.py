@@ -30,11 +30,9 @@ from tread_bench.data.latents.options import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
-from tread_bench.reports.differences import Differences
-from tread_bench.reports.frame import results_frame
+from tread_bench.reports.comparison import comparison_view
 from tread_bench.reports.published import published_fid
-from tread_bench.reports.rows.comparison import comparison
-from tread_bench.reports.tables.view import comparison_view
+from tread_bench.reports.study import Study
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell, plan_table
@@ -187,12 +185,12 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callable[[str], Plan], name: str) -> None:
     plan = planned(name)
-    rows = comparison(done(cell) for cell in plan.cells)
+    rows = Study(done(cell) for cell in plan.cells).rows
     found = {row.name: published_fid(row) for row in rows}
     assert [found[row] and found[row].fid for row in plan.rows] == TABLES[name]
-    assert "Published" in dict(comparison_view(rows, Differences(results_frame([]))).headers)
-    of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
-    assert "Published" not in dict(comparison_view(of_other_length, Differences(results_frame([]))).headers)
+    assert "Published" in comparison_view(rows).columns
+    of_other_length = Study(done(cell, batch=8) for cell in plan.cells).rows
+    assert "Published" not in comparison_view(of_other_length).columns
 
 
 def test_the_captioned_suite_samples_for_captions_at_both_published_numbers() -> None:
@@ -220,16 +218,16 @@ def test_the_suite_of_two_streams_is_what_the_authors_train_and_routes_the_image
 
 
 def test_figures_guided_at_scales_that_are_not_published_stand_beside_no_row(planned: Callable[[str], Plan]) -> None:
-    rows = comparison(done(cell) for cell in planned("imagenet256/finetune").cells)
+    rows = Study(done(cell) for cell in planned("imagenet256/finetune").cells).rows
     assert len(rows) == 11 and not any(map(published_fid, rows))
 
 
 def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different(planned: Callable[[str], Plan]) -> None:
-    rows = comparison(done(cell) for cell in planned("imagenet256/backbones").cells)
+    rows = Study(done(cell) for cell in planned("imagenet256/backbones").cells).rows
     caveats = {row.name: found.caveat for row in rows if (found := published_fid(row))}
     wanted = {"dit-dense": "other objective", "sit-dense": "other sampler"}
     assert {name: next((wanted[kind] for kind in wanted if name.startswith(kind)), "") for name in caveats} == caveats
-    shown = [cell.below for _, cells in comparison_view(rows, Differences(results_frame([]))).rows for cell in cells]
+    shown = [cell.below for column in comparison_view(rows).columns.values() for cell in column.entries]
     assert shown.count("other objective") == shown.count("other sampler") == 4
 
 
@@ -238,7 +236,7 @@ def test_dig_s_figures_stand_beside_its_own_dense_rows_alone(planned: Callable[[
     dense, routed = (done(next(cells[row][0] for row in cells if row.startswith(kind))) for kind in ("dit-d", "dit-t"))
     found = []
     for record, backbone in ((dense, "DiG-S/2"), (dense, "DiG-S/2 (mixer mamba2)"), (routed, "DiG-S/2")):
-        (row,) = comparison([record.model_copy(update={"family": "DiG", "backbone": backbone})])
+        (row,) = Study([record.model_copy(update={"family": "DiG", "backbone": backbone})]).rows
         found.append(published_fid(row))
     assert found == [(62.06, "other objective; reprinted"), None, None]
 
@@ -253,9 +251,9 @@ def test_maskdit_s_figure_stands_beside_that_model_after_its_unmasked_phase_alon
 ) -> None:
     (cell,) = planned("imagenet256/long_training").rows["maskdit"]
     record = done(cell)
-    (row,) = comparison([record])
+    (row,) = Study([record]).rows
     assert published_fid(row) == (5.69, "")
-    (other,) = comparison([record.model_copy(update={"config": {**record.config, **changed}})])
+    (other,) = Study([record.model_copy(update={"config": {**record.config, **changed}})]).rows
     assert published_fid(other) is None
 
 

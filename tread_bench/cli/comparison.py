@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Column, Table
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.stored.documents import Registered
-from tread_bench.core.stored.records import Record
 from tread_bench.services.decisions import decisions_of, hypothesis_of
+
+if TYPE_CHECKING:
+    from tread_bench.reports.study import Study
 
 
 def print_comparison(
-    records: Sequence[Record],
+    study: Study,
     planned: int,
-    is_smoke: bool = False,
     stand_ins: Sequence[str] = (),
     stated: Registered | None = None,
 ) -> None:
@@ -29,31 +31,27 @@ def print_comparison(
         stated: the hypothesis of the run's suite.
     """
     from tread_bench.reports.cautions import of_smoke_run
-    from tread_bench.reports.differences import Differences
-    from tread_bench.reports.frame import results_frame
-    from tread_bench.reports.rows.comparison import comparison
-    from tread_bench.reports.tables.short import short_tables
+    from tread_bench.reports.comparison import short_tables
 
     # A table for each group of rows.
     console = stdout_console()
-    if is_smoke:
+    if study.is_smoke:
         console.print(f"SMOKE RUN. {of_smoke_run(stand_ins)}")
-    compared = Differences(results_frame(records, is_smoke))
-    for headers, lines in short_tables(comparison(records, is_smoke), compared):
-        table = Table(Column("row", no_wrap=True), *headers, title="smoke run" if is_smoke else None)
+    for headers, lines in short_tables(study.rows):
+        table = Table(Column("row", no_wrap=True), *headers, title="smoke run" if study.is_smoke else None)
         for name, entries in lines:
             table.add_row(name, *(f"{entry.text}\n{entry.below}".strip() for entry in entries))
         console.print(table)
 
     # The decisions, and how many seeds would settle those that are open, unless it was stated when to stop.
-    for decision in decisions_of(records, planned, is_smoke):
+    for decision in decisions_of(study, planned):
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
         if decision["choice"] == "undecided" and decision["seeds_to_decide"] and stated is None:
             console.print(f"Add seeds to this run: --set seeds={decision['seeds_to_decide']}")
 
     # What was stated before the run.
-    if answered := hypothesis_of(records, planned, is_smoke, stated):
+    if answered := hypothesis_of(study, planned, stated):
         console.print(f"Hypothesis: {answered['claim']}")
         for sentence in answered["sentences"]:
             console.print(sentence, style="bold")

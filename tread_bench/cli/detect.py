@@ -111,18 +111,16 @@ def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, tuple[S
     Raises:
         UserError: it has none.
     """
-    from tread_bench.reports.differences import ITERATIONS, MACS, Differences
-    from tread_bench.reports.frame import results_frame
-    from tread_bench.reports.rows.comparison import comparison
+    from tread_bench.reports.differences import ITERATIONS, MACS
+    from tread_bench.reports.study import Study
 
     source = read_run(run)
     if source.plan.smoke:
         raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
-    compared = Differences(results_frame(source.records))
     spreads = {}
-    for row in comparison(source.records):
-        at_macs = compared.of(row, MACS)
-        difference = at_macs or compared.of(row, ITERATIONS)
+    for row in Study(source.records).rows:
+        at_macs = row.difference(MACS)
+        difference = at_macs or row.difference(ITERATIONS)
         spread = Spread.behind(difference) if difference else None
         if spread is not None and row.name in rows:
             own = rows[row.name].cell.model_dump(mode="json")

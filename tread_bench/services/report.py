@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.joined import read_joined
 from tread_bench.runner.sources import read_run
 from tread_bench.services.display import note
+
+if TYPE_CHECKING:
+    from tread_bench.reports.study import Study
 
 COMMAND = "tread-bench report"
 
@@ -23,7 +25,7 @@ class Drawn(NamedTuple):
     """A report: the path of its page, and what it was drawn from."""
 
     page: str
-    records: Sequence[Record]
+    study: Study
     plan: RunPlan
 
 
@@ -59,5 +61,5 @@ def write_report(paths: Sequence[Path], out: Path | None = None, tables: Path | 
     with disk_errors_reported(folder):
         if out is None:
             write_atomically(folder / "records.jsonl", "".join(f"{one.model_dump_json()}\n" for one in source.records))
-        render(source.records, source.plan, run, source.unreadable, out, tables)
-    return Drawn(str(folder / "index.html"), source.records, source.plan)
+        study = render(source.records, source.plan, run, source.unreadable, out, tables)
+    return Drawn(str(folder / "index.html"), study, source.plan)

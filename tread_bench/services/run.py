@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -19,10 +19,13 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
-from tread_bench.services.report import write_report
+from tread_bench.services.report import Drawn, write_report
 from tread_bench.suite.files import Look, unchanged
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
+
+if TYPE_CHECKING:
+    from tread_bench.reports.study import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class Done:
 
     `plan` has the learning rates that were chosen, where the suite chooses them.
     `stale`: derived files that were missing or older than the records, and were made again.
+    `drawn`: the report, if it was.
     """
 
     plan: Plan
@@ -38,6 +42,14 @@ class Done:
     options: Options
     result: Result
     stale: list[str]
+    drawn: Drawn | None
+
+    @property
+    def study(self) -> Study:
+        """What the records say: that of the page, where it was drawn."""
+        from tread_bench.reports.study import Study
+
+        return self.drawn.study if self.drawn else Study(self.result.records, self.plan.is_smoke)
 
     @property
     def page(self) -> Path:
@@ -111,9 +123,10 @@ def bring_up_to_date(
 
     # Draw the page.
     stale = RunFolder(root).stale() if options.shard is None else []
+    drawn = None
     if stale or (result.finished_now and options.shard is None):
-        write_report([root])
-    return Done(result.plan, root, options, result, stale)
+        drawn = write_report([root])
+    return Done(result.plan, root, options, result, stale, drawn)
 
 
 def _smoke_plan(

@@ -51,16 +51,16 @@ def report(
         export_run(sources, export_to, overwrite)
         typer.echo(export_to)
         return
-    page, records, plan = write_report(sources, out, tables)
+    page, study, plan = write_report(sources, out, tables)
     if as_json:
         document = {
             "page": page,
-            "decision": decisions_of(records, plan.planned, plan.smoke),
-            "hypothesis": hypothesis_of(records, plan.planned, plan.smoke, plan.registered),
+            "decision": decisions_of(study, plan.planned),
+            "hypothesis": hypothesis_of(study, plan.planned, plan.registered),
         }
         typer.echo(json.dumps(document, indent=2))
         return
-    print_comparison(records, plan.planned, plan.smoke, plan.stand_ins, plan.registered)
+    print_comparison(study, plan.planned, plan.stand_ins, plan.registered)
     typer.echo(page)
 
 

@@ -135,7 +135,7 @@ def _print(done: Done, as_json: bool) -> None:
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
         plan = done.plan
-        print_comparison(result.records, plan.planned, plan.is_smoke, plan.stand_ins, registered(plan))
+        print_comparison(done.study, plan.planned, plan.stand_ins, registered(plan))
     typer.echo(str(done.page))
 
 
@@ -148,13 +148,12 @@ def _all_there(done: Done) -> str:
 
 def _as_json(done: Done) -> dict[str, Any]:
     """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
-    from tread_bench.reports.frame import results_frame
     from tread_bench.runner.folder import RunFolder
     from tread_bench.runner.prepare import registered
     from tread_bench.services.decisions import decisions_of, hypothesis_of
 
-    records, plan = done.result.records, done.plan
-    frame = results_frame(records, plan.is_smoke).astype(object)
+    plan, study = done.plan, done.study
+    frame = study.frame.astype(object)
     return {
         "suite": done.plan.suite.name,
         "folder": str(done.root),
@@ -165,8 +164,8 @@ def _as_json(done: Done) -> dict[str, Any]:
         "finished_now": done.result.finished_now,
         "failed": len(done.failed),
         "taken": done.result.taken,
-        "decision": decisions_of(records, plan.planned, plan.is_smoke),
-        "hypothesis": hypothesis_of(records, plan.planned, plan.is_smoke, registered(plan)),
+        "decision": decisions_of(study, plan.planned),
+        "hypothesis": hypothesis_of(study, plan.planned, registered(plan)),
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
 

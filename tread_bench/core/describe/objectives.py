@@ -49,7 +49,6 @@ class ObjectiveFamily(Description):
         name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list objectives` shows.
         builder: "module:attribute" of a callable (options) -> `Objective`.
-        times: name of its times, for the axes of figures.
         has_noise_levels: its times are standard deviations of the noise added to the data, which stochastic
             sampling can raise.
         numbers_levels: networks are told the number of a noise level, from 0, in place of a time.
@@ -59,7 +58,6 @@ class ObjectiveFamily(Description):
 
     options: type[ObjectiveOptions]
     builder: str
-    times: str
     has_noise_levels: bool
     numbers_levels: bool = False
     predicts_noise: bool = False

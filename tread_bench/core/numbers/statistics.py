@@ -15,7 +15,6 @@ from scipy import optimize, stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-STRONG_EXCESS, WEAK_EXCESS = 0.05, 0.5  # excess of a loss over the smallest: costs little, and clearly worse
 _RESAMPLES = 9999
 POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread
@@ -209,36 +208,6 @@ class Spread:
             return self.value
         freedom = self.pairs - 1
         return self.value * math.sqrt(freedom / float(stats.chi2.ppf(1 - CONFIDENCE, freedom)))
-
-
-class GuidanceRates(NamedTuple):
-    """Rates of the two branches of Sparse Guidance."""
-
-    strong: float
-    weak: float
-    is_clearly_weak: bool  # False: the weak rate is the largest available
-
-
-def guidance_rates(losses: Mapping[float, float]) -> GuidanceRates | None:
-    """Choose rates for Sparse Guidance from one network's validation loss at several rates.
-
-    This is our reading; the paper searches them by FID. The strong branch uses the largest rate that costs little: its
-    loss exceeds the smallest by at most the share `STRONG_EXCESS`. The weak branch is clearly worse: it uses the
-    smallest higher rate whose loss exceeds the smallest by at least `WEAK_EXCESS`, or else the largest rate.
-
-    Args:
-        losses: rate -> loss.
-
-    Returns:
-        the rates, or None if no rate is left for a weak branch.
-    """
-    best = min(losses.values())
-    strong = max(rate for rate, loss in losses.items() if loss <= best * (1 + STRONG_EXCESS))
-    above = sorted(rate for rate in losses if rate > strong)
-    if not above:
-        return None
-    clear = [rate for rate in above if losses[rate] >= best * (1 + WEAK_EXCESS)]
-    return GuidanceRates(strong, (clear or above[-1:])[0], bool(clear))
 
 
 class Best(NamedTuple):

@@ -22,6 +22,5 @@ TRIG = ObjectiveFamily(
     name="trig",
     options=TrigOptions,
     builder="trig_flow.objective:Trig",
-    times="times t (0 is data, 1 is noise)",
     has_noise_levels=False,
 )

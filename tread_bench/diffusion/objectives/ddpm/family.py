@@ -76,7 +76,6 @@ DDPM = ObjectiveFamily(
     name="ddpm",
     options=DdpmOptions,
     builder="tread_bench.diffusion.objectives.ddpm.objective:Ddpm",
-    times="noise levels σ",
     has_noise_levels=True,
     numbers_levels=True,
     predicts_noise=True,

@@ -44,6 +44,5 @@ EDM = ObjectiveFamily(
     name="edm",
     options=EdmOptions,
     builder="tread_bench.diffusion.objectives.edm.objective:Edm",
-    times="noise levels σ",
     has_noise_levels=True,
 )

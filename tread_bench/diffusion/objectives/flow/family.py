@@ -33,6 +33,5 @@ FLOW = ObjectiveFamily(
     name="flow",
     options=FlowOptions,
     builder="tread_bench.diffusion.objectives.flow.objective:Flow",
-    times="times t (0 is data, 1 is noise)",
     has_noise_levels=False,
 )

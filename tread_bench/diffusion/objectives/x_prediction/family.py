@@ -25,6 +25,5 @@ X_PREDICTION = ObjectiveFamily(
     name="x_prediction",
     options=XPredictionOptions,
     builder="tread_bench.diffusion.objectives.x_prediction.objective:XPrediction",
-    times="times t (0 is data, 1 is noise)",
     has_noise_levels=False,
 )

@@ -10,7 +10,7 @@ from tread_bench.core.describe.data_sources import DataFamily, data_sources
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import Evaluated, Tokens, methods
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.stored.records import Evaluation, Record, seed_group
+from tread_bench.core.stored.records import Record, seed_group
 
 
 def schedule(record: Record) -> RoutingSchedule:
@@ -46,12 +46,6 @@ def decay(record: Record) -> str:
     return " ".join(filter(None, (found.get("name", ""), f"{share:g}" if share else "")))
 
 
-def lora_rank(record: Record) -> int | None:
-    """Return the rank of the adapters that its training is of; None where it is of all weights."""
-    found = training(record, "lora")
-    return found["rank"] if found else None
-
-
 def source(record: Record) -> str:
     """Return the row of this run whose weights its training starts from; "" where its weights are drawn."""
     found = training(record, "start")
@@ -66,20 +60,6 @@ def start(record: Record) -> str:
     if not found:
         return ""
     return f"{found['row']} at {found['iteration']}" + (f" of {found['run']}" if found["run"] else "")
-
-
-def depends_on_length(record: Record) -> bool:
-    """Return whether a schedule or a decay is stretched over the whole training, of which only the end counts."""
-    return bool(scheduled(record) or decay(record))
-
-
-def is_settled(record: Record, evaluation: Evaluation) -> bool:
-    """Return whether an evaluation may enter a decision: not one before the end of a training that depends on its
-    length.
-    """
-    if is_evaluated_only(record):
-        return not decay(record) or evaluation.iteration == iterations(record)
-    return not depends_on_length(record) or evaluation is record.last
 
 
 def iterations(record: Record) -> int:
@@ -192,6 +172,13 @@ def objective(record: Record) -> str:
     return str(record.config.get("objective", {}).get("name") or "")
 
 
+def objective_in_full(record: Record) -> str:
+    """Return the objective with its settings, such as "edm (p_mean -1.2, p_std 1.2, sigma_data 0.5)"."""
+    config = record.config.get("objective", {})
+    settings = ", ".join(f"{key} {config[key]}" for key in ("p_mean", "p_std", "sigma_data") if key in config)
+    return f"{objective(record)} ({settings})" if settings else objective(record)
+
+
 def checkpoint(record: Record) -> str:
     """Whose weights are evaluated: the row's own, or those it names; with the iteration, unless it is the last."""
     config = record.config.get("evaluate") or {}
@@ -247,36 +234,32 @@ def rule_in_words(record: Record) -> str:
     return f"{name} ({settings})" if settings else name
 
 
-def _default_label_weak(rule: str) -> bool:
-    """Whether the weak branch of a rule has its label where nothing is said; as a rule it has not."""
-    fields = guidance_rules()[rule].options.model_fields if rule in guidance_rules() else {}
-    return bool(fields["label_weak"].default) if "label_weak" in fields else False
-
-
 def _conditions(config: dict[str, Any], cosine: str = "cosine", whose: str = "") -> list[str]:
     """Settings other than rates and blocks, where they are not the default ones."""
     found = []
     if config.get("decay") == "cosine":
         found.append(cosine)
+    rule = guidance_rules().get(config["name"])
     label_weak = config.get("label_weak")
-    if label_weak not in (None, _default_label_weak(config["name"])):
+    default = False  # a weak branch has no label, unless its rule says so
+    if rule and "label_weak" in rule.options.model_fields:
+        default = bool(rule.options.model_fields["label_weak"].default)
+    if label_weak not in (None, default):
         found.append("weak with label" if label_weak else "weak without label")
     weights = []
     if config.get("row"):
         weights.append(f"by row {config['row']}")
-    if config.get("snapshot") is not None:
-        weights.append(_moment(config["snapshot"]))
+    snapshot = config.get("snapshot")  # an iteration, or a share of the training
+    if isinstance(snapshot, float):
+        weights.append(f"from {snapshot:g} of training")
+    elif snapshot is not None:
+        weights.append(f"from iteration {snapshot}")
     if weights:
         found.append(f"{whose}{' '.join(weights)}")
     if config.get("interval"):
         low, high = config["interval"]
         found.append(f"interval {low:g}–{high:g}")
     return found
-
-
-def _moment(moment: float) -> str:
-    """Whose weights the weak branch has: an iteration, or a share of the training."""
-    return f"from {moment:g} of training" if isinstance(moment, float) else f"from iteration {moment}"
 
 
 def guided(record: Record) -> str:

@@ -1,0 +1,150 @@
+"""A run's records on their way to its page, each step made once: frame -> differences -> rows -> decisions.
+
+There is one row per configuration, all seeds together, beside its reference. Rows are in groups: same architecture,
+data, weights to start from, objective, metric protocol and iteration. Only rows of one group are ranked. A row with a
+budget is in the group of the row that its budget names, whatever its length and architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import groupby
+
+import pandas as pd
+
+from tread_bench.core.config.choices import PLAINLY_DENSE
+from tread_bench.core.stored.records import Record, of_study
+from tread_bench.reports import requested
+from tread_bench.reports.decision import Decision, decisions
+from tread_bench.reports.differences import compared_rows, trainings_of
+from tread_bench.reports.frame import data_of, metrics_of, record_order, results_frame
+from tread_bench.reports.row import Group, Row, by_key, name_rows, side_by_side
+
+
+class Study:
+    """The records of a run, in any order, and what follows from them; of a smoke run, nothing is ranked or decided.
+
+    `candidates` are the records that only helped to choose learning rates.
+    """
+
+    def __init__(self, records: Iterable[Record], is_smoke: bool = False) -> None:
+        given = list(records)
+        self.records = sorted(of_study(given), key=record_order)
+        self.candidates = [record for record in given if record.role == "tuning"]
+        self.is_smoke = is_smoke
+
+    def is_over(self, planned: int) -> bool:
+        """Return whether as many cells as were planned have ended."""
+        return len(self.records) + len(self.candidates) >= planned
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """A line per cell and evaluated iteration, as in results.csv."""
+        return results_frame(self.records, self.is_smoke)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row per configuration and protocol, group by group, dense first."""
+        # The seeds of one configuration and protocol make a row, beside its reference.
+        cells = _Cells(self.records)
+        dense_ms = dict(zip(self.frame.cell, self.frame.dense_step_ms, strict=True))
+        rows: list[Row] = []
+        for _, seeds in groupby(self.records, lambda record: record_order(record)[:-2]):
+            for group, members in _by_protocol(list(seeds), cells).items():
+                step_ms = next((float(dense_ms[record.cell]) for record in members if record.timing), None)
+                name = members[0].row
+                rows.append(
+                    Row(
+                        group=group, name=name, records=tuple(members), dense_step_ms=step_ms, is_smoke=self.is_smoke,
+                        reference_name=cells.row_of_reference(members[0]),
+                    )
+                )  # fmt: skip
+        trainings = trainings_of(self.frame)
+        compared = compared_rows(trainings)
+        for row in rows:
+            row.differences = {(one.at, one.metric): one for one in compared.get(row.key, ())}
+            for metric in metrics_of(self.frame) if row.key in trainings else ():
+                if scores := trainings[row.key].settled(row.group.iteration, metric):
+                    row.scores[metric] = scores
+
+        # Rows of one group are next to each other; one without a finished cell is with those like it.
+        groups = [row.group for row in rows if row.done]
+        for row in rows:
+            alike = [group for group in groups if group[:4] == row.group[:4]]
+            if alike and not row.done:
+                row.group = min(alike)
+        rows.sort(key=lambda row: (row.group, row.first.backbone != row.group.backbone, record_order(row.first)))
+        if not self.is_smoke:
+            for _, of_group in groupby(rows, lambda row: row.group):
+                _mark_lowest([*of_group])
+
+        # What they, and what they are compared with, are called.
+        name_rows(rows)
+        labels = {(row.first.suite, row.name): row.short_label for row in rows}
+        references = {(row.first.suite, row.reference_name) for row in rows}
+        for row in rows:
+            name = row.reference_name
+            row.reference_label = labels.get((row.first.suite, name), name or PLAINLY_DENSE.name)
+            row.is_reference = (row.first.suite, row.name) in references
+        return rows
+
+    @cached_property
+    def sets(self) -> list[list[Row]]:
+        """Rows that stand side by side."""
+        return side_by_side(self.rows)
+
+    @cached_property
+    def decisions(self) -> list[tuple[list[Row], Decision]]:
+        """A decision for each group of rows that are ranked together, if routes are among them."""
+        return decisions(self.sets)
+
+
+class _Cells:
+    """The records of a run, by cell and by row."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.by_id = {record.cell: record for record in records}
+        self.by_row = by_key(records, lambda record: (record.suite, record.row))
+
+    def row_of_reference(self, record: Record) -> str:
+        """The row that a record's row is compared with, finished or not; "" where there is none."""
+        reference = self.by_id.get(record.reference)
+        return requested.macs_of(record) or (reference.row if reference else "")
+
+    def group(self, record: Record) -> Group:
+        """Return the group of a record; with a budget, architecture and iteration are those of the row that it names.
+
+        Where no cell of that row has finished, its iteration is the last that was requested.
+        """
+        of_budget = self.by_row.get((record.suite, requested.macs_of(record)), [])
+        ends = [one.last.iteration for one in of_budget if one.status == "done" and one.last]
+        end = max(ends or map(requested.iterations, of_budget), default=0)
+        last = record.last
+        return Group(
+            backbone=of_budget[0].backbone if of_budget else record.backbone,
+            data=data_of(record),
+            objective=requested.objective_in_full(record),
+            start=requested.start(record),
+            protocol=last.protocol or "" if last else "",
+            iteration=end or last.iteration if last else 0,
+        )
+
+
+def _by_protocol(records: list[Record], cells: _Cells) -> dict[Group, list[Record]]:
+    """The records by the protocol that finished cells were measured under; unfinished cells are with the first."""
+    groups = by_key([record for record in records if record.status == "done"], cells.group)
+    first = next(iter(groups), cells.group(records[0].model_copy(update={"evaluations": []})))
+    groups.setdefault(first, []).extend(record for record in records if record.status != "done")
+    for members in groups.values():
+        members.sort(key=record_order)
+    return groups
+
+
+def _mark_lowest(rows: Sequence[Row]) -> None:
+    """Mark the lowest FID of a group, of rows with as many seeds as any."""
+    fids = {row: row.fid for row in rows if row.fid and not row.is_evaluated_by_teacher}
+    most = max((fid.n for fid in fids.values()), default=0)
+    lowest = min((fid.mean for fid in fids.values() if fid.n == most), default=None)
+    for row, fid in fids.items():
+        row.is_lowest_fid = (fid.n, fid.mean) == (most, lowest)

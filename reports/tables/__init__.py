@@ -1,1 +1,0 @@
-"""Tables of the page, of papers and of results.csv."""
