@@ -21,11 +21,11 @@ from tests.run_folders import CHOICES
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.commands.status import headline
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.core.stored.records import TimingFigures
-from tread_bench.runner.estimate import work_of
 from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
@@ -68,7 +68,7 @@ def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: fl
     news = {
         "cell": cell, "config_sha256": "",
         "phase": "training", "done": done, "of": 400, "loss": 0.5, "rate": 2.0, "host": socket.gethostname(),
-        "pid": 7, "device": "", "began": now - seconds, "first": 0, "first_at": now - seconds, "updated": now,
+        "pid": 7, "device": "", "began": now - seconds, "first": 0, "updated": now,
     }  # fmt: skip
     progress = Progress.model_validate({**news, **changes})
     (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
@@ -86,7 +86,7 @@ def states(folder: RunFolder) -> list[str]:
 
 
 def total(folder: RunFolder, cell: str) -> int:
-    return work_of(folder.existing_request(cell).configuration).total
+    return expected_work(folder.existing_request(cell).configuration).total
 
 
 def test_every_state_is_told_from_files_and_locks_alone(folder):
@@ -111,7 +111,7 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
 
 def test_a_running_cell_shows_its_speed_and_what_share_of_the_machine_s_products_that_is(folder):
     cell = cells_of(folder)[0]
-    work = work_of(folder.existing_request(cell).configuration)
+    work = expected_work(folder.existing_request(cell).configuration)
     tell(folder, cell, 7, rate=2.0)
     with folder.cell_lock(cell):
         (running,) = (one for one in status_of(folder).cells if one.state == "running")
@@ -260,7 +260,7 @@ def test_time_left_is_unknown_until_something_has_shown_its_pace(folder):
 
 def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folder):
     dense, other, routed, last = cells_of(folder)
-    work = work_of(folder.existing_request(dense).configuration)
+    work = expected_work(folder.existing_request(dense).configuration)
     pace = 100 * work.training_step / 50
     left = (work.total - 100 * work.training_step) / pace
     with folder.cell_lock(dense):
@@ -277,7 +277,7 @@ def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folde
 
 def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_has_gives_it(folder):
     dense, other, routed, _ = cells_of(folder)
-    work = work_of(folder.existing_request(dense).configuration)
+    work = expected_work(folder.existing_request(dense).configuration)
     with folder.cell_lock(dense):
         tell(folder, dense, 200, seconds=50)  # about to be evaluated for the first time
         assert status_of(folder).is_at_least and "at least" in headline(status_of(folder))
@@ -289,10 +289,11 @@ def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_
         left = (work.total - work.until(300)) / pace
         assert told.cells[0].seconds_left == pytest.approx(left, rel=0.01)
         end(folder, routed, "outcome.json")
-        tell(folder, routed, 400, seconds=20)  # routed cells are quicker than their MACs say
-        expected = left + total(folder, other) / pace + 20
+        tell(folder, routed, 400, seconds=20)
+        pace = (work.until(300) + total(folder, routed)) / (150 + 20)  # of both cells
+        expected = (work.total - work.until(300) + total(folder, other) + total(folder, routed)) / pace
         assert status_of(folder).seconds_left == pytest.approx(expected, rel=0.03)
-        tell(folder, dense, 100, seconds=1)  # the only one of its row, and not evaluated: the others' pace counts
+        tell(folder, dense, 100, seconds=1)  # not evaluated: the other's pace counts
         everywhere = (total(folder, dense) - 100 * work.training_step) / (total(folder, routed) / 20)
         assert status_of(folder).cells[0].seconds_left == pytest.approx(everywhere, rel=0.03)
 

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
 from typing import IO
@@ -123,17 +122,6 @@ class RunFolder:
         for cell in map(self.cell, cell_ids):
             refuse_linked([cell, *(cell / name for name in _BELOW_CELL)])
 
-    def progress_of(self, cell_id: str) -> str:
-        """Return how far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not
-        started.
-        """
-        cell = self.cell(cell_id)
-        if (cell / "record.json").exists():
-            return "finished"
-        if (cell / "outcome.json").exists():
-            return "trained"
-        return "begun" if any(cell.glob("checkpoints/step-*")) else ""
-
     def timing_path(self, row_key: str) -> Path:
         """Return where a row's speed and memory, shared by its seeds, are kept until its records are written."""
         return self.root / "timings" / f"{row_key}.json"
@@ -192,10 +180,6 @@ class RunFolder:
         else:
             why = "a runner started here and was interrupted before it wrote its plan.json; run it again"
         raise StoreError(f"{self.root}: {why}")
-
-    def started(self, plan: RunPlan) -> datetime:
-        """Return when the run of this plan.json was first started."""
-        return datetime.fromisoformat(plan.started).astimezone(UTC)
 
     def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
         """Return a cell's record, or None while it has none.
@@ -334,15 +318,12 @@ class RunFolder:
         for path in self.root.glob("cells/*/record.json"):
             with suppress(UserError):
                 if self.record(path.parent.name) is not None:
-                    finished.add(path.parent.name)
+                    finished.add(path.parent)
         found = []
         for path in files_in(self.root):
-            place = path.relative_to(self.root).parts
-            is_removable = TEMPORARIES.fullmatch(path.name) is not None
-            if place[0] == "cells" and len(place) > 2:
-                is_checkpoint = _CHECKPOINT.fullmatch("/".join(place[2:])) is not None
-                is_removable = place[1] in finished and (is_removable or is_checkpoint)
-            if is_removable:
+            cell = next((parent for parent in path.parents if parent.parent == self.root / "cells"), None)
+            is_checkpoint = cell is not None and _CHECKPOINT.fullmatch(path.relative_to(cell).as_posix())
+            if (TEMPORARIES.fullmatch(path.name) or is_checkpoint) and (cell is None or cell in finished):
                 found.append(path)
         return found
 

@@ -42,7 +42,6 @@ class Progress(BaseModel):
     device: str  # CUDA_VISIBLE_DEVICES of the process
     began: float  # this attempt
     first: NonNegativeInt  # iterations that were done when it first reported some
-    first_at: float  # when that was
     updated: float
 
 
@@ -67,7 +66,7 @@ class Heartbeat:
         self.path, self.tell, self.owner = folder / _NAME, tell, owner.stamp()
         device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
-        self.began = self.first_at = time.time()
+        self.began = time.time()
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
         self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between reports of one phase
         self._note(0, None)
@@ -76,7 +75,7 @@ class Heartbeat:
         self.tell(phase, done, of, loss)
         now, is_new = time.monotonic(), phase != self.phase
         if self.phase == STARTING:
-            self.first, self.first_at = done, time.time()
+            self.first = done
         elif not is_new and done > self.done:
             self.iterations += done - self.done
             self.seconds += now - self.heard
@@ -87,7 +86,7 @@ class Heartbeat:
     def _note(self, of: int, loss: float | None) -> None:
         start = time.monotonic()
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
-        since = {"began": self.began, "first": self.first, "first_at": self.first_at, "updated": time.time()}
+        since = {"began": self.began, "first": self.first, "updated": time.time()}
         news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate}
         progress = Progress.model_validate({**self.owner, **news, **self.place, **since})
         _replace(self.path, progress.model_dump_json())

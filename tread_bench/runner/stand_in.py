@@ -24,24 +24,22 @@ _ENLARGED = 8  # images beside latents whose size is not stated
 
 @dataclass(frozen=True)
 class StandIns:
-    """What stands in for missing files: data sources by the JSON of what is missing, feature networks by shape.
+    """What stands in for missing files, in a folder of the run; a file is written when it is first needed.
 
     `kinds` says in words what is random.
     """
 
-    data: dict[str, DataOptions]
-    networks: dict[tuple[int, int, int], str]
+    folder: Path
     kinds: list[str]
 
     def replace(self, cell: Cell) -> Cell:
         """Return the cell with what stands in for its missing files."""
-        data = self.data.get(cell.data.model_dump_json(), cell.data)
-        found = cell.model_copy(update={"data": data})
-        if _lacks_network(found) and (network := self.networks.get(_shape_of(found))) is not None:
-            unset = {"extractor": None, "inception_weights": None}
-            metrics = cell.metrics.model_copy(update={**unset, "extractor_weights": network})
-            found = found.model_copy(update={"metrics": metrics})
-        return found
+        if _lacks_data(cell):
+            cell = cell.model_copy(update={"data": _data(cell.data, self.folder)})
+        if _lacks_network(cell):
+            network = {"extractor": None, "inception_weights": None, "extractor_weights": _network(cell, self.folder)}
+            cell = cell.model_copy(update={"metrics": cell.metrics.model_copy(update=network)})
+        return cell
 
 
 def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
@@ -62,16 +60,13 @@ def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
     # What has one.
     refuse_linked([folder.stand_ins])
     folder.stand_ins.mkdir(exist_ok=True)
-    data, networks, kinds = {}, {}, set()
-    for cell in cells:
-        if _lacks_data(cell):
-            kinds.add(f"data {cell.data.name}")
-            data[cell.data.model_dump_json()] = _data(cell.data, folder.stand_ins)
-        replaced = StandIns(data, {}, []).replace(cell)
-        if _lacks_network(replaced):
-            shape = _shape_of(replaced)
-            networks[shape] = _network(shape, folder.stand_ins)
-    return StandIns(data, networks, [*sorted(kinds), *(["feature network"] if networks else [])])
+    written = StandIns(folder.stand_ins, [])
+    replaced = [written.replace(cell) for cell in cells]
+    kinds = {f"data {cell.data.name}" for cell, other in zip(cells, replaced, strict=True) if other.data != cell.data}
+    written.kinds.extend(sorted(kinds))
+    if any(other.metrics != cell.metrics for cell, other in zip(cells, replaced, strict=True)):
+        written.kinds.append("feature network")
+    return written
 
 
 def _lacks_data(cell: Cell) -> bool:
@@ -97,11 +92,6 @@ def _irreplaceable(cell: Cell) -> Iterable[str]:
             yield read.run
 
 
-def _shape_of(cell: Cell) -> tuple[int, int, int]:
-    """Channels, side and classes of the images that its feature network sees."""
-    return (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
-
-
 def _data(options: DataOptions, folder: Path) -> DataOptions:
     """Random data of the same shapes; of latents with a decoder, which is written if there is none yet."""
     facts = {"channels": options.channels, "image_size": options.image_size}
@@ -117,7 +107,9 @@ def _data(options: DataOptions, folder: Path) -> DataOptions:
     return find_data_source("stand_in").options(**settings)
 
 
-def _network(shape: tuple[int, int, int], folder: Path) -> str:
+def _network(cell: Cell, folder: Path) -> str:
+    """A network with random weights, for channels, side and classes of the images that it sees."""
+    shape = (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
     path = folder / f"network-{'x'.join(map(str, shape))}.safetensors"
     if not path.exists():
         named(_NETWORK)(path, shape)

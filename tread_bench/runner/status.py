@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Literal
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import Work
+from tread_bench.core.numbers.cell_costs import Work, expected_work
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.cell_status import STATES, CellStatus, State
-from tread_bench.runner.estimate import Remaining, work_of
+from tread_bench.runner.estimate import Remaining
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
@@ -71,12 +71,7 @@ def status_of(folder: RunFolder) -> Status:
         is_smoke=plan.smoke,
         device=plan.numerics.device,
         is_held=is_held,
-        cells=tuple(
-            _with_speed(replace(cell, seconds_left=remaining.of_cell(cell)), works, folder)
-            if cell.state == "running"
-            else cell
-            for cell in looked
-        ),
+        cells=tuple(_running(cell, remaining, folder) if cell.state == "running" else cell for cell in looked),
         rows_to_measure=len(to_measure),
         rows_measured=sum(folder.timing_path(key).exists() for key in to_measure),
         seconds_left=remaining.of_all(looked),
@@ -151,14 +146,21 @@ def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | N
 
 @cache
 def _work(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -> Work | None:
-    """Kept while no file changes. Raises UserError."""
+    """Kept while no file changes; None where it cannot be known, as where its backbone is not installed here.
+
+    Raises UserError.
+    """
     request = folder.request(cell_id)
-    return work_of(request.configuration) if request else None
+    try:
+        return expected_work(request.configuration) if request else None
+    except ValueError:
+        return None
 
 
-def _with_speed(cell: CellStatus, works: Mapping[str, Work | None], folder: RunFolder) -> CellStatus:
-    """The same with how fast it trains, as far as that is known."""
-    work, rate = works.get(cell.row_key), cell.progress.rate if cell.progress else None
+def _running(cell: CellStatus, remaining: Remaining, folder: RunFolder) -> CellStatus:
+    """The same with how long it still takes and how fast it trains, as far as that is known."""
+    cell = replace(cell, seconds_left=remaining.of_cell(cell))
+    work, rate = remaining.works.get(cell.row_key), cell.progress.rate if cell.progress else None
     if work is None or rate is None:
         return cell
     measured = folder.timing(cell.row_key)

@@ -1,4 +1,4 @@
-"""Jobs through submitit: without Slurm, and on a Slurm of two nodes where its programs are installed."""
+"""Jobs through submitit, on a Slurm of two nodes where its programs are installed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,6 @@ def assert_ends_are_told(ends: dict[str, Ended]) -> None:
     assert ends["failure"].failure == "ZeroDivisionError: division by zero" and not ends["failure"].lost
     assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
     assert "ended without a result" in ends["job"].failure and ends["job"].lost
-
-
-@needs_submitit
-@pytest.mark.endurance
-def test_submitit_s_own_processes_end_as_the_local_executor_tells(tmp_path):
-    assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm", cluster="local"), tmp_path / "log"))
 
 
 @pytest.fixture(scope="module")

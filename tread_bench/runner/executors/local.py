@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import connection
 from types import ModuleType
@@ -45,16 +45,8 @@ class _Running:
     process: Any
     inbox: connection.Connection
     gpus: tuple[str, ...]
-    deadline: float = field(init=False)  # on the monotonic clock
+    deadline: float  # on the monotonic clock; infinite for a task that has reported its end
     outcome: Ended | None = None
-
-    def __post_init__(self) -> None:
-        limit = self.task.limit_s
-        self.deadline = float("inf") if limit is None else time.monotonic() + limit
-
-    def seconds_left(self) -> float:
-        """Until the task's limit; unlimited for a task that has reported its end."""
-        return float("inf") if self.outcome else self.deadline - time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +68,17 @@ class Local:
         return True  # a task that looks sees all there are
 
     def sized(self, numerics: RunNumerics, processes: int) -> Local:
-        slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
-        gpus = (len(slices) or numerics.device_count) if numerics.device == "cuda" else 0
-        return Local(self.workers or (gpus or _cpus() // (processes * numerics.threads)) or 1, gpus)
+        if numerics.device == "cuda":
+            slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
+            gpus = len(slices) or numerics.device_count
+            return Local(self.workers or gpus or 1, gpus)
+        return Local(self.workers or _cpus() // (processes * numerics.threads) or 1, gpus=0)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         if self.gpus is None:
             return _run([replace(task, gpus=0) for task in tasks], self.at_once, Gpus((), self.at_once))
-        return _run(tasks, self.at_once, Gpus(_visible_gpus(self.gpus), self.at_once))
+        names = _named_gpus()[: self.gpus] or [str(number) for number in range(self.gpus)]
+        return _run(tasks, self.at_once, Gpus(names, self.at_once))
 
 
 class Gpus:
@@ -108,12 +103,19 @@ class Gpus:
 
 
 def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
-    _check_gpus(tasks, len(gpus.users))
+    # A task that requests more GPUs than there are would wait forever.
+    most, there = max((task.gpus for task in tasks), default=0), len(gpus.users)
+    if most > there:
+        problem = (
+            f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell) and this machine has {there}"
+        )
+        raise UserError(f"{problem}; request fewer")
     most_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= most_files < FILES:
         raise UserError(
             f"a run needs {FILES} open files, and may open {most_files} here: raise the limit with `ulimit -n`"
         )
+
     waiting = deque(tasks)
     running: dict[int, _Running] = {}  # by their process's sentinel
     try:
@@ -123,8 +125,8 @@ def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, No
                 running[started.process.sentinel] = started
                 yield Started(started.task.key)
             inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
-            patience = min(r.seconds_left() for r in running.values())
-            timeout = None if patience == float("inf") else max(patience, 0)
+            deadline = min(r.deadline for r in running.values())
+            timeout = None if deadline == math.inf else max(deadline - time.monotonic(), 0)
             for ready in connection.wait([*inboxes, *running], timeout):
                 if isinstance(ready, connection.Connection):
                     yield from _read(inboxes[ready])
@@ -132,20 +134,18 @@ def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, No
                     ended = running.pop(ready)
                     gpus.give_back(ended.gpus)
                     yield from _read(ended)
-                    yield _end(ended)
-            _end_overdue(running.values())
+                    ended.process.join()
+                    ended.inbox.close()
+                    yield ended.outcome or _without_word(ended.task, ended.process.exitcode)
+
+            # What those have reported last that take too long still counts: it is read after this.
+            overdue = [child for child in running.values() if child.deadline <= time.monotonic()]
+            for child in overdue:
+                child.deadline = math.inf
+                child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
+            _stop(overdue)
     finally:
         _stop(running.values())
-
-
-def _check_gpus(tasks: Sequence[Task], there: int) -> None:
-    """Raises UserError where a task requests more GPUs than there are; it would wait forever."""
-    most = max((task.gpus for task in tasks), default=0)
-    if most > there:
-        problem = (
-            f"limits: a cell requests {most} GPUs (processes_per_cell x gpus_per_cell) and this machine has {there}"
-        )
-        raise UserError(f"{problem}; request fewer")
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
@@ -154,11 +154,8 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
         arguments = (task, outbox, gpus, _temporary_folder().name)
         process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
         try:
-            with (
-                variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}),
-                _no_script(),
-            ):  # of the server, as it starts
-                process.start()
+            with _no_script(), variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):
+                process.start()  # and the server, where there is none; it imports nothing from the working directory
             break
         except (OSError, EOFError) as error:
             if left:
@@ -170,7 +167,8 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
                 raise
         finally:
             outbox.close()
-    return _Running(task, process, inbox, gpus)
+    deadline = math.inf if task.limit_s is None else time.monotonic() + task.limit_s
+    return _Running(task, process, inbox, gpus, deadline)
 
 
 @contextmanager
@@ -194,12 +192,8 @@ def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _visible_gpus(count: int) -> list[str]:
-    """What CUDA_VISIBLE_DEVICES may name: its own entries where it is set, else the numbers."""
-    return _named_gpus()[:count] or [str(number) for number in range(count)]
-
-
 def _named_gpus() -> list[str]:
+    """The GPUs that this process may see, where that is said."""
     return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
@@ -212,15 +206,9 @@ def _read(child: _Running) -> Iterator[TaskProgress]:
             child.inbox.close()
             return
         if isinstance(message, Ended):
-            child.outcome = message
+            child.outcome, child.deadline = message, math.inf
         else:
             yield message
-
-
-def _end(child: _Running) -> Ended:
-    child.process.join()
-    child.inbox.close()
-    return child.outcome or _without_word(child.task, child.process.exitcode)
 
 
 def _without_word(task: Task, code: int) -> Ended:
@@ -229,22 +217,11 @@ def _without_word(task: Task, code: int) -> Ended:
         return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
     if code >= 0:
         return Ended(task.key, failure=f"the process ended with status {code}; its log: {task.log.name}")
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
     if -code in _CRASHES:
-        return Ended(task.key, failure=f"crash in native code ({_name(-code)}); its log: {task.log.name}")
+        return Ended(task.key, failure=f"crash in native code ({name}); its log: {task.log.name}")
     hint = ": by a user, or by the kernel because memory ran out" if -code == signal.SIGKILL else ""
-    return Ended(task.key, failure=f"the process was killed by {_name(-code)}{hint}", lost=True)
-
-
-def _name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-
-
-def _end_overdue(children: Collection[_Running]) -> None:
-    """What they reported last still counts: it is read after this."""
-    overdue = [child for child in children if child.seconds_left() <= 0]
-    for child in overdue:
-        child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
-    _stop(overdue)
+    return Ended(task.key, failure=f"the process was killed by {name}{hint}", lost=True)
 
 
 def _stop(children: Collection[_Running]) -> None:
@@ -263,7 +240,14 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], tem
     end_with_parent(PID)
     if failure:
         return outbox.send(Ended(task.key, failure=failure))
-    threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
+
+    def end_with_runner() -> None:
+        runner = multiprocessing.parent_process()
+        assert runner is not None
+        connection.wait([runner.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=end_with_runner, daemon=True).start()  # where the kernel does not do it
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if gpus:
         # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell
@@ -276,10 +260,3 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], tem
             os._exit(1)
 
     send(perform(task, send))
-
-
-def _end_with_runner() -> None:
-    runner = multiprocessing.parent_process()
-    assert runner is not None
-    connection.wait([runner.sentinel])
-    os._exit(1)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
@@ -35,23 +35,22 @@ class Slurm:
     """As many jobs at a time as Slurm has room for, and at most `at_once`; their scripts and logs are in `folder`.
 
     Partition, account and the like are those of the environment variables that `sbatch` reads (SBATCH_PARTITION ...),
-    which take precedence over what a script requests. `cluster` "local" runs the same jobs without Slurm.
+    which take precedence over what a script requests.
     """
 
     folder: Path
     at_once: int | None = None
     job_minutes: float = 720  # after which a job is queued again, and its cell resumes
-    cluster: Literal["slurm", "local"] = "slurm"
 
     def may_have_gpus(self) -> bool:
-        _submitit(self.cluster)  # or say what is missing
-        return self.cluster == "slurm" and any("gpu" in resources for resources in _of_partition("%G"))
+        _submitit()  # or say what is missing
+        return any("gpu" in resources for resources in _of_partition("%G"))
 
     def sized(self, numerics: RunNumerics, processes: int) -> Slurm:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        return follow(tasks, _Jobs(self, _submitit(self.cluster)))
+        return follow(tasks, _Jobs(self, _submitit()))
 
 
 class _Restartable:
@@ -92,7 +91,7 @@ class _Jobs:
 
     def __init__(self, about: Slurm, submitit: Any) -> None:
         self.about, self.submitit = about, submitit
-        self.queue = _Queue(about.cluster)
+        self.queue = _Queue()
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[_Job]:
         for first in range(0, len(tasks), ARRAY):
@@ -106,15 +105,14 @@ class _Jobs:
         about.folder.mkdir(exist_ok=True)
         executor = self.submitit.AutoExecutor(
             folder=about.folder,
-            cluster=about.cluster,
+            cluster="slurm",
             slurm_max_num_timeout=LIVES,
             slurm_python=f"{shlex.quote(sys.executable)} -P",  # it imports nothing from its working directory
         )
-        nodes = nodes_of(first) if about.cluster == "slurm" else 1
+        nodes = nodes_of(first)
         cpus = first.cpus // nodes
         needed = math.inf if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
-        wanted = min(about.job_minutes, needed)
-        limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted
+        limit = min(about.job_minutes, needed, longest_job_minutes())
         executor.update_parameters(
             name="tread-bench",
             timeout_min=max(1, int(limit)),
@@ -144,17 +142,14 @@ class _Jobs:
             handle.gone = None
             return None
         handle.gone = handle.gone or time.monotonic()
-        if ended is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
+        if ended is None and time.monotonic() - handle.gone < GRACE_S:
             return None
         where = f"its log: {handle.job.task(0).paths.stdout}"
         failure = f"Slurm job {handle.job.job_id} ended without a result; {where}"
         return ended or Ended(handle.key, failure=failure, lost=True)
 
     def cancel(self, handles: Sequence[_Job]) -> None:
-        if self.about.cluster == "local":
-            for handle in handles:
-                handle.job.cancel(check=False)
-        elif arrays := sorted({handle.job.job_id.partition("_")[0] for handle in handles}):
+        if arrays := sorted({handle.job.job_id.partition("_")[0] for handle in handles}):
             subprocess.run(["scancel", *arrays], capture_output=True)
 
 
@@ -198,26 +193,20 @@ def _most_gpus() -> float:
 
 def _nodes_of_job() -> Nodes:
     """The nodes of the job that this process belongs to, which meet by a file beside its script."""
-    variables = ("SLURM_NODEID", "SLURM_JOB_NUM_NODES", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_JOB_ID", "SUBMITIT_FOLDER")
-    if not all(name in os.environ for name in variables):
-        return Nodes()  # submitit's own processes
-    number, count, host, job, folder = (os.environ[name] for name in variables)
-    start = os.environ.get("SLURM_RESTART_COUNT", "0")
-    return Nodes(int(number), int(count), host, f"{folder}/{job}-{start}.port")
+    number, count, host = (os.environ[f"SLURM_{name}"] for name in ("NODEID", "JOB_NUM_NODES", "LAUNCH_NODE_IPADDR"))
+    start = f"{os.environ['SLURM_JOB_ID']}-{os.environ.get('SLURM_RESTART_COUNT', '0')}"
+    return Nodes(int(number), int(count), host, f"{os.environ['SUBMITIT_FOLDER']}/{start}.port")
 
 
 class _Queue:
     """Which of the user's jobs Slurm still has: waiting, running, or about to start again."""
 
-    def __init__(self, cluster: str) -> None:
-        self.cluster = cluster
+    def __init__(self) -> None:
         self.requested_at, self.jobs = -math.inf, frozenset[str]()
         self.has_answered = False
 
     def has(self, handle: _Job) -> bool:
         """True also while Slurm does not answer: an unreachable controller has lost nothing."""
-        if self.cluster == "local":
-            return not handle.job.done(force_check=True)
         if time.monotonic() - self.requested_at >= QUEUE_S or self.requested_at < handle.submitted:
             self._ask()
         return not self.has_answered or handle.job.job_id in self.jobs
@@ -257,14 +246,13 @@ def _last_line(text: object) -> str:
     return next(iter(str(text).strip().splitlines()[-1:]), "no message")
 
 
-def _submitit(cluster: str) -> Any:
+def _submitit() -> Any:
     """submitit. Raises UserError where it is not installed, or where there is no Slurm."""
     try:
         import submitit
     except ModuleNotFoundError:
         raise UserError("--executor slurm needs submitit: pip install 'tread-bench[slurm]'") from None
-    absent = [name for name in ("sbatch", "squeue", "scancel", "sinfo") if not shutil.which(name)]
-    if cluster == "slurm" and absent:
+    if absent := [name for name in ("sbatch", "squeue", "scancel", "sinfo") if not shutil.which(name)]:
         raise UserError(
             f"--executor slurm: {', '.join(absent)} not found on this machine's PATH; start the run on a login node, "
             "or train parts of the cells with --shard I/N under another scheduler"
