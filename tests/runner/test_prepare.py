@@ -79,7 +79,6 @@ def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tm
     resolved(tmp_path, Executor())
     with pytest.raises(StoreError, match="all machines share"):
         resolved(tmp_path, Executor(is_shared=False))
-    assert not list(tmp_path.glob(".seen-*"))
 
 
 def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_back(tmp_path):

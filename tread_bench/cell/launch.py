@@ -87,9 +87,8 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     here = processes // nodes.count
     inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(here)), strict=True)
     store = _meeting(nodes)
-    watch = _Watch(
-        list(inboxes), tell, neighbours=Neighbours(nodes, _joined(nodes, store.port)) if nodes.count > 1 else None
-    )
+    neighbours = Neighbours(nodes, _joined(nodes, store.port)) if nodes.count > 1 else None
+    watch = _Watch(list(inboxes), tell, neighbours=neighbours)
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import psutil
 
@@ -116,31 +115,25 @@ def resolve_choices(
             "compare: give another --out, or --accept-other-numerics to continue and have every record say so"
         )
 
-    # A part takes the choices of its run.
     if before is None or options.shard is None:
         update = {"accept_other_numerics": options.accept_other_numerics, "track": options.track}
         return found.model_copy(update=update)
-    _check_same_run(before, plan, folder, options.device)
+
+    # A part takes the choices of its run; parts may add cells and not remove any.
+    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
+    if absent:
+        raise StoreError(
+            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
+            f"(such as {min(absent)}): give every shard the same suite and --set, or another --out"
+        )
+    if (begun := before.numerics.device) != options.device:
+        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
     return Choices(
         numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
         versions=before.versions,
         accept_other_numerics=options.accept_other_numerics or before.accept_other_numerics,
         track=options.track,
     )
-
-
-def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str) -> None:
-    """Raises StoreError where the run has cells that are not in this plan, since shards may add cells but not remove
-    any, or where it was started on another kind of device.
-    """
-    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
-    if absent:
-        raise StoreError(
-            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
-            f"(such as {sorted(absent)[0]}): give every shard the same suite and --set, or another --out"
-        )
-    if (begun := before.numerics.device) != device:
-        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
 
 
 def _data_read(cells: Iterable[PlannedCell]) -> list[tuple[DataOptions, bool]]:
@@ -157,18 +150,15 @@ def _resolved_there(
     plan: Plan, folder: RunFolder, site: Site, options: Options, data: Sequence[tuple[DataOptions, bool]]
 ) -> Choices:
     """Where the executor runs its tasks; every sample is read there, unless this machine has. Raises StoreError."""
-    seen = folder.root / f".seen-{uuid4().hex}"
+    log = folder.root / ".numerics.log"
+    log.unlink(missing_ok=True)
     arguments = (plan.suite.compute, options.device, data, not options.runs_here)
-    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, seen)
+    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, log)
     end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
-    is_shared = seen.exists()
-    said = ""
-    if is_shared:
-        said = seen.read_text(errors="replace").strip().rpartition("\n")[2]
-        seen.replace(folder.root / ".numerics.log")
-    if end.failure:  # a refused run leaves no log behind
-        raise StoreError(end.failure.replace(f"its log: {seen.name}", f"it last said: {said or 'nothing'}"))
-    if not is_shared:
+    if end.failure:
+        said = log.read_text(errors="replace").strip().rpartition("\n")[2] if log.exists() else ""
+        raise StoreError(end.failure.replace(f"its log: {log.name}", f"it last said: {said or 'nothing'}"))
+    if not log.exists():
         raise StoreError(
             f"{folder.root} is not the same folder on the executor's machines: give an --out that all machines share"
         )

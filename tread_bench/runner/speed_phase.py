@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from tread_bench.core.stored.conditions import decisive, differences
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
@@ -22,8 +21,7 @@ def measure(
 
     A row that could not be measured is left out; it is measured again before its records are written.
     """
-    rows = {cell.row_key: cell for cell in cells if cell.is_timed}
-    timings = _timed({key: (cell.row, cell.id) for key, cell in rows.items()}, plan, folder, site, display)
+    timings = _timed(plan, cells, folder, site, display)
     return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
 
 
@@ -34,79 +32,63 @@ def complete(
 
     A part of a run measures no speed, so that its trained cells wait for it.
     """
-    rows: dict[str, list[Record]] = {}
+    ended: list[tuple[PlannedCell, Record]] = []
     for cell in cells:
         outcome = folder.outcome(cell.id)
         assert outcome is not None, f"{cell.id} has no outcome after training"
         waits = is_part and plan.suite.timing.pairs and cell.is_timed and outcome.status != "failed"
         if not waits:
-            rows.setdefault(cell.row_key, []).append(outcome)
-    timed = {cell.row_key for cell in cells if cell.is_timed}
-    examples = {
-        key: (outcome.row, outcome.cell)
-        for key, outcomes in rows.items()
-        for outcome in reversed(outcomes)
-        if key in timed and outcome.status == "done" and plan.suite.timing.pairs
-    }
-    timings = _timed(examples, plan, folder, site, display)
-    for key, outcomes in rows.items():
-        for outcome in outcomes:
-            folder.write_record(_completed(outcome, timings.get(key)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """Why a row has neither speed nor memory."""
-
-    reason: str
+            ended.append((cell, outcome))
+    timings: dict[str, RowTiming | str] = {}
+    if plan.suite.timing.pairs:
+        timings = _timed(plan, [cell for cell, outcome in ended if outcome.status == "done"], folder, site, display)
+    for cell, outcome in ended:
+        folder.write_record(_completed(outcome, timings.get(cell.row_key)))
 
 
 def _timed(
-    rows: Mapping[str, tuple[str, str]], plan: Plan, folder: RunFolder, site: Site, display: Display
-) -> dict[str, RowTiming | _Failure]:
-    """What the seeds of each row share, by its key: as kept in the run folder, or measured on its example.
+    plan: Plan, cells: Iterable[PlannedCell], folder: RunFolder, site: Site, display: Display
+) -> dict[str, RowTiming | str]:
+    """What the seeds of each row share, by its key: as kept in the run folder, or measured on one of its cells.
 
-    Args:
-        rows: the name and an example, a cell's id, of each row, by its key.
+    A text says why a row has neither speed nor memory.
     """
     # What is kept, if it is what would be measured now.
-    written = folder.existing_plan()
-    timings: dict[str, RowTiming | _Failure] = {}
-    missing: list[str] = []
-    requested = TimingRequest(timing=plan.suite.timing, conditions=decisive(written.conditions))
-    for key in rows:
+    examples = {cell.row_key: cell for cell in cells if cell.is_timed}
+    timings: dict[str, RowTiming | str] = {}
+    requested = TimingRequest(timing=plan.suite.timing, conditions=decisive(folder.existing_plan().conditions))
+    for key in examples:
         kept = folder.timing(key)
         if kept is not None and kept.asked == requested:
             timings[key] = kept
-        else:
-            missing.append(key)
 
     # The others, one at a time.
+    missing = {key: cell.row for key, cell in examples.items() if key not in timings}
     if missing:
-        display.begin("measuring speed and memory, one row at a time", {key: rows[key][0] for key in missing}, 1)
+        display.begin("measuring speed and memory, one row at a time", missing, 1)
     for key in missing:
-        timings[key] = _time_row(key, rows[key][1], requested, folder, site, display)
+        timings[key] = _time_row(examples[key], requested, folder, site, display)
     return timings
 
 
 def _time_row(
-    key: str, example: str, requested: TimingRequest, folder: RunFolder, site: Site, display: Display
-) -> RowTiming | _Failure:
-    """What the seeds of a row share, measured on its cell `example`, each in a process of its own, and kept."""
+    example: PlannedCell, requested: TimingRequest, folder: RunFolder, site: Site, display: Display
+) -> RowTiming | str:
+    """What the seeds of a row share, measured on one of its cells, each in a process of its own, and kept."""
+    key, log = example.row_key, folder.cell(example.id) / "log"
     ends = []
-    log = folder.cell(example) / "log"
     for function in ("tread_bench.cell.speed:measure_speed", "tread_bench.cell.speed:measure_memory"):
         display.started(key)
-        ended = site.end_of(site.task_of_ranks(key, function, folder.root, example, log, reports=False))
+        ended = site.end_of(site.task_of_ranks(key, function, folder.root, example.id, log, reports=False))
         if ended.failure:
             display.ended(key, ended.failure)
-            return _Failure(f"measuring speed and memory: {ended.failure}")
+            return f"measuring speed and memory: {ended.failure}"
         ends.append(ended.value)
     display.ended(key)
     speed: MeasuredSpeed = ends[0]
     memory: MeasuredMemory = ends[1]
     if other := differences(speed.conditions, memory.conditions):
-        return _Failure(f"speed and memory were measured on two kinds of machines: {'; '.join(other)}")
+        return f"speed and memory were measured on two kinds of machines: {'; '.join(other)}"
 
     timing = speed.timing.model_copy(update=memory.model_dump(exclude={"conditions"}))
     measured = RowTiming(row_key=key, asked=requested, timing=timing, conditions=speed.conditions)
@@ -115,12 +97,12 @@ def _time_row(
     return measured
 
 
-def _completed(outcome: Record, timing: RowTiming | _Failure | None) -> Record:
+def _completed(outcome: Record, timing: RowTiming | str | None) -> Record:
     """The record of a cell: its outcome with its row's timing, and the timing's conditions where they differ."""
     if outcome.status != "done" or timing is None:
         return outcome
-    if isinstance(timing, _Failure):
-        return outcome.model_copy(update={"status": "failed", "reason": timing.reason})
+    if isinstance(timing, str):
+        return outcome.model_copy(update={"status": "failed", "reason": timing})
     conditions = outcome.conditions
     if differences(conditions, timing.conditions):
         conditions = conditions.model_copy(update={"timed_under": timing.conditions})

@@ -1,4 +1,4 @@
-"""The state of a run, from its folder alone: what is done, what runs where, what was lost. No torch."""
+"""The state of a run, from its folder alone: what is done, what runs where, what was lost, what is left. No torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import Work, expected_work
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.cell_status import STATES, CellStatus, State
-from tread_bench.runner.estimate import Remaining
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
-from tread_bench.runner.heartbeat import Progress, read_progress
+from tread_bench.runner.heartbeat import read_progress
 
+ENDED = ("trained", "done")
 HEARD_S = 600.0  # since the last report of a cell elsewhere, whose lock may not be visible here
 
 
@@ -83,59 +82,47 @@ def _look(folder: RunFolder, cell_id: str, named: tuple[str, int], now: float) -
     """Return the state of a cell, whose row and seed are `named`."""
     row, seed = named
     try:
-        stored = _stored(folder, cell_id, _changed_ns(folder.cell(cell_id)))
         attempts = folder.attempts(cell_id)
+        ended = _ended(folder, cell_id, named, _changed_ns(folder.cell(cell_id)))
     except UserError as error:
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
+    if ended is not None:
+        return replace(ended, attempts=ended.attempts or len(attempts))
     looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
-    if stored.status is not None:
-        state: State = "trained" if not stored.has_record and stored.status == "done" else stored.status
-        started = len(stored.attempts or attempts)
-        return replace(looked, state=state, reason=stored.reason, attempts=started, has_record=stored.has_record)
     progress = read_progress(folder, cell_id)
     silent_s = max(0.0, now - progress.updated) if progress else 0.0
-    if folder.is_taken(cell_id) or _is_heard_elsewhere(progress, silent_s):
+    is_heard_elsewhere = progress is not None and progress.host != platform.node() and silent_s < HEARD_S
+    if folder.is_taken(cell_id) or is_heard_elsewhere:
         return replace(looked, state="running", progress=progress, silent_s=silent_s)
     if not attempts and not progress:
         return looked
     return replace(looked, state="lost", reason=(attempts or [LOST_WITH_RUNNER])[-1], progress=progress)
 
 
-def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
-    return progress is not None and progress.host != platform.node() and silent_s < HEARD_S
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What is needed here of a cell's documents."""
-
-    status: Literal["done", "failed", "skipped"] | None = None  # None: it has neither record nor outcome
-    reason: str = ""
-    attempts: Sequence[str] = ()
-    has_record: bool = False
-
-
 def _changed_ns(cell: Path) -> tuple[int | None, ...]:
     """When the documents of a cell were written; None for one that is not there."""
-    return tuple(_written_ns(f"{cell}/{name}.json") for name in ("cell", "record", "outcome"))
-
-
-def _written_ns(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mtime_ns
-    except FileNotFoundError:
-        return None
+    times: list[int | None] = []
+    for name in ("cell", "record", "outcome"):
+        try:
+            times.append(os.stat(f"{cell}/{name}.json").st_mtime_ns)
+        except FileNotFoundError:
+            times.append(None)
+    return tuple(times)
 
 
 @cache
-def _stored(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -> _Stored:
-    """Kept while no file changes. Raises UserError."""
+def _ended(
+    folder: RunFolder, cell_id: str, named: tuple[str, int], changed_ns: tuple[int | None, ...]
+) -> CellStatus | None:
+    """The state of a cell that has ended, kept while no file changes; None: it has not. Raises UserError."""
     request = folder.request(cell_id)
     record = folder.record(cell_id, request)
     ended = record or folder.outcome(cell_id, request)
     if ended is None:
-        return _Stored()
-    return _Stored(ended.status, ended.reason, ended.attempts, record is not None)
+        return None
+    state: State = "trained" if record is None and ended.status == "done" else ended.status
+    attempts, has_record = len(ended.attempts), record is not None
+    return CellStatus(cell_id, *named, state, ended.reason, attempts, has_record)
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
@@ -174,3 +161,66 @@ def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -
     """Keys of rows whose steps are timed, with a cell that did not fail."""
     left = {cell.row_key for cell in cells if cell.state not in ("failed", "skipped")}
     return {key for key in left if (work := works.get(key)) is None or work.is_timed}
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """The work of each cell, and the MACs per second of one cell at a time.
+
+    Per MAC an evaluation takes longer than a training step. So only cells that have been evaluated show a pace, unless
+    there are none: then times are `is_at_least`.
+    """
+
+    works: Mapping[str, Work | None]  # by the row's key
+    pace: float | None
+    is_at_least: bool
+
+    @classmethod
+    def of(cls, folder: RunFolder, cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> Remaining:
+        spent = [_spent(folder, cell, works.get(cell.row_key)) for cell in cells]
+        evaluated = [one for one in spent if one.is_evaluated]
+        counted = evaluated or spent
+        macs, seconds = sum(one.macs for one in counted), sum(one.seconds for one in counted)
+        return cls(works, macs / seconds if macs else None, not evaluated)
+
+    def of_cell(self, cell: CellStatus) -> float | None:
+        """Remaining seconds of a cell; None: unknown."""
+        work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
+        if work is not None and not work.total:
+            return 0.0
+        if work is None or self.pace is None:
+            return None
+        return max(0.0, (work.total - work.until(done)) / self.pace - (cell.silent_s or 0))
+
+    def of_all(self, cells: Sequence[CellStatus]) -> float | None:
+        """Seconds until the last cell is trained, with as many at a time as run now; None: unknown."""
+        left = {cell.cell: self.of_cell(cell) for cell in cells if not cell.is_trained}
+        running = [left[cell.cell] for cell in cells if cell.state == "running"]
+        known = [seconds for seconds in left.values() if seconds is not None]
+        if len(known) < len(left) or (left and not running):
+            return None
+        return max([sum(known) / max(1, len(running)), *(seconds or 0.0 for seconds in running)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    macs: int = 0
+    seconds: float = 0.0
+    is_evaluated: bool = False  # whether an evaluation is among them
+
+
+def _spent(folder: RunFolder, cell: CellStatus, work: Work | None) -> _Spent:
+    """What was spent on a cell that was trained without interruption, or on what its latest attempt has reported."""
+    if work is None:
+        return _Spent()
+    if cell.state in ENDED:
+        outcome = folder.cell(cell.cell) / "outcome.json"
+        progress = read_progress(folder, cell.cell) if cell.attempts <= 1 and outcome.exists() else None
+        seconds = outcome.stat().st_mtime - progress.began if progress else 0.0
+        return _Spent(work.total, seconds, is_evaluated=True) if work.total and seconds > 0 else _Spent()
+    progress = cell.progress
+    if progress is None or progress.done <= progress.first or progress.updated <= progress.began:
+        return _Spent()
+    macs = work.until(progress.done) - work.until(progress.first)
+    is_evaluated = any(progress.first < at < progress.done for at in work.at)
+    return _Spent(macs, progress.updated - progress.began, is_evaluated)
