@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from pydantic import BaseModel
 
@@ -32,6 +32,7 @@ from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linke
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
 
+Document = TypeVar("Document")
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
@@ -147,16 +148,8 @@ class RunFolder:
 
     def readable_requests(self) -> tuple[list[CellRequest], list[str]]:
         """cell.json of the plan's cells that can be read, and why the others cannot. Raises StoreError."""
-        found, damaged = [], []
-        for cell_id in self.existing_plan().references:
-            try:
-                request = self.request(cell_id)
-            except UserError as error:
-                damaged.append(str(error))
-                continue
-            if request is not None:
-                found.append(request)
-        return found, damaged
+        found, damaged = _readable(self.request, self.existing_plan().references)
+        return [*found.values()], [*damaged.values()]
 
     def timing(self, row_key: str) -> RowTiming | None:
         """Speed and memory of a row as they were measured last, or None."""
@@ -254,17 +247,13 @@ class RunFolder:
 
         With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
         """
-        found: list[Record] = []
-        unreadable = {}
-        for cell_id, reference in references.items():
-            try:
-                record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
-            except UserError as error:
-                unreadable[cell_id] = str(error)
-                continue
-            if record is not None:
-                found.append(record.model_copy(update={"reference": reference}))
-        return found, unreadable
+
+        def read(cell_id: str) -> Record | None:
+            return self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
+
+        found, unreadable = _readable(read, references)
+        records = [record.model_copy(update={"reference": references[cell]}) for cell, record in found.items()]
+        return records, unreadable
 
     def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
         """Check the documents of cells (id -> key of their row) before anything is done with them.
@@ -272,15 +261,11 @@ class RunFolder:
         Raises:
             StoreError: documents of theirs are damaged; it names every one.
         """
-        rows = dict.fromkeys(row_keys.values())
-        reads: list[tuple[Callable[[str], object], str]] = [(self.timing, key) for key in rows]
-        reads += [(read, name) for read in (self.record, self.outcome, self.attempts) for name in row_keys]
-        damaged = []
-        for read, name in reads:
-            try:
-                read(name)
-            except UserError as error:
-                damaged.append(str(error))
+        _, of_rows = _readable(self.timing, dict.fromkeys(row_keys.values()))
+        damaged = [*of_rows.values()]
+        for read in (self.record, self.outcome, self.attempts):
+            _, of_cells = _readable(read, row_keys)
+            damaged += of_cells.values()
         if damaged:
             raise StoreError("\n".join(damaged))
 
@@ -314,16 +299,12 @@ class RunFolder:
         written. Nothing of a cell without a readable record, and nothing behind a link.
         """
         # Where a record cannot be read, the checkpoints may be all that is left of the cell.
-        finished = set()
-        for path in self.root.glob("cells/*/record.json"):
-            with suppress(UserError):
-                if self.record(path.parent.name) is not None:
-                    finished.add(path.parent)
+        finished, _ = _readable(self.record, (path.parent.name for path in self.root.glob("cells/*/record.json")))
         found = []
         for path in files_in(self.root):
             cell = next((parent for parent in path.parents if parent.parent == self.root / "cells"), None)
             is_checkpoint = cell is not None and _CHECKPOINT.fullmatch(path.relative_to(cell).as_posix())
-            if (TEMPORARIES.fullmatch(path.name) or is_checkpoint) and (cell is None or cell in finished):
+            if (TEMPORARIES.fullmatch(path.name) or is_checkpoint) and (cell is None or cell.name in finished):
                 found.append(path)
         return found
 
@@ -394,6 +375,22 @@ class RunFolder:
         """One process at a time works on a cell; a second one waits, since the first may briefly outlive its runner."""
         with waited_for(self.made(cell_id) / ".lock"):
             yield
+
+
+def _readable(
+    read: Callable[[str], Document | None], names: Iterable[str]
+) -> tuple[dict[str, Document], dict[str, str]]:
+    """The documents that are there, and why others cannot be read, by name."""
+    found, unreadable = {}, {}
+    for name in names:
+        try:
+            document = read(name)
+        except UserError as error:
+            unreadable[name] = str(error)
+            continue
+        if document is not None:
+            found[name] = document
+    return found, unreadable
 
 
 def _is_current(path: Path, since_ns: int) -> bool:
