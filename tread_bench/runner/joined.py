@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import by_file_name
-from tread_bench.core.stored.documents import RunPlan, SuiteAbout
+from tread_bench.core.stored.documents import SuiteAbout
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.sources import Source, read_run
 
@@ -37,27 +37,42 @@ def read_joined(paths: Sequence[Path]) -> Source:
     if len(set(places)) < len(places):
         raise UserError(f"{', '.join(map(str, paths))}: a run is given twice; give each run once")
     names = _names([Path(place) for place in places])
-    runs = [_renamed(read_run(path), name) for path, name in zip(paths, names, strict=True)]
-    plans = [run.plan for run in runs]
+    runs = [read_run(path) for path in paths]
     about = SuiteAbout(
         name=" and ".join(names), description=f"Rows of {len(runs)} runs. The conditions are those of {names[0]}."
     )
-    plan = plans[0].model_copy(
-        update={
-            "suite": about,
-            "smoke": any(plan.smoke for plan in plans),
-            "cells": [*chain.from_iterable(plan.cells for plan in plans)],
-            "references": {cell: other for plan in plans for cell, other in plan.references.items()},
-            "rows": {cell: row for plan in plans for cell, row in plan.rows.items()},
-            "equal_time": {},
-            "tuning": {},
-            "pending": sum(plan.pending for plan in plans),
-            "registered": None,
-        }
-    )
-    records = [*chain.from_iterable(run.records for run in runs)]
-    unreadable = {cell: reason for run in runs for cell, reason in run.unreadable.items()}
-    return Source(Path(about.name), plan, records, unreadable)
+
+    # What is named in each run, by its new name.
+    cells: list[str] = []
+    references: dict[str, str] = {}
+    rows: dict[str, tuple[str, int]] = {}
+    records: list[Record] = []
+    unreadable: dict[str, str] = {}
+    for run, name in zip(runs, names, strict=True):
+        named = partial(_named, name)
+        cells += map(named, run.plan.cells)
+        references |= {named(cell): named(other) for cell, other in run.plan.references.items()}
+        rows |= {named(cell): (named(row), seed) for cell, (row, seed) in run.plan.rows.items()}
+        unreadable |= {named(cell): why for cell, why in run.unreadable.items()}
+        for record in run.records:
+            changed = {key: named(getattr(record, key)) for key in ("cell", "row", "reference")}
+            records.append(record.model_copy(update={**changed, "config": _config(record, name)}))
+    changes = {
+        "suite": about,
+        "smoke": any(run.plan.smoke for run in runs),
+        "cells": cells,
+        "references": references,
+        "rows": rows,
+        "equal_time": {},
+        "tuning": {},
+        "pending": sum(run.plan.pending for run in runs),
+        "registered": None,
+    }
+    return Source(Path(about.name), runs[0].plan.model_copy(update=changes), records, unreadable)
+
+
+def _named(run: str, text: str) -> str:
+    return f"{run}/{text}" if text else ""
 
 
 def _names(places: Sequence[Path]) -> list[str]:
@@ -68,27 +83,6 @@ def _names(places: Sequence[Path]) -> list[str]:
         if max(Counter(names).values()) == 1:
             break
     return names
-
-
-def _renamed(source: Source, run: str) -> Source:
-    plan = source.plan
-
-    def named(text: str) -> str:
-        return f"{run}/{text}" if text else ""
-
-    renamed = RunPlan.model_copy(
-        plan,
-        update={
-            "cells": [named(cell) for cell in plan.cells],
-            "references": {named(cell): named(other) for cell, other in plan.references.items()},
-            "rows": {named(cell): (named(row), seed) for cell, (row, seed) in plan.rows.items()},
-        },
-    )
-    records = []
-    for record in source.records:
-        changed = {name: named(getattr(record, name)) for name in ("cell", "row", "reference")}
-        records.append(record.model_copy(update={**changed, "config": _config(record, run)}))
-    return Source(source.path, renamed, records, {named(cell): why for cell, why in source.unreadable.items()})
 
 
 def _config(record: Record, run: str) -> dict[str, Any]:

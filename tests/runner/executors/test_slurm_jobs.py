@@ -54,7 +54,7 @@ def test_a_controller_that_does_not_answer_has_lost_nothing(programs, jobs, tmp_
     one = job(tmp_path)
     assert jobs.ended(one) is None and one.gone is None
     programs(squeue="echo 7_1")
-    jobs.queue.requested_at = -float("inf")
+    jobs.asked_at = -float("inf")
     assert jobs.ended(one).lost
 
 
@@ -64,7 +64,7 @@ def test_a_result_that_tells_of_a_loss_counts_when_slurm_will_not_start_the_job_
     programs(squeue="echo 7_0")  # queued again
     assert jobs.ended(one) is None
     programs(squeue="exit 0")
-    jobs.queue.requested_at = -float("inf")
+    jobs.asked_at = -float("inf")
     assert jobs.ended(one) == lost
 
 

@@ -91,7 +91,8 @@ class _Jobs:
 
     def __init__(self, about: Slurm, submitit: Any) -> None:
         self.about, self.submitit = about, submitit
-        self.queue = _Queue()
+        self.asked_at, self.queued = -math.inf, frozenset[str]()  # jobs that Slurm had when it was asked last
+        self.has_answered = False
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[_Job]:
         for first in range(0, len(tasks), ARRAY):
@@ -138,7 +139,7 @@ class _Jobs:
         ended = _reported(handle) if handle.job.task(0).paths.result_pickle.exists() else None
         if ended is not None and not ended.lost:
             return ended
-        if self.queue.has(handle):
+        if self._is_queued(handle):
             handle.gone = None
             return None
         handle.gone = handle.gone or time.monotonic()
@@ -147,6 +148,18 @@ class _Jobs:
         where = f"its log: {handle.job.task(0).paths.stdout}"
         failure = f"Slurm job {handle.job.job_id} ended without a result; {where}"
         return ended or Ended(handle.key, failure=failure, lost=True)
+
+    def _is_queued(self, handle: _Job) -> bool:
+        """Whether Slurm still has a job: waiting, running, or about to start again.
+
+        True also while Slurm does not answer: an unreachable controller has lost nothing.
+        """
+        if time.monotonic() - self.asked_at >= QUEUE_S or self.asked_at < handle.submitted:
+            asked = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
+            answer = subprocess.run(asked, capture_output=True, text=True)
+            self.asked_at, self.has_answered = time.monotonic(), answer.returncode == 0
+            self.queued = frozenset(answer.stdout.split())
+        return not self.has_answered or handle.job.job_id in self.queued
 
     def cancel(self, handles: Sequence[_Job]) -> None:
         if arrays := sorted({handle.job.job_id.partition("_")[0] for handle in handles}):
@@ -169,7 +182,10 @@ def nodes_of(task: Task) -> int:
     Raises:
         UserError: a single one of them fits on none.
     """
-    cpus, gpus = _most_cpus(), _most_gpus()
+    # What a node of the partition has, unlimited where Slurm does not say; GPUs are written gpu:2 or gpu:h100:8(S:0-1).
+    cpus: float = max((int(value.rstrip("+")) for value in _of_partition("%c")), default=math.inf)
+    kinds = (re.findall(r"gpu:(?:[^:,()]+:)?(\d+)", value) for value in _of_partition("%G"))
+    gpus: float = max((sum(map(int, counts)) for counts in kinds), default=math.inf)
     for nodes in range(1, task.processes + 1):
         if task.processes % nodes == 0 and task.cpus // nodes <= cpus and task.gpus // nodes <= gpus:
             return nodes
@@ -180,43 +196,11 @@ def nodes_of(task: Task) -> int:
     )
 
 
-def _most_cpus() -> float:
-    """Of a node of the jobs' partition; unlimited where Slurm does not say."""
-    return max((int(value.rstrip("+")) for value in _of_partition("%c")), default=math.inf)
-
-
-def _most_gpus() -> float:
-    """The same of GPUs, which sinfo writes as gpu:2 or gpu:h100:8(S:0-1)."""
-    counts = (re.findall(r"gpu:(?:[^:,()]+:)?(\d+)", value) for value in _of_partition("%G"))
-    return max((sum(map(int, found)) for found in counts), default=math.inf)
-
-
 def _nodes_of_job() -> Nodes:
     """The nodes of the job that this process belongs to, which meet by a file beside its script."""
     number, count, host = (os.environ[f"SLURM_{name}"] for name in ("NODEID", "JOB_NUM_NODES", "LAUNCH_NODE_IPADDR"))
     start = f"{os.environ['SLURM_JOB_ID']}-{os.environ.get('SLURM_RESTART_COUNT', '0')}"
     return Nodes(int(number), int(count), host, f"{os.environ['SUBMITIT_FOLDER']}/{start}.port")
-
-
-class _Queue:
-    """Which of the user's jobs Slurm still has: waiting, running, or about to start again."""
-
-    def __init__(self) -> None:
-        self.requested_at, self.jobs = -math.inf, frozenset[str]()
-        self.has_answered = False
-
-    def has(self, handle: _Job) -> bool:
-        """True also while Slurm does not answer: an unreachable controller has lost nothing."""
-        if time.monotonic() - self.requested_at >= QUEUE_S or self.requested_at < handle.submitted:
-            self._ask()
-        return not self.has_answered or handle.job.job_id in self.jobs
-
-    def _ask(self) -> None:
-        answer = subprocess.run(
-            ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True
-        )
-        self.requested_at, self.has_answered = time.monotonic(), answer.returncode == 0
-        self.jobs = frozenset(answer.stdout.split())
 
 
 def longest_job_minutes() -> float:
