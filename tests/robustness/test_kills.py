@@ -77,11 +77,11 @@ def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
         out, before, status = tmp_path / f"disturbed-{kills.total()}", {}, None
         while status != 0:
             with Life("run", suite, "--out", out, "--workers", 2) as life:
-                while who := kill_somebody(life, out, chance):
+                while kills.total() < KILLS and (who := kill_somebody(life, out, chance)):
                     kills[who] += who != "nobody"
                     inside += who != "nobody" and bool(list(temporaries(out)))
+                status = life.process.wait()
                 wait_for(lambda life=life: not life.everybody(), 10)
-            status = life.process.returncode
             assert status in (0, -9)
             assert before.items() <= finished(out).items()
             before = finished(out)
