@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-import yaml
 
 from benchmarks.figure import Figure
 from benchmarks.processes import cpu_seconds, tread_bench, wall_seconds
@@ -106,7 +105,7 @@ def large_suite(folder: Path, seeds: int) -> Path:
     matrix = {"training.learning_rate": [k * 1e-4 for k in range(1, 11)], "routes": routes}
     suite = {"name": "large", "seeds": seeds, "base": {**BRIEF, "method": "tread"}, "matrix": matrix}
     path = folder / "large.yaml"
-    path.write_text(yaml.safe_dump(suite))
+    path.write_text(json.dumps(suite))
     return path
 
 
@@ -257,7 +256,7 @@ def brief_suite(folder: Path, seeds: int) -> Path:
     """One dense row of little work."""
     suite = {"name": "brief", "seeds": seeds, "base": BRIEF, "rows": {"dense": {}}, "timing": {"pairs": 2, "warmup": 1}}
     path = folder / "brief.yaml"
-    path.write_text(yaml.safe_dump(suite))
+    path.write_text(json.dumps(suite))
     return path
 
 

@@ -113,17 +113,27 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("seeds: 2", "seeds: 2\nseeds: 3", "3:1: key 'seeds' is written twice"),
+        ("seeds: 2", "seeds: 2\nseeds: 3", "3:1: key 'seeds' is written twice, first in line 2: keep one"),
         ("seeds: 2", "on: 2", "2:1: unknown key 'on'"),
         ("seeds: 2", "? [a]\n: 2", "2:3: a key must be text"),
         ("seeds: 2", "seeds: true", "2:8: seeds: True: must be a number of seeds, or a list of seeds"),
         ("seeds: 2", "seeds: 1000000000000", "2:8: seeds: 1000000000000 seeds: the number must lie in 1..1000"),
         ("seeds: 2", "<<: {}", "2:1: merge keys (<<) are not read"),
         ("seeds: 2", "seeds: !!python/object/apply:os.getcwd []", "2:8: tag '!!python/object/apply:os.getcwd' is not"),
-        ("seeds: 2", "seeds: &a [*a]", "2:8: an alias to something that contains it"),
-        ("seeds: 2", "seeds: " + "[" * 20_000, "not readable as YAML: maximum recursion depth"),
+        ("seeds: 2", "seeds: &a [*a]", "2:12: an alias to something that contains it"),
+        ("seeds: 2", "seeds: " + "[" * 20_000, "2:58: nested more than 50 levels deep"),
         ("seeds: 2", "seeds: 1e999", "2:8: '1e999' is not a finite number"),
-        ("seeds: 2", "seeds: [!!int abc]", "2:9: 'abc' is not a finite number"),
+        ("seeds: 2", "seeds: [!!int abc]", "2:9: tag '!!int' is not read: write plain text, numbers"),
+        ("seeds: 2", "seeds: " + "[" * 460 + "]" * 460, "2:58: nested more than 50 levels deep"),
+        (
+            "rows:\n",
+            "matrix: {backbone: " + "[{a: " * 230 + "1" + "}]" * 230 + "}\nrows:\n",
+            "nested more than 50 levels",
+        ),
+        ("seeds: 2", f"{'a.' * 400}b: 2", "nested more than 50 levels deep"),
+        ("seeds: 2", "seeds: [*a]", "2:9: alias *a stands for nothing"),
+        ("seeds: 2", "seeds: &a 2\ndescription: &a b", "3:14: anchor &a is written twice"),
+        ("name: study", "name: study\n---\nname: study", "2:1: a second document begins"),
         ("seeds: 2", "seeds: " + "9" * 5_000, "is not a finite number"),
         ("rows:\n", "  auxiliary: {name: repa, foo: 1}\nrows:\n", "8:3: unknown auxiliary.0 key 'foo'"),
         ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
@@ -159,6 +169,15 @@ def test_what_is_no_suite_is_refused_at_its_place(write, text, told):
     path = write(text)
     (line,) = first_lines(path)
     assert told in line
+
+
+def test_aliases_that_multiply_and_files_of_another_kind_are_refused_at_once(write):
+    levels = [f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
+    start = time.process_time()
+    bomb = write("\n".join(["name: x", "base:", "  a0: &a0 [1, 1, 1]", *levels]))
+    assert "more than 100,000 values, with those that aliases repeat" in first_lines(bomb)[0]
+    assert "larger than 1,048,576 bytes, so it is no suite" in first_lines(write("#" * 2**21))[0]
+    assert time.process_time() - start < 5 * slowness()
 
 
 def test_a_name_of_another_kind_in_a_matrix_is_located(write):
@@ -235,6 +254,12 @@ def test_relative_paths_of_overrides_start_at_the_working_directory(write, monke
     cell = expand(load_suite(write(PARQUET), overrides), Files(Look.NOT_AT_ALL)).cells[0].cell
     assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
     assert cell.metrics.reference == "/r.npz"
+
+
+@pytest.mark.parametrize(("name", "rule"), [('"a\\0b"', "no file can have this name"), ('"\\uDC80"', "is not UTF-8")])
+def test_names_that_no_file_can_have_are_located(write, name, rule):
+    lines = first_lines(write(PARQUET.replace("a.parquet", "b").replace("[b]", name)))
+    assert lines[0].startswith("5:") and rule in lines[0]
 
 
 def test_missing_files_are_told_by_the_plan_alone(write, tmp_path):

@@ -19,7 +19,7 @@ from tread_bench.core.config.base import Model
 from tread_bench.core.config.metrics import Further, Network, ProtocolName, in_protocol, standard_metrics
 from tread_bench.core.describe.metrics import metrics as all_metrics
 from tread_bench.core.errors import UserError
-from tread_bench.core.problems import Place, SuiteError, validation_problems
+from tread_bench.core.problems import SuiteError, validation_problems
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation
 from tread_bench.core.stored.files import write_json
@@ -30,7 +30,7 @@ from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.services.choices import Device
 from tread_bench.services.display import counted
 from tread_bench.services.samples import SampledCell
-from tread_bench.suite.yaml import read_yaml
+from tread_bench.suite.yaml import read_value
 
 DEFAULT_NETWORKS = ("inception", "dinov2")  # those of published figures
 _GRID_SIDE = 64  # most pixels of an image in a grid, so that the page can embed it
@@ -182,11 +182,7 @@ def _entries(option: str, given: Named | Sequence[Named]) -> list[Any]:
     entries: list[Any] = []
     for one in [given] if isinstance(given, str | Mapping) else given:
         if isinstance(one, str):
-            place = Place(f"{option} {one}")
-            listed, _, problems = read_yaml(f"[{one}]", place.source, whole=place)
-            if problems:
-                raise SuiteError(problems)
-            entries += listed
+            entries += read_value(f"[{one}]", f"{option} {one}")
         else:
             entries.append(one)
     return entries

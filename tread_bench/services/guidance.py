@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from tread_bench.core.config.choices import GuidanceChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe.guidance import GuidanceOptions
-from tread_bench.core.problems import Place, SuiteError, validation_problems
-from tread_bench.suite.yaml import read_yaml
+from tread_bench.core.problems import SuiteError, validation_problems
+from tread_bench.suite.yaml import read_value
 
 
 def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -> Sampling:
@@ -22,10 +22,7 @@ def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -
     kept = sampling.model_dump()
     requested = {key: value for key, value in changes.items() if value is not None}
     if guidance is not None:
-        place = Place(f"--guidance {guidance}")
-        value, _, problems = read_yaml(guidance, place.source, whole=place)
-        if problems:
-            raise SuiteError(problems)
+        value = read_value(guidance, f"--guidance {guidance}")
         requested["guidance"] = value
         if _is_unguided(value):
             requested.setdefault("guidance_scale", 1.0)

@@ -15,7 +15,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import DATA_ROOT, Roots, absolute_value, find_suite, load_plan
-from tread_bench.suite.yaml import read_yaml
+from tread_bench.suite.yaml import read_value
 
 
 class _Settings(Model):
@@ -30,16 +30,14 @@ def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None =
         raise UserError(f"--set {overrides[0]}: changes a suite; write the value into the settings {source}")
     if data_root is not None and DATA_ROOT not in source:
         raise UserError(f"--data-root {data_root}: no path begins with {DATA_ROOT}/, so it has no effect; leave it out")
-    place = Place(source)
-    value, _, problems = read_yaml(source, place.source, whole=place)
-    if problems:
-        raise SuiteError(problems)
+    value = read_value(source, source)
     if DATA_ROOT in source:
         value = absolute_value(("data",), value, Roots(Path.cwd(), data_root or Path.cwd()))
     try:
         return _Settings.model_validate({"data": value}).data
     except ValidationError as error:
-        raise SuiteError(replace(one, loc=(), place=place) for one in validation_problems(error, _Settings)) from None
+        problems = validation_problems(error, _Settings)
+        raise SuiteError(replace(one, loc=(), place=Place(source)) for one in problems) from None
 
 
 def is_settings(source: str) -> bool:

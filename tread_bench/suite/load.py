@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
+from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, shortened, validation_problems
 from tread_bench.suite.files import Files, Look, unchanged
 from tread_bench.suite.plan import Plan, expand
-from tread_bench.suite.yaml import read_yaml
+from tread_bench.suite.yaml import MAX_DEPTH, read_value, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
+_MAX_BYTES = 2**20
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (  # ends of paths in a suite: a cell's keys are at several places
     *(".data.train", ".data.held_out", ".data.train_images", ".data.decoder", ".data.images", ".data.scale"),
@@ -100,7 +101,10 @@ def load_plan(
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
     of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (folder, Path.cwd()))
-    data = absolute_value((), data, of_file)
+    try:
+        data = absolute_value((), data, of_file)
+    except SuiteError as error:
+        raise SuiteError(_located([*problems, *error.problems], places)) from None
     for override in overrides:
         problems += _apply(override, data, places, typed)
     is_readable = not problems  # else a path may be in what was not read
@@ -147,7 +151,11 @@ def _as_typed(path: Path) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise SuiteError([Problem(f"larger than {_MAX_BYTES:,} bytes, so it is no suite", place=Place(str(path)))])
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise SuiteError([Problem(f"cannot be read: {error.strerror}", place=Place(str(path)))]) from None
     except UnicodeDecodeError as error:
@@ -205,13 +213,13 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
         known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in _SECTIONS]
         return [Problem(unknown("key", path[0], known), place=place)]
     try:
-        value, _, problems = read_yaml(text, place.source, whole=place)
+        value = read_value(text, place.source)
     except SuiteError as error:
         return list(error.problems)
     loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
     _assign(data, loc, absolute_value(path, value, roots))
     places.replace(loc, place)
-    return problems
+    return []
 
 
 def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
@@ -224,9 +232,16 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
 
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:
     """Return the value at `path` in a suite or a cell, with absolute file names in it."""
+    if len(path) > MAX_DEPTH:  # by a key of many dots
+        rule = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
+        raise SuiteError([Problem(f"{shortened(dotted(path))}: {rule}", path, at_key=True)])
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):
         return [absolute_value(path, item, roots) for item in value]
-    is_file = f".{dotted(path)}".endswith(_FILES)
-    return roots.absolute(value) if is_file and isinstance(value, str) else value
+    if not isinstance(value, str) or not f".{dotted(path)}".endswith(_FILES):
+        return value
+    try:
+        return roots.absolute(value)
+    except UserError as error:
+        raise SuiteError([Problem(str(error), path)]) from None

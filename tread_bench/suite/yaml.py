@@ -1,34 +1,38 @@
 """Safe reading of YAML with places: plain data, where each key and value was written, and what is wrong with it.
 
-Scalars follow YAML 1.2's core schema (`1e-4` is a number, `on` and `yes` are text), since most people expect it.
+Plain scalars follow YAML 1.2's core schema (`1e-4` is a number, `on` and `yes` are text), since most people expect it.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any, ClassVar
+from typing import Any, NoReturn
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
+from ruamel.yaml.reader import ReaderError
 
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
 
-_TAG = "tag:yaml.org,2002:"
-
-
-class _Loader(yaml.SafeLoader):
-    """A loader that composes nodes with YAML 1.2's plain scalars."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]  # declared without ClassVar there
-
-
-for _name, _pattern, _first in (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"[-+]?[0-9]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-):
-    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"^(?:{_pattern})$"), list(_first))
+MAX_DEPTH = 50
+MAX_VALUES = 100_000  # those that aliases repeat included
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 def read_yaml(text: str, source: str, whole: Place | None = None) -> tuple[Any, Places, list[Problem]]:
@@ -42,113 +46,166 @@ def read_yaml(text: str, source: str, whole: Place | None = None) -> tuple[Any, 
         plain data, the places of its keys and values, and mistakes that leave the rest readable.
 
     Raises:
-        SuiteError: the text is not a YAML document.
+        SuiteError: the text is not a YAML document, or has too many values.
     """
     reader = _Reader(text, source, whole)
-    return reader.value(reader.compose(), (), ()), reader.places, reader.problems
+    depth = 0
+    try:
+        for event in YAML(typ="safe", pure=True).parse(text):
+            reader.events.append(event)
+            reader.go_to(event.start_mark.line, event.start_mark.column)
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                break
+    except ReaderError as error:
+        before = f"{text[: error.position]}^".splitlines()
+        reader.go_to(len(before) - 1, len(before[-1]) - 1)
+        reader.refuse("a control character: remove it")
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reader.go_to(mark.line, mark.column)
+        reader.refuse(" ".join(filter(None, (error.problem, error.context))))
+    except (ValueError, OverflowError, AssertionError) as error:  # escapes beyond Unicode, versions of YAML
+        reader.refuse(f"not readable as YAML: {error}")
+    if depth > MAX_DEPTH:
+        reader.refuse(_TOO_DEEP)
+    return reader.document(), reader.places, reader.problems
+
+
+def read_value(text: str, option: str) -> Any:
+    """Return the value of an option of the command line. Raises SuiteError, whose problems name the option."""
+    value, _, problems = read_yaml(text, option, whole=Place(option))
+    if problems:
+        raise SuiteError(problems)
+    return value
 
 
 class _Reader:
+    """Makes plain data of a parser's `events`; `here` is the place of the last one that began something."""
+
     def __init__(self, text: str, source: str, whole: Place | None) -> None:
-        self.text, self.source, self.whole = text, source, whole
-        self.lines = text.splitlines()
-        self.places = Places()
-        self.problems: list[Problem] = []
+        self.lines, self.source, self.whole = text.splitlines(), source, whole
+        self.places, self.problems = Places(), list[Problem]()
+        self.events: list[Any] = []
+        self.here = self.go_to(0, 0)
+        self._next = 0  # event to be read
+        self._values = 0  # read so far
+        self._anchors: dict[str, int] = {}  # the events that they are written at
+        self._open: set[str] = set()  # anchors of what is being read
 
-    def compose(self) -> yaml.Node:
-        loader = None
-        try:
-            loader = _Loader(self.text)
-            node = loader.get_single_node()
-        except yaml.reader.ReaderError as error:
-            before = self.text[: error.position].splitlines(keepends=True)
-            raise self._refusal("a control character: remove it", self._at_end(before)) from None
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise self._refusal(" ".join(filter(None, (error.problem, error.context))), self._at_mark(mark)) from None
-        except (ValueError, OverflowError, RecursionError) as error:  # escapes beyond Unicode
-            mark = loader.get_mark() if loader else None
-            raise self._refusal(f"not readable as YAML: {error}", self._at_mark(mark)) from None
-        if node is None:
-            raise self._refusal("empty: write at least name and base", self._at(0, 0))
-        return node
+    def document(self) -> Any:
+        """Return the data of the only document."""
+        starts = [i for i, event in enumerate(self.events) if isinstance(event, DocumentStartEvent)]
+        if not starts:
+            self.go_to(0, 0)
+            self.refuse("empty: write at least name and base")
+        if len(starts) > 1:
+            self._begin(self.events[starts[1]])
+            self.refuse("a second document begins: keep one of the two")
+        self._next = starts[0] + 1
+        return self._value(())
 
-    def value(self, node: yaml.Node, loc: Loc, above: tuple[yaml.Node, ...]) -> Any:
-        """Return the plain data of a node; note its place and those below it."""
-        place = self._at_mark(node.start_mark)
-        self.places.values[loc] = place
-        if node in above:
-            raise self._refusal("an alias to something that contains it: write the value out", place)
-        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-            return self._mapping(node, loc, above)
-        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            return [self.value(item, (*loc, i), (*above, node)) for i, item in enumerate(node.value)]
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, loc)
-        self._unread_tag(node, loc)
-        return None
+    def _value(self, loc: Loc) -> Any:
+        """Return the data that the next event begins; note its place and those below it."""
+        event, index = self.events[self._next], self._next
+        self._next += 1
+        self.places.values[loc] = self._begin(event)
+        if len(loc) > MAX_DEPTH:
+            self.refuse(_TOO_DEEP)
+        if isinstance(event, AliasEvent):
+            return self._repeated(event.anchor, loc)
+        if event.ctag is not None:
+            tag = str(event.ctag).replace("tag:yaml.org,2002:", "!!")
+            self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc)
+        if event.anchor and self._anchors.setdefault(event.anchor, index) != index:
+            self.refuse(f"anchor &{event.anchor} is written twice: rename one of the two")
 
-    def _mapping(self, node: yaml.MappingNode, loc: Loc, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
-        data: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key, place = key_node.value, self._at_mark(key_node.start_mark)
-            if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(Problem("a key must be text: put it in quotes", loc, place=place))
-            elif key == "<<":
-                self.problems.append(Problem("merge keys (<<) are not read: put shared keys in base", loc, place=place))
-            elif key in data:
-                self.problems.append(Problem(f"key {key!r} is written twice: keep one of the two", loc, place=place))
-            else:
-                data[key] = self.value(value_node, (*loc, key), (*above, node))
-                self.places.keys[(*loc, key)] = place
-                if isinstance(data[key], dict) and not value_node.flow_style:
-                    self.places.values[(*loc, key)] = place
+        self._open.add(event.anchor)
+        data: Any
+        if isinstance(event, MappingStartEvent):
+            data = self._mapping(loc)
+        elif isinstance(event, SequenceStartEvent):
+            data = []
+            while not self._ends():
+                data.append(self._value((*loc, len(data))))
+        else:
+            data = self._scalar(event, loc)
+        self._open.discard(event.anchor)
         return data
 
-    def _scalar(self, node: yaml.ScalarNode, loc: Loc) -> object:
-        text = node.value
-        match node.tag.removeprefix(_TAG):
-            case "str":
-                return text
-            case "null":
-                return None
-            case "bool" if text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            case "int" | "float" as kind:
-                return self._number(text, kind, loc)
-        self._unread_tag(node, loc)
-        return None
+    def _repeated(self, anchor: str, loc: Loc) -> Any:
+        """Return the data of an anchor, with the places where they are written."""
+        if anchor not in self._anchors:
+            self.refuse(f"alias *{anchor} stands for nothing: write &{anchor} before a value above it")
+        if anchor in self._open:
+            self.refuse("an alias to something that contains it: write the value out")
+        after, self._next = self._next, self._anchors[anchor]
+        data = self._value(loc)
+        self._next = after
+        return data
 
-    def _unread_tag(self, node: yaml.Node, loc: Loc) -> None:
-        tag = node.tag.replace(_TAG, "!!")
-        self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc)
+    def _mapping(self, loc: Loc) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        while not self._ends():
+            # The key, and what is wrong with it.
+            event, mistake, key = self.events[self._next], "", ""
+            place = self._begin(event)
+            if isinstance(event, ScalarEvent):
+                self._next += 1
+                key = event.value
+            else:
+                self._value((*loc, key))
+                mistake = "a key must be text: put it in quotes"
+            if key == "<<":
+                mistake = "merge keys (<<) are not read: put shared keys in base"
+            elif key in data:
+                first = self.places.keys[*loc, key].line
+                mistake = f"key {key!r} is written twice, first in line {first}: keep one of the two"
 
-    def _number(self, text: str, kind: str, loc: Loc) -> int | float | None:
-        try:
-            if kind == "int":
-                return int(text)
-            number = float(text)
-        except ValueError:  # what a tag declares, say, or more digits than Python reads
-            number = math.nan
-        if math.isfinite(number):
-            return number
-        self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc)
-        return None
+            # The value; without a key, it is only read.
+            if mistake:
+                self.problems.append(Problem(mistake, loc, place=place))
+                self._value((*loc, ""))
+                continue
+            begin = self.events[self._next]
+            data[key] = self._value((*loc, key))
+            self.places.keys[*loc, key] = place
+            if isinstance(begin, MappingStartEvent) and not begin.flow_style:
+                self.places.values[*loc, key] = place
+        return data
+
+    def _scalar(self, event: ScalarEvent, loc: Loc) -> object:
+        text: str = event.value
+        if not event.implicit[0]:  # in quotes
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if not _NUMBER.fullmatch(text):
+            return text
+        if not math.isfinite(float(text)):
+            self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc)
+            return None
+        return float(text) if set(text) & set(".eE") else int(text)
+
+    def _ends(self) -> bool:
+        """Go past the end of a list or a mapping, if it is next."""
+        is_end = isinstance(self.events[self._next], CollectionEndEvent)
+        self._next += is_end
+        return is_end
+
+    def _begin(self, event: Any) -> Place:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            self.refuse(f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it")
+        return self.go_to(event.start_mark.line, event.start_mark.column)
+
+    def go_to(self, line: int, column: int) -> Place:
+        text = self.lines[line] if line < len(self.lines) else ""
+        self.here = self.whole or Place(self.source, line + 1, column + 1, text)
+        return self.here
 
     def _note(self, message: str, loc: Loc) -> None:
-        self.problems.append(Problem(message, loc, place=self.places.values[loc]))
+        self.problems.append(Problem(message, loc, place=self.here))
 
-    def _refusal(self, message: str, place: Place) -> SuiteError:
-        return SuiteError([*self.problems, Problem(message, place=place)])
-
-    def _at(self, line: int, column: int) -> Place:
-        text = self.lines[line] if line < len(self.lines) else ""
-        return self.whole or Place(self.source, line + 1, column + 1, text)
-
-    def _at_mark(self, mark: yaml.Mark | None) -> Place:
-        return self._at(mark.line, mark.column) if mark else self._at(0, 0)
-
-    def _at_end(self, before: list[str]) -> Place:
-        if not before or before[-1].endswith("\n"):
-            return self._at(len(before), 0)
-        return self._at(len(before) - 1, len(before[-1]))
+    def refuse(self, message: str) -> NoReturn:
+        raise SuiteError([*self.problems, Problem(message, place=self.here)]) from None

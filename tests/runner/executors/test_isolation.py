@@ -12,7 +12,7 @@ import pytest
 from tests.runner.executors.slurm_here import SKIP_REASON, slurm_here
 from tests.toy_suite import FEW_SAMPLES, OF_TWO_RANKS, toy_suite, write_suite
 
-NAMES = ("numpy", "selectors", "signal", "sitecustomize", "socket", "struct", "torch", "tread_bench", "yaml")
+NAMES = ("numpy", "ruamel", "selectors", "signal", "sitecustomize", "socket", "struct", "torch", "tread_bench")
 PLANTED = "import pathlib; pathlib.Path(__file__).with_suffix('.executed').touch()"
 START = """
 import sys
@@ -45,8 +45,8 @@ def executed(folder: Path) -> list[str]:
 
 
 def test_what_is_planted_would_be_seen(planted: Path) -> None:
-    subprocess.run([sys.executable, "-c", "import yaml"], cwd=planted, check=True)
-    assert "yaml" in executed(planted)
+    subprocess.run([sys.executable, "-c", "import ruamel"], cwd=planted, check=True)
+    assert "ruamel" in executed(planted)
 
 
 def assert_nothing_executed(executor: str, planted: Path, folder: Path, **environment: str) -> None:

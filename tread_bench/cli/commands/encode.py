@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,8 +33,8 @@ def encode(
 
     Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
     """
-    import yaml
     from rich.console import Console
+    from ruamel.yaml import YAML
 
     from tread_bench.cell.numerics import usable_device
     from tread_bench.core.errors import UserError
@@ -61,5 +62,5 @@ def encode(
         "decoder": str(vae.absolute()),
         "decoded_size": images.image_size,
     }
-    typer.echo(yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True), nl=False)
+    YAML().dump({"data": data}, sys.stdout)
     typer.echo("  # images: [...]  the real images, for FID")
