@@ -9,6 +9,7 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
+from tread_bench.suite.resolve import Resolver
 
 SUITE = toy_suite(40, 20, more="tune: {}\n").replace("  dense: {}", "  dense: {}\n  again: {seed_group: 1}")
 
@@ -45,6 +46,21 @@ def test_a_study_at_the_given_rate_has_the_ids_of_one_without_tuning(tmp_path, p
     without = load_plan(write_suite(tmp_path, SUITE), ["tune=null"])
     given = plan.with_choices(dict.fromkeys(plan.tuning, 1e-3))
     assert [cell.id for cell in given.cells] == [cell.id for cell in without.cells]
+
+
+def test_chosen_rates_are_filled_in_without_another_expansion(tmp_path, monkeypatch):
+    guided = "sampling: {guidance: {name: autoguidance, row: dense}, guidance_scale: 2}"
+    text = SUITE.replace("again: {seed_group: 1}", f"judged: {{evaluate: routed, {guided}}}")
+    given = load_plan(write_suite(tmp_path, text), ["tune=null", "training.learning_rate=2e-3"])
+    plan = load_plan(write_suite(tmp_path, text))
+    monkeypatch.setattr(Resolver, "resolve", None)
+    chosen = plan.with_choices({"dense": 2e-3, "routed": 2e-3})
+    assert [cell.id for cell in chosen.cells] == [cell.id for cell in given.cells]
+    assert [cell.sources for cell in chosen.cells] == [cell.sources for cell in given.cells]
+    assert [cell.cell.training for cell in chosen.cells] == [cell.cell.training for cell in given.cells]
+    part = plan.with_choices({"routed": 2e-3})
+    assert {cell.row for cell in part.cells} == {"routed"}  # what guides the judged one is not chosen yet
+    assert (part.pending, part.planned) == (4, plan.planned)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +113,8 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
     table = {row["row"]: row["tuning_cells"] for row in plan_table(plan, cell_cost)}
     assert sum(table.values()) == 3 * 2 + 3
     chosen = dict.fromkeys(plan.tuning, 0.002)
+    first = plan.with_choices({"dense iterations=40": 2e-3})
+    assert (first.tuning, first.planned) == (plan.tuning, plan.planned)
     settled = plan.with_choices(chosen)
     assert {cell.cell.training.learning_rate for cell in settled.cells} == {2e-3}
     assert settled.checks.keys() == plan.checks.keys()

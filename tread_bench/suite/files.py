@@ -59,19 +59,15 @@ class Files:
     missing: list[Problem] = field(default_factory=list)
     _known: dict[object, Any] = field(default_factory=dict)  # what many cells share, found once
 
-    def problems(self, cell: Cell, draft: Draft, is_whole: bool) -> Iterator[Problem]:
-        """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing.
-
-        Args:
-            is_whole: the cell is as it was written; otherwise it has other mistakes, and defaults in their place.
-        """
+    def problems(self, cell: Cell, draft: Draft) -> Iterator[Problem]:
+        """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing."""
         if self.look is Look.NOT_AT_ALL:
             return
         key = (cell.data.model_dump_json(), cell.generates)
         data: _Data = self._once(key, lambda: self._of(cell.data, cell.generates))
         self.missing += draft.moved([*data.missing, *_missing(files_beside_data(cell))])
         yield from data.mistakes
-        if self.look >= Look.HEADERS and is_whole:
+        if self.look >= Look.HEADERS:
             self.missing += draft.moved(_missing_network(cell, self.command))
             if self.look >= Look.NETWORKS and cell.generates:
                 yield from self._of_network(cell)

@@ -177,19 +177,16 @@ def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
 
 
 def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
-    """The suite and its mistakes; with mistakes, the part of it that can still be expanded, or None."""
+    """The suite and its mistakes; with mistakes, its cells alone, or None where they are wrong as well."""
     try:
         return Suite.model_validate(data), []
     except ValidationError as error:
         problems = [_in_its_place(problem) for problem in validation_problems(error, Suite)]
-    wrong = {problem.loc[:2] if problem.loc[:1] == ("rows",) else problem.loc[:1] for problem in problems}
-    if wrong & {(), ("base",), ("matrix",), ("rows",), ("overrides",)}:
+    sections = {key: data[key] for key in _SECTIONS if key in data}
+    try:
+        return Suite.model_validate({"name": "unnamed", **sections}), problems
+    except ValidationError:
         return None, problems
-    sound = {key: value for key, value in data.items() if (key,) not in wrong}
-    rows = {name: row for name, row in data.get("rows", {}).items() if ("rows", name) not in wrong}
-    if rows or not data.get("rows"):
-        return Suite.model_validate({"name": "unnamed", **sound, "rows": rows}), problems
-    return None, problems
 
 
 def _in_its_place(problem: Problem) -> Problem:

@@ -113,7 +113,7 @@ class Plan:
     tuning: Mapping[str, Candidates] = field(default_factory=dict)
     checks: Mapping[str, Candidates] = field(default_factory=dict)
     pending: int = 0
-    files: Files | None = field(default=None, repr=False, compare=False)
+    expanded: tuple[_Row, ...] = field(default=(), repr=False, compare=False)  # all rows, at the suite's learning rates
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:
@@ -172,9 +172,15 @@ class Plan:
         return [row for row in self.tuning if row in wanted]
 
     def with_choices(self, choices: Mapping[str, float]) -> Plan:
-        """Return the plan with what was chosen so far, by row; what needs more is pending."""
-        plan = expand(self.suite, self.files, is_smoke=self.is_smoke, choices=choices)
-        return replace(plan, missing=self.missing, stand_ins=self.stand_ins)
+        """Return the plan with the learning rates that were chosen so far filled in; what needs more is pending."""
+        known = []
+        for row in self.expanded:
+            needed = row.read_here | ({row.name} if row.resolved.cell.trains else set())
+            if needed <= choices.keys():
+                resolved = row.resolved.at_rates(row.name, choices)
+                known.append(_Row.of(row.name, row.loc, resolved, self.suite))
+        pending = (len(self.expanded) - len(known)) * len(self.suite.seeds)
+        return replace(self, cells=_cells(known, self.suite), pending=pending)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
         """Return the cells of some rows, and of rows whose weights they read; all of them if no row is named.
@@ -210,16 +216,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def expand(
-    suite: Suite, files: Files | None = None, *, is_smoke: bool = False, choices: Mapping[str, float] | None = None
-) -> Plan:
+def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
         is_smoke: shortened to one seed, a few iterations and samples, so that budgets need not be met.
-        choices: learning rates that were chosen, by row, in a suite that does; rows without any are left out. None: all
-            rows are as the suite gives them.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
@@ -231,12 +233,11 @@ def expand(
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
     tune = suite.tune
-    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), tune, choices)
-    compute = suite.compute.model_dump(mode="json")
+    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), tune is not None)
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), compute, tune)
+            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), suite)
         except SuiteError as error:
             problems += error.problems
             if len(problems) > ENOUGH_PROBLEMS:
@@ -253,20 +254,24 @@ def expand(
         problems += undecidable(suite.hypothesis, [(row.name, row.resolved.cell) for row in ordered])
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
-    known = ordered if tune is None or choices is None else _with_known_choices(ordered, choices)
-    related = _Related.of(known)
-    cells = tuple(cell for row in known for cell in row.planned(suite.seeds, related))
-    tuning, checks = _tuning(ordered, tune, compute) if tune is not None else ({}, {})
-    return Plan(
-        suite,
-        cells,
-        is_smoke,
-        tuple(dict.fromkeys(files.missing)),
-        tuning=tuning,
-        checks=checks,
-        pending=(len(ordered) - len(known)) * len(suite.seeds),
-        files=files,
-    )
+    tuning, checks = _tuning(ordered, tune, suite) if tune is not None else ({}, {})
+    missing = tuple(dict.fromkeys(files.missing))
+    cells = _cells(ordered, suite)
+    return Plan(suite, cells, is_smoke, missing, tuning=tuning, checks=checks, expanded=tuple(ordered))
+
+
+def _key(cell: Cell, suite: Suite, *read: object) -> str:
+    """Digest of a resolved cell, of the numerical choices, and of what determines the weights that it reads."""
+    return digest(canonical_json([cell.model_dump(mode="json"), suite.compute.model_dump(mode="json"), *read]))
+
+
+def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
+    """The cells of every seed, with their references and sources."""
+    related = _Related.of(rows)
+    cells: list[PlannedCell] = []
+    for row in rows:
+        cells += row.planned(suite.seeds, related)
+    return tuple(cells)
 
 
 @dataclass(frozen=True)
@@ -276,20 +281,20 @@ class _Row:
     name: str
     loc: Loc
     resolved: Resolved
-    key: str  # digest of the resolved cell, the numerical choices, and what determines the weights that it reads
+    key: str
     architecture_key: str
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
-    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any], tune: Tune | None = None) -> _Row:
+    def of(cls, name: str, loc: Loc, resolved: Resolved, suite: Suite) -> _Row:
         evaluated = resolved.evaluated_weights
         read = [*evaluated.source.history] if evaluated else []  # the cell itself has what its training was
         for weights in filter(None, (resolved.weak, resolved.start)):
             read += weights.source.determined_by
-        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *read]))
+        key = _key(resolved.cell, suite, *read)
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
         apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        chosen = {"learning_rate"} if tune else set()
+        chosen = {"learning_rate"} if suite.tune else set()
         own: Any = {"training": {"snapshots", *chosen}, **apart}
         shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
@@ -421,18 +426,16 @@ class _Related:
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
 
 
-def _tuning(
-    rows: Sequence[_Row], tune: Tune, compute: Mapping[str, Any]
-) -> tuple[dict[str, Candidates], dict[str, Candidates]]:
+def _tuning(rows: Sequence[_Row], tune: Tune, suite: Suite) -> tuple[dict[str, Candidates], dict[str, Candidates]]:
     """The tuning cells of each row that trains, and those that check its choice at its own length."""
     by_name = {row.name: row for row in rows if row.resolved.cell.trains}
     made: dict[str, tuple[PlannedCell, ...]] = {}
 
     def candidates(row: _Row) -> Candidates:
         found = {}
-        for rate in tune.rates(row.resolved.given_rate):
+        for rate in tune.rates(row.resolved.cell.training.learning_rate):
             cell = tuning_cell(row.resolved.cell, rate, tune)
-            key = digest(canonical_json([cell.model_dump(mode="json"), compute]))
+            key = _key(cell, suite)
             if key not in made:
                 made[key] = tuple(row.tuning(cell, key, tune))
             found[rate] = made[key]
@@ -442,12 +445,6 @@ def _tuning(
     tuned = shortest(cells) if tune.shortest else {name: name for name in cells}
     tuning = {row: candidates(by_name[tuned[row]]) for row in by_name}
     return tuning, {row: candidates(by_name[row]) for row in by_name if row in tune.check}
-
-
-def _with_known_choices(rows: Sequence[_Row], choices: Mapping[str, float]) -> list[_Row]:
-    """The rows whose settings were chosen, and those without training that read no other row's weights."""
-    known = {row.name for row in rows if row.name in choices or not row.resolved.cell.trains}
-    return [row for row in rows if row.name in known and row.read_here <= known]
 
 
 def _seeds(rows: Iterable[_Row], suite: Suite) -> Iterator[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +23,6 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
-from tread_bench.core.names import nearest
 from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened
 from tread_bench.suite.budgets import (
     NAMED,
@@ -46,7 +45,6 @@ from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_
 MAX_BLOCKS = 10_000
 _Backbone = tuple[Family, BackboneSpec]
 _Routes = tuple[ResolvedRoute, ...]
-_DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of a cell
 
 
 class Resolved(NamedTuple):
@@ -54,8 +52,7 @@ class Resolved(NamedTuple):
 
     `evaluated_weights` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch,
     `start` those that a training starts from.
-    `reference` is the cell whose total training MACs this one trains to. `given_rate` is the learning rate that the
-    suite gives, whatever the cell's own is.
+    `reference` is the cell whose total training MACs this one trains to.
     """
 
     cell: Cell
@@ -65,7 +62,17 @@ class Resolved(NamedTuple):
     weak: Weights | None = None
     start: Weights | None = None
     reference: Cell | None = None
-    given_rate: float = 0.0
+
+    def at_rates(self, row: str, rates: Mapping[str, float]) -> Resolved:
+        """Return it with learning rates filled in, by row: its own, or those of the weights that it reads."""
+        evaluated = self.evaluated_weights.at_rates(rates) if self.evaluated_weights else None
+        weak = self.weak.at_rates(rates) if self.weak else None
+        cell = self.cell
+        if evaluated:
+            cell = cell.model_copy(update={"training": evaluated.source.cell.training})
+        elif cell.trains:
+            cell = at_rate(cell, rates[row])
+        return self._replace(cell=cell, evaluated_weights=evaluated, weak=weak)
 
 
 class Resolver:
@@ -77,49 +84,56 @@ class Resolver:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
         budgets: all rows of the suite.
-        tune: how the suite chooses settings of its rows; None: rows give them.
-        choices: the learning rates that were chosen so far, by row.
+        has_tune: the suite chooses settings of its rows; otherwise rows give them.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        seeds: Sequence[int],
-        budgets: Budgets,
-        tune: Tune | None = None,
-        choices: Mapping[str, float] | None = None,
-    ) -> None:
-        self.files, self.sources, self.budgets = files, Sources(seeds), budgets
-        self.tune, self.choices = tune, choices or {}
-        self._backbones: dict[tuple[str, bool], tuple[_Backbone | None, list[Problem]]] = {}
+    def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets, has_tune: bool = False) -> None:
+        self.files, self.sources, self.budgets, self.has_tune = files, Sources(seeds), budgets, has_tune
+        self._backbones: dict[str, tuple[_Backbone | None, list[Problem]]] = {}
         self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
         self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
     def resolve(self, row: DraftRow) -> Resolved:
-        """Return the resolved cell. Raises SuiteError: all that is wrong with it, with locations in the suite."""
+        """Return the resolved cell. Raises SuiteError: what is wrong with it, with locations in the suite."""
         try:
             return self._resolved(row)
         except SuiteError as error:
             raise SuiteError(row.draft.moved(error.problems)) from None
 
     def _resolved(self, row: DraftRow) -> Resolved:
-        # Check each part of the cell, and the parts against each other; then how long it trains.
-        written, invalid = _validated(row.draft.values)
-        written = self.files.replace(written)
+        # The cell as it is written. With a mistake in a key, nothing else of it is checked.
+        written = self.files.replace(_validated(row.draft.values))
         if self.budgets.is_smoke:
             self._lengths[row.name] = written.training.iterations
             written = smoke_cell(written, lambda name: self._length(name, row))
-        cell, reference = written, None
-        found, problems = self._checked(cell, invalid, row.draft)
-        if self.tune is not None and cell.evaluate is None:
-            problems += tuning_problems(cell, row.draft)
+        cell, draft, reference = written, row.draft, None
+
+        # Check its parts against each other.
+        problems = [
+            *_cell_problems(cell, draft),
+            *_objective_problems(cell, draft),
+            *self.files.problems(cell, draft),
+            *self._seed_problems(cell),
+        ]
+        backbone, of_backbone = self._backbone(cell)
+        problems += of_backbone
+        routes = None
+        if backbone is not None:
+            problems += _variance_problems(cell, backbone[1], draft)
+            routes, of_routes = self._resolve_routes(cell, *backbone)
+            problems += of_routes
+        if backbone is not None and routes is not None:
+            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
+
+        # How long it trains.
+        if self.has_tune and cell.evaluate is None:
+            problems += tuning_problems(cell, draft)
         if cell.training.budget is not None and cell.evaluate is None:
-            cell, reference = self._within_budget(cell, cell.training.budget, row, invalid, problems)
-        if problems or found is None:
+            cell, reference = self._within_budget(cell, cell.training.budget, row, problems)
+        if problems or backbone is None:
             raise SuiteError(problems)
 
         # Resolve what is relative: blocks of routes, iterations.
-        family, spec, routes = found
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
         if not cell.is_timed_only:
@@ -128,13 +142,9 @@ class Resolver:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
         cell = cell.model_copy(update=changes)
-        given_rate = cell.training.learning_rate
-        if row.name in self.choices and cell.trains:
-            cell = at_rate(cell, self.choices[row.name])
 
         # Add the weights that this row reads from others, and register its own for later rows.
-        resolved = Resolved(cell, family, spec, reference=reference, given_rate=given_rate)
-        resolved = self._with_weights(resolved, row)
+        resolved = self._with_weights(Resolved(cell, *backbone, reference=reference), row)
         if cell.trains:
             history = resolved.start.source.determined_by if resolved.start else ()
             self.sources.rows[row.name] = Source(row.name, resolved.cell, history=history)
@@ -142,33 +152,12 @@ class Resolver:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
         return resolved
 
-    def _checked(
-        self, cell: Cell, invalid: list[Problem], draft: Draft
-    ) -> tuple[tuple[Family, BackboneSpec, _Routes] | None, list[Problem]]:
-        """Return what a cell's backbone and routes resolve to, and what is `invalid` with all that is wrong besides."""
-        wrong = {problem.loc[0] for problem in invalid}
-        problems = [
-            *invalid,
-            *_cell_problems(cell, draft),
-            *_objective_problems(cell, draft),
-            *self.files.problems(cell, draft, is_whole=not wrong & _DECIDE_WHAT_IS_READ),
-        ]
-        found = None
-        backbone, of_backbone = (None, []) if "backbone" in wrong else self._backbone(cell, "data" not in wrong)
-        problems += of_backbone
-        if backbone is not None:
-            problems += _variance_problems(cell, backbone[1], draft)
-            routes, of_routes = self._resolve_routes(cell, *backbone)
-            problems += of_routes
-            if routes is not None:
-                found = (*backbone, routes)
-                if not wrong & {"method", "routes"}:
-                    problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
-        return found, [*problems, *self._seed_problems(cell)]
-
     def _length(self, name: str, row: DraftRow) -> int:
         """Iterations of a row's training in the suite; of a row that there is not, which is reported later, any."""
-        return next((self._lengths[full] for full in row.meant(name) if full in self._lengths), MAX_NUMBER)
+        for full in row.meant(name):
+            if full in self._lengths:
+                return self._lengths[full]
+        return MAX_NUMBER
 
     def _seed_problems(self, cell: Cell) -> Iterator[Problem]:
         highest = max(self.sources.seeds)
@@ -176,14 +165,11 @@ class Resolver:
             rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest}"
             yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
 
-    def _within_budget(
-        self, cell: Cell, budget: Budget, row: DraftRow, invalid: list[Problem], problems: list[Problem]
-    ) -> tuple[Cell, Cell]:
+    def _within_budget(self, cell: Cell, budget: Budget, row: DraftRow, problems: list[Problem]) -> tuple[Cell, Cell]:
         """Return the cell at the length of its budget, and the cell that the budget names.
 
         Args:
             cell: the row's, without its length.
-            invalid: problems of parts that the cell has in another form than they are written.
             problems: all problems of the cell so far; those of its length are appended.
 
         Raises:
@@ -196,14 +182,15 @@ class Resolver:
         except ValueError as error:
             raise SuiteError([*problems, Problem(str(error), NAMED)]) from None
         other = self.budgets.trained.get(name)
-        if other is not None and not invalid:
+        if other is not None:
             problems += contradictions(cell, row.draft, other.written, name)
         if problems or other is None:  # the mistakes of the other row are reported with it
             raise SuiteError(problems)
 
         # How long it is.
         cell, ratio = fitted(cell, name, other)
-        problems += [] if self.budgets.is_smoke else too_far(cell, ratio, other.cell)
+        if not self.budgets.is_smoke:
+            problems += too_far(cell, ratio, other.cell)
         problems += [*_length_problems(cell, row.draft), *unreached(cell, row.draft)]
         return cell, other.cell
 
@@ -220,12 +207,12 @@ class Resolver:
             cell, evaluated_weights = adopted(cell, row, self.sources)
         elif cell.training.start is not None and cell.trains:
             cell, start = started(cell, spec, row, self.sources)
-        rule = cell.sampling.guidance
         problems = [*other_start(cell, row.draft, resolved.reference)] if resolved.reference else []
         try:
             weak = weak_weights(cell, evaluated_weights, self.sources, row)
         except ValueError as error:
-            problems.append(Problem(str(error), (*GUIDANCE, "snapshot" if rule.weak_row is None else "row")))
+            key = "snapshot" if cell.sampling.guidance.weak_row is None else "row"
+            problems.append(Problem(str(error), (*GUIDANCE, key)))
         complete = with_blocks(Setting(guided_by(cell, weak) if weak else cell, family, spec))
         if isinstance(complete, list):
             raise SuiteError([*problems, *complete])
@@ -233,10 +220,10 @@ class Resolver:
             raise SuiteError(problems)
         return resolved._replace(cell=complete, evaluated_weights=evaluated_weights, weak=weak, start=start)
 
-    def _backbone(self, cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
-        key = cell.model_dump_json(include={"backbone", "data"}), has_data
+    def _backbone(self, cell: Cell) -> tuple[_Backbone | None, list[Problem]]:
+        key = cell.model_dump_json(include={"backbone", "data"})
         if key not in self._backbones:
-            self._backbones[key] = _find_backbone(cell, has_data)
+            self._backbones[key] = _find_backbone(cell)
         return self._backbones[key]
 
     def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
@@ -246,71 +233,41 @@ class Resolver:
         return self._routes[key]
 
 
-def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
-    """The cell and its mistakes; with mistakes, the valid part of the cell, so that the rest can be checked too."""
+def _validated(values: dict[str, Any]) -> Cell:
+    """Return the cell of merged values. Raises SuiteError: all mistakes in its keys."""
     if values.get("evaluate") is not None:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if has_budget(values):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
     problems = all_problems(values, Cell)
-    if not problems:
-        return Cell.model_validate(values), []
-
-    # A key of the suite is in the wrong place.
     for place, problem in enumerate(problems):
         key = str(problem.loc[0])
         if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
             rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
             problems[place] = replace(problem, message=rule)
-
-    # A part with a mistake is left out; so is one whose key is probably misspelt.
-    wrong = {problem.loc[0] for problem in problems}
-    misspelt = wrong - Cell.model_fields.keys()
-    wrong |= {meant for key in misspelt if (meant := nearest(str(key), Cell.model_fields))}
-    sound = {key: value for key, value in values.items() if key not in wrong}
-    if "backbone" in wrong:
-        sound["backbone"] = "unknown"
-    if "training" in wrong:
-        sound["training"] = {"iterations": 1, **_sound_budget(values, problems)}
-        sound.pop("metrics", None)
-        sound.pop("schedule", None)
-    if "objective" in wrong:
-        sound.pop("sampling", None)
-        sound.pop("metrics", None)
-    if wrong & {"method", "routes"}:
-        sound["method"] = "tread" if sound.get("routes") else "dense"
-    return Cell.model_validate(sound), problems
+    if problems:
+        raise SuiteError(problems)
+    return Cell.model_validate(values)
 
 
-def _sound_budget(values: dict[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
-    """The budget of a training with other mistakes, to be checked too."""
-    is_wrong = any(problem.loc[:2] == ("training", "budget") for problem in problems)
-    return {"budget": values["training"]["budget"]} if has_budget(values) and not is_wrong else {}
-
-
-def _find_backbone(cell: Cell, has_data: bool) -> tuple[_Backbone | None, list[Problem]]:
-    """The family and its sizes for the cell's data, or for any that fit them; and what is wrong with them."""
+def _find_backbone(cell: Cell) -> tuple[_Backbone | None, list[Problem]]:
+    """The family and its sizes for the cell's data, and what is wrong with them."""
     try:
         family, published = find_family(cell.backbone.name)
     except ValueError as error:
         return None, [Problem(str(error), ("backbone", "name"))]
-    sizes = cell.backbone.sizes
-    problems: list[Problem] = []
 
     # The shape of the data.
-    if has_data:
-        shape = cell.backbone.sizes_of(cell.data)
-        for key, value in sizes.items():
-            if key in shape and value != shape[key]:
-                message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
-                problems.append(Problem(message, ("backbone", key)))
-        sizes = {key: value for key, value in sizes.items() if key not in shape}
-        if mismatched := list(_text_problems(cell, family, shape)):
-            return None, problems + mismatched
-    else:
-        patch = sizes.get("patch")
-        side = 8 * patch if isinstance(patch, int) else cell.data.image_size
-        shape = {"image_size": side, "channels": 4, "num_classes": 0}
+    problems: list[Problem] = []
+    shape, sizes = cell.backbone.sizes_of(cell.data), {}
+    for key, value in cell.backbone.sizes.items():
+        if key not in shape:
+            sizes[key] = value
+        elif value != shape[key]:
+            message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
+            problems.append(Problem(message, ("backbone", key)))
+    if mismatched := list(_text_problems(cell, family, shape)):
+        return None, problems + mismatched
 
     # The sizes for it.
     values = {**published, **shape, **sizes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft, DraftRow
+from tread_bench.suite.tuning import at_rate
 
 SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for
 TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training", "seed_group")  # taken from the source
@@ -70,6 +71,13 @@ class Weights:
 
     source: Source
     iteration: int
+
+    def at_rates(self, rates: Mapping[str, float]) -> Weights:
+        """Return those of a row of this run at the learning rate that was chosen for it."""
+        if self.source.run:
+            return self
+        cell = at_rate(self.source.cell, rates[self.source.row])
+        return Weights(replace(self.source, cell=cell), self.iteration)
 
 
 class Sources:
