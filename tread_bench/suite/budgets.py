@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,26 +22,18 @@ NOTHING, HAS_BUDGET, STARTS, EVALUATES = 0, 1, 2, 4  # what a row needs of other
 NAMED: Loc = ("training", "budget", "macs_of")
 
 
-def has_budget(values: dict[str, Any]) -> bool:
-    """Return whether a row's merged values, valid or not, have a budget."""
-    return _gives(values, "budget")
-
-
-def has_start(values: dict[str, Any]) -> bool:
-    """Return whether a row's merged values, valid or not, start from weights of another row."""
-    return _gives(values, "start")
-
-
-def _gives(values: dict[str, Any], key: str) -> bool:
+def gives(values: dict[str, Any], key: str) -> bool:
+    """Return whether the training in a row's merged values, valid or not, has a key."""
     training = values.get("training")
     return isinstance(training, dict) and training.get(key) is not None
 
 
 def need(row: DraftRow) -> int:
     """Return what a row needs of others. Sorted by it, each row comes after those that it names."""
-    if row.draft.values.get("evaluate") is not None:
+    values = row.draft.values
+    if values.get("evaluate") is not None:
         return EVALUATES
-    return STARTS * has_start(row.draft.values) + HAS_BUDGET * has_budget(row.draft.values)
+    return STARTS * gives(values, "start") + HAS_BUDGET * gives(values, "budget")
 
 
 @dataclass(frozen=True)
@@ -70,16 +62,19 @@ class Budgets:
     is_smoke: bool = False
     trained: dict[str, Trained] = field(default_factory=dict)  # rows without a budget, once they are resolved
 
-    @classmethod
-    def of(cls, rows: Iterable[DraftRow], is_smoke: bool) -> Budgets:
-        return cls({row.name: row for row in rows}, is_smoke)
-
     def named(self, budget: Budget, row: DraftRow) -> str:
         """Return the full name of the row that a row's budget names. Raises ValueError if it cannot be named."""
         name = budget.macs_of
         found = next((full for full in row.meant(name) if full in self.rows), None)
         if found is None:
-            raise ValueError(unknown("trained row", name, self._nameable(row)))
+            # Those that it may name, as it would name them.
+            able = []
+            for other in self.rows.values():
+                is_able = need(other) in (NOTHING, need(row) & STARTS)
+                if is_able and other.name != row.name and other.label == row.label:
+                    combination = f"{row.own} {row.label}".strip()
+                    able.append(other.name.removesuffix(combination).removesuffix(row.label).rstrip())
+            raise ValueError(unknown("trained row", name, able))
         if found == row.name:
             raise ValueError(
                 f"training.budget.macs_of {name!r} is this row itself: name another one, or set budget: null"
@@ -96,13 +91,6 @@ class Budgets:
                 "not: start from the same ones (training.start), or name a row that trains from the beginning"
             )
         return found
-
-    def _nameable(self, row: DraftRow) -> list[str]:
-        """The rows that this row's budget may name, as it would name them."""
-        others = [other for other in self.rows.values() if other.name != row.name and other.label == row.label]
-        able = [other for other in others if need(other) in (NOTHING, need(row) & STARTS)]
-        combination = f"{row.own} {row.label}".strip()
-        return [other.name.removesuffix(combination).removesuffix(row.label).rstrip() for other in able]
 
 
 def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:
@@ -133,18 +121,15 @@ def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
     It is evaluated at the iterations of that row that it reaches, at the same shares of its own training, and at its
     end. Where that row is only timed, so is this one.
     """
-    if not other.cell.trains:
-        return _of_length(cell, name, 0, None), 1.0
-    last, macs = iterations_within(other.macs, cell)
-    as_written = other.written.metrics if other.written.metrics.at else other.cell.metrics
-    reached = {iteration for iteration in as_written.iterations(last) if iteration < last}
-    return _of_length(cell, name, last, (*sorted(reached), last)), macs / other.macs
-
-
-def _of_length(cell: Cell, name: str, last: int, at: tuple[int, ...] | None) -> Cell:
+    last, ratio, at = 0, 1.0, None
+    if other.cell.trains:
+        last, macs = iterations_within(other.macs, cell)
+        ratio = macs / other.macs
+        as_written = other.written.metrics if other.written.metrics.at else other.cell.metrics
+        at = (*sorted({iteration for iteration in as_written.iterations(last) if iteration < last}), last)
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     metrics = cell.metrics.model_copy(update={"at": at})
-    return cell.model_copy(update={"training": training, "metrics": metrics})
+    return cell.model_copy(update={"training": training, "metrics": metrics}), ratio
 
 
 def other_start(cell: Cell, draft: Draft, other: Cell) -> Iterator[Problem]:

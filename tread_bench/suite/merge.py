@@ -7,12 +7,14 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, dotted, shortened
+from tread_bench.core.problems import Loc, Problem, dotted, shortened, validation_problems
 
 MAX_CELLS = 100_000
 LONGEST_LABEL = 200
@@ -62,21 +64,21 @@ class Draft:
 
     def moved(self, problems: Iterable[Problem]) -> list[Problem]:
         """Move a cell's problems to the locations in the suite that wrote the values."""
-        problems = list(problems)
-        if not problems:
-            return []
-        last_parts = {path: path for path in self.origins}
-        for path in self.origins:
-            for above in (path[:n] for n in range(1, len(path))):
-                last_parts[above] = self.latest(last_parts.get(above, above), path)
-        return [self._moved(problem, last_parts.get(problem.loc, problem.loc)) for problem in problems]
-
-    def _moved(self, problem: Problem, path: Loc) -> Problem:
-        length = next((n for n in range(len(path), 0, -1) if path[:n] in self.origins), 0)
-        loc, rest = self.origins.get(path[:length], ("base",)), path[length:]
-        if all(isinstance(part, int) for part in rest):
-            return Problem(problem.message, (*loc, *rest), problem.at_key)
-        return Problem(problem.message, loc, at_key=True)
+        moved = []
+        for problem in problems:
+            # Of a part that several layers wrote, the place of the last one.
+            path = problem.loc
+            parts = [part for part in self.origins if path and part[: len(path)] == path]
+            path = self.latest(*parts) if parts else path
+            written = path
+            while written and written not in self.origins:
+                written = written[:-1]
+            loc, rest = self.origins.get(written, ("base",)), path[len(written) :]
+            if all(isinstance(part, int) for part in rest):
+                moved.append(Problem(problem.message, (*loc, *rest), problem.at_key))
+            else:
+                moved.append(Problem(problem.message, loc, at_key=True))
+        return moved
 
     def latest(self, *paths: Loc) -> Loc:
         """Return which of these paths was written by the last layer."""
@@ -120,29 +122,57 @@ class DraftRow(NamedTuple):
             yield " ".join(filter(None, (name, *labels)))
 
 
+class _Matrix(BaseModel):
+    """Values of dotted keys; `include` and `exclude` as in GitHub Actions."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[list[Any], Field(min_length=1)]]
+
+    include: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
+    exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        return self.__pydantic_extra__
+
+    @property
+    def most(self) -> int:
+        """An upper bound of the number of combinations."""
+        return math.prod(len(values) for values in self.axes.values()) + len(self.include)
+
+
 def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
     """Yield matrix combinations x rows, each with its own combinations; append the layers' mistakes to `problems`."""
+    # Read the layers.
     problems += _set_twice(suite.base, ("base",))
-    too_many = list(_too_many(suite))
-    problems += too_many
-    shared_combinations = [] if too_many else _combinations(suite.matrix, ("matrix",), problems)
-    rows = [] if too_many else [_row_layer(name, row or {}, problems) for name, row in suite.rows.items()]
+    shared_matrix = _matrix(suite.matrix, ("matrix",), problems)
+    rows: list[tuple[str, dict[str, Any], _Matrix]] = []
+    for name, row in suite.rows.items():
+        keys = {key: value for key, value in (row or {}).items() if key != "matrix"}
+        problems += _set_twice(keys, ("rows", name))
+        own_matrix = _matrix((row or {}).get("matrix", {}), ("rows", name, "matrix"), problems)
+        if own_matrix is not None:
+            rows.append((name, keys, own_matrix))
+    if shared_matrix is None:
+        return
+    tuning = suite.tune.cells_per_row if suite.tune else 0
+    cells = shared_matrix.most * (sum(matrix.most for *_, matrix in rows) or 1) * (len(suite.seeds) + tuning)
+    if cells > MAX_CELLS:
+        message = f"the suite has {cells:,} cells, more than {MAX_CELLS:,}: split it"
+        problems.append(Problem(message, ("matrix",), at_key=True))
+        return
+
+    # Merge them.
+    combined = [(name, keys, _combinations(matrix, ("rows", name, "matrix"), problems)) for name, keys, matrix in rows]
     base = Draft().lay(suite.base, ("base",))
-    for label, combination in shared_combinations:
+    for label, combination in _combinations(shared_matrix, ("matrix",), problems):
         shared = base.copy().choose(combination)
         if not suite.rows:
             yield DraftRow(label or suite.name, ("matrix",), shared.lay(suite.overrides, ("overrides",)))
-        for name, keys, combinations in rows:
+        for name, keys, combinations in combined:
             for own, chosen in combinations:
                 draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
                 yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label, own)
-
-
-def _row_layer(name: str, row: Mapping[str, Any], problems: list[Problem]) -> tuple[str, dict[str, Any], Labelled]:
-    """A row's name, its keys, and the combinations of its own matrix."""
-    keys = {key: value for key, value in row.items() if key != "matrix"}
-    problems += _set_twice(keys, ("rows", name))
-    return name, keys, _combinations(row.get("matrix", {}), ("rows", name, "matrix"), problems)
 
 
 def _set_twice(layer: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
@@ -162,99 +192,69 @@ def _leaves(layer: Mapping[str, Any], loc: Loc, above: Loc = ()) -> Iterator[tup
             yield path, spot
 
 
-def _combinations(matrix: Mapping[str, Any], at: Loc, problems: list[Problem]) -> Labelled:
-    """The labelled combinations of a matrix written at `at`; none if the matrix itself is wrong."""
-    wrong = list(_matrix_problems(matrix, at))
+def _matrix(written: object, at: Loc, problems: list[Problem]) -> _Matrix | None:
+    """The matrix that is written at `at`; None if it is wrong."""
+    if not isinstance(written, Mapping):
+        problems.append(Problem(f"matrix {shortened(written)}: must map dotted keys to lists of values", at))
+        return None
+    try:
+        matrix = _Matrix.model_validate(written)
+    except ValidationError as error:
+        problems += validation_problems(error, _Matrix, at)
+        return None
+    wrong = []
+    for place, rule in enumerate(matrix.exclude):
+        for key in rule.keys() - matrix.axes.keys():
+            message = unknown("key in matrix.exclude", key, matrix.axes)
+            wrong.append(Problem(message, (*at, "exclude", place, key), at_key=True))
     problems += wrong
-    if wrong:
-        return []
-    axes = _axes(matrix)
-    include, exclude = matrix.get("include", []), matrix.get("exclude", [])
-    spots = [[(key, (value, (*at, key, i))) for i, value in enumerate(values)] for key, values in axes.items()]
-    made: list[Combination] = [dict(chosen) for chosen in itertools.product(*spots)] if axes or not include else []
-    kept = [c for c in made if not any(all(c[key][0] == v for key, v in rule.items()) for rule in exclude)]
-    combinations = _included(kept, include, set(axes), at)
+    return None if wrong else matrix
+
+
+def _combinations(matrix: _Matrix, at: Loc, problems: list[Problem]) -> Labelled:
+    """The labelled combinations of a matrix written at `at`."""
+    # Those of its axes, without the excluded ones.
+    spots = []
+    for key, values in matrix.axes.items():
+        spots.append([(key, (value, (*at, key, i))) for i, value in enumerate(values)])
+    combinations: list[Combination] = []
+    for chosen in itertools.product(*spots) if matrix.axes or not matrix.include else []:
+        combination = dict(chosen)
+        if not any(all(combination[key][0] == value for key, value in rule.items()) for rule in matrix.exclude):
+            combinations.append(combination)
+
+    # An entry extends the combinations that it matches, or else is added as a combination.
+    added: list[Combination] = []
+    for j, entry in enumerate(matrix.include):
+        written: Combination = {key: (value, (*at, "include", j, key)) for key, value in entry.items()}
+        axes = entry.keys() & matrix.axes.keys()
+        matched = [c for c in combinations if all(c[key][0] == entry[key] for key in axes)]
+        for combination in matched:
+            combination.update(written)
+        if not matched:
+            added.append(written)
+    combinations += added
     if not combinations:
         problems.append(Problem("matrix: exclude leaves no combination; remove a rule", (*at, "exclude"), True))
-    named = {key for key, values in axes.items() if _names_differ(values)}
-    return [(_label({key: value for key, (value, _) in c.items()}, named), c) for c in combinations]
+
+    # Values that are choices with unique names are called by them.
+    named = set()
+    for key, values in matrix.axes.items():
+        names = [value.get("name") if isinstance(value, dict) else None for value in values]
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+            named.add(key)
+    return [(_label(combination, named), combination) for combination in combinations]
 
 
-def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[str], at: Loc) -> list[Combination]:
-    """As in GitHub Actions, an entry extends the combinations it matches, or else is added as a combination."""
-    extended, added = [dict(c) for c in kept], []
-    for j, entry in enumerate(include):
-        spots: Combination = {key: (value, (*at, "include", j, key)) for key, value in entry.items()}
-        matched = [c for c in extended if all(c[key][0] == value for key, value in entry.items() if key in axes)]
-        for combination in matched:
-            combination.update(spots)
-        if not matched:
-            added.append(spots)
-    return extended + added
-
-
-def _axes(matrix: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: values for key, values in matrix.items() if key not in ("include", "exclude")}
-
-
-def _matrix_problems(matrix: Mapping[str, Any], at: Loc) -> Iterator[Problem]:
-    if not isinstance(matrix, Mapping):
-        yield Problem(f"matrix {shortened(matrix)}: must map dotted keys to lists of values", at)
-        return
-    axes = _axes(matrix)
-    for key, values in axes.items():
-        if not isinstance(values, list) or not values:
-            message = f"matrix.{key} {shortened(values)}: must be a list with at least one value"
-            yield Problem(message, (*at, key))
-    for name in ("include", "exclude"):
-        yield from _rule_problems(matrix.get(name, []), name, axes, at)
-
-
-def _too_many(suite: Suite) -> Iterator[Problem]:
-    rows = sum(_extent((row or {}).get("matrix", {})) for row in suite.rows.values()) or 1
-    tuning = suite.tune.cells_per_row if suite.tune else 0
-    cells = _extent(suite.matrix) * rows * (len(suite.seeds) + tuning)
-    if cells > MAX_CELLS:
-        yield Problem(f"the suite has {cells:,} cells, more than {MAX_CELLS:,}: split it", ("matrix",), at_key=True)
-
-
-def _extent(matrix: object) -> int:
-    """An upper bound of a matrix's number of combinations, whether it is valid or not."""
-    if not isinstance(matrix, Mapping):
-        return 0
-    include = matrix.get("include")
-    sizes = [len(values) for values in _axes(matrix).values() if isinstance(values, list)]
-    return math.prod(sizes) + (len(include) if isinstance(include, list) else 0)
-
-
-def _rule_problems(rules: object, name: str, axes: Mapping[str, object], at: Loc) -> Iterator[Problem]:
-    loc: Loc = (*at, name)
-    if not isinstance(rules, list):
-        yield Problem(f"matrix.{name} {shortened(rules)}: must be a list of mappings of dotted keys to values", loc)
-        return
-    for j, rule in enumerate(rules):
-        if not isinstance(rule, dict) or not rule:
-            yield Problem(f"matrix.{name} {shortened(rule)}: must map dotted keys to values", (*loc, j))
-        elif name == "exclude":
-            for key in [key for key in rule if key not in axes]:
-                yield Problem(unknown("key in matrix.exclude", key, axes), (*loc, j, key), at_key=True)
-
-
-def _names_differ(values: list[Any]) -> bool:
-    """Whether every value is a choice with a unique name, so that the name is enough as a label."""
-    names = {name for value in values if isinstance(value, dict) and isinstance(name := value.get("name"), str)}
-    return len(names) == len(values)
-
-
-def _label(combination: Mapping[str, Any], named: set[str]) -> str:
+def _label(combination: Combination, named: set[str]) -> str:
     """Such as "DiT routes=2:8@0.5 batch=32": the name for `named` keys; the last part of other keys if unique."""
-    short = [key.rpartition(".")[2] for key in combination]
-    keys = short if len(set(short)) == len(short) else list(combination)
-    label = " ".join(
-        str(value["name"]) if key in named else f"{shown}={_shown(value)}"
-        for key, shown, value in zip(combination, keys, combination.values(), strict=True)
-    )
-    label = printable(label)
+    short = {key: key.rpartition(".")[2] for key in combination}
+    is_unique = len(set(short.values())) == len(short)
+    parts = []
+    for key, (value, _) in combination.items():
+        shown = short[key] if is_unique else key
+        parts.append(str(value["name"]) if key in named else f"{shown}={_shown(value)}")
+    label = printable(" ".join(parts))
     if len(label) <= LONGEST_LABEL:
         return label
     return f"{label[:LONGEST_LABEL]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"  # still unique

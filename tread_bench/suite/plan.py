@@ -25,8 +25,7 @@ from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.smoke import smoke_timing
-from tread_bench.suite.tuning import check_problems, shared_seeds, shortest, tuning_cell
-from tread_bench.suite.weights import Source, Weights
+from tread_bench.suite.tuning import shortest, tuning_cell, unfit_to_tune
 
 CHECKPOINTS_KEPT = 2
 ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
@@ -175,7 +174,9 @@ class Plan:
         """Return the plan with the learning rates that were chosen so far filled in; what needs more is pending."""
         known = []
         for row in self.expanded:
-            needed = row.read_here | ({row.name} if row.resolved.cell.trains else set())
+            needed = {weights.source.row for weights in row.resolved.reads.values() if not weights.source.run}
+            if row.resolved.cell.trains:
+                needed.add(row.name)
             if needed <= choices.keys():
                 resolved = row.resolved.at_rates(row.name, choices)
                 known.append(_Row.of(row.name, row.loc, resolved, self.suite))
@@ -232,8 +233,9 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
-    tune = suite.tune
-    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke), tune is not None)
+    resolver = Resolver(
+        files, suite.seeds, Budgets({draft.name: draft for draft in drafts}, is_smoke), suite.tune is not None
+    )
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
@@ -243,35 +245,35 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
             if len(problems) > ENOUGH_PROBLEMS:
                 break
 
-    # In the suite's order, make the cells of every seed, with their references and sources.
-    ordered = [rows[place] for place in sorted(rows)]
-    problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite)]
-    if tune is not None:
-        problems += [*_nothing_to_tune(ordered, problems), *shared_seeds(tune, _seeds(ordered, suite))]
-        trained = {row.name: row.resolved.cell for row in ordered if row.resolved.cell.trains}
-        problems += [] if problems or is_smoke else check_problems(tune, trained)
+    # Check the rows against each other, in the suite's order.
+    ordered = tuple(rows[place] for place in sorted(rows))
+    cells_of = {row.name: row.resolved.cell for row in ordered}
+    problems += _repeated(ordered, is_smoke)
+    untrained = [name for name, cell in cells_of.items() if cell.is_timed_only]
+    if untrained and not suite.timing.pairs:
+        rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
+        problems.append(Problem(f"timing.pairs 0: {rule}; time 2 pairs or more, or train it", ("timing", "pairs")))
+    if suite.tune is not None and not problems:
+        seeds = [row.seed(seed) for row in ordered for seed in suite.seeds]
+        problems += unfit_to_tune(suite.tune, cells_of, seeds, is_smoke)
     if suite.hypothesis is not None and not problems and not is_smoke:
-        problems += undecidable(suite.hypothesis, [(row.name, row.resolved.cell) for row in ordered])
+        problems += undecidable(suite.hypothesis, cells_of.items())
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
-    tuning, checks = _tuning(ordered, tune, suite) if tune is not None else ({}, {})
+
+    # Make the cells of every seed.
     missing = tuple(dict.fromkeys(files.missing))
-    cells = _cells(ordered, suite)
-    return Plan(suite, cells, is_smoke, missing, tuning=tuning, checks=checks, expanded=tuple(ordered))
-
-
-def _key(cell: Cell, suite: Suite, *read: object) -> str:
-    """Digest of a resolved cell, of the numerical choices, and of what determines the weights that it reads."""
-    return digest(canonical_json([cell.model_dump(mode="json"), suite.compute.model_dump(mode="json"), *read]))
-
-
-def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
-    """The cells of every seed, with their references and sources."""
-    related = _Related.of(rows)
-    cells: list[PlannedCell] = []
-    for row in rows:
-        cells += row.planned(suite.seeds, related)
-    return tuple(cells)
+    plan = Plan(suite, _cells(ordered, suite), is_smoke, missing, expanded=ordered)
+    if suite.tune is None:
+        return plan
+    trained = {row.name: row for row in ordered if row.resolved.cell.trains}
+    tuned_at = shortest(cells_of) if suite.tune.shortest else {name: name for name in trained}
+    known: dict[str, tuple[PlannedCell, ...]] = {}
+    tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
+    checks = {
+        name: row.candidates(suite.tune, suite, known) for name, row in trained.items() if name in suite.tune.check
+    }
+    return replace(plan, tuning=tuning, checks=checks)
 
 
 @dataclass(frozen=True)
@@ -287,17 +289,22 @@ class _Row:
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, suite: Suite) -> _Row:
-        evaluated = resolved.evaluated_weights
-        read = [*evaluated.source.history] if evaluated else []  # the cell itself has what its training was
-        for weights in filter(None, (resolved.weak, resolved.start)):
-            read += weights.source.determined_by
-        key = _key(resolved.cell, suite, *read)
+        read: list[object] = []
+        for kind, weights in resolved.reads.items():
+            # The evaluating cell itself has what its training was.
+            read += weights.source.history if kind == "network" else weights.source.determined_by
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
-        apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
-        chosen = {"learning_rate"} if suite.tune else set()
-        own: Any = {"training": {"snapshots", *chosen}, **apart}
-        shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
-        return cls(name, loc, resolved, key, architecture, (architecture, shared))
+
+        # With a budget, rows are compared at the length of the row that it names.
+        shared, other = resolved.cell, resolved.reference
+        if other is not None:
+            training = shared.training.model_copy(update={"iterations": other.training.iterations, "budget": None})
+            metrics = shared.metrics.model_copy(update={"at": other.metrics.at})
+            shared = shared.model_copy(update={"training": training, "metrics": metrics})
+        own: Any = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
+        own["training"] = {"snapshots", "learning_rate"} if suite.tune else {"snapshots"}
+        comparison = (architecture, shared.model_dump_json(exclude=own))
+        return cls(name, loc, resolved, _key(resolved.cell, suite, *read), architecture, comparison)
 
     def seed(self, seed: int) -> int:
         """Return the seed of its cell that has this seed of the suite."""
@@ -308,12 +315,6 @@ class _Row:
         return cell_id(self.name, self.seed(seed), self.key)
 
     @property
-    def is_plainly_evaluated(self) -> bool:
-        """Whether it is evaluated without guidance, and as its method is by itself."""
-        cell = self.resolved.cell
-        return cell.sampling.guidance.branches[1] is None and not (cell.evaluate and cell.evaluate.options)
-
-    @property
     def unguided_key(self) -> str:
         """Key of the weights and of their evaluation, without guidance and as their method is evaluated by itself."""
         cell = self.resolved.cell
@@ -322,141 +323,82 @@ class _Row:
         weights = evaluated.model_dump_json(exclude={"options"})
         return f"{weights} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
 
-    @property
-    def read_here(self) -> set[str]:
-        """The rows of this suite whose weights it reads."""
-        read = (self.resolved.evaluated_weights, self.resolved.weak, self.resolved.start)
-        return {weights.source.row for weights in read if weights is not None and not weights.source.run}
+    def candidates(self, tune: Tune, suite: Suite, known: dict[str, tuple[PlannedCell, ...]]) -> Candidates:
+        """Return its tuning cells by learning rate; by key, `known` has those that rows of other seeds share."""
+        candidates = {}
+        for rate in tune.rates(self.resolved.cell.training.learning_rate):
+            cell = tuning_cell(self.resolved.cell, rate, tune)
+            key, name = _key(cell, suite), f"{self.name} lr={rate:g}"
+            if key not in known:
+                own = self._planned(cell, key)
+                own = replace(own, row=name, tunes=self.name)
+                known[key] = tuple(replace(own, id=cell_id(name, seed, key), seed=seed) for seed in tune.seed_numbers)
+            candidates[rate] = known[key]
+        return candidates
 
-    def tuning(self, cell: Cell, key: str, tune: Tune) -> Iterator[PlannedCell]:
-        """Yield its cells at a candidate, one per tuning seed; `cell` and `key` are those of the candidate."""
-        name = f"{self.name} lr={cell.training.learning_rate:g}"
-        for seed in tune.seed_numbers:
-            yield PlannedCell(
-                id=cell_id(name, seed, key),
-                row=name,
-                seed=seed,
-                cell=cell,
-                family=self.resolved.family,
-                spec=self.resolved.spec,
-                routes=resolve_routes(cell.routes, self.resolved.family.num_blocks(self.resolved.spec)),
-                reference="",
-                architecture_key=self.architecture_key,
-                row_key=key,
-                tunes=self.name,
-            )
+    def planned(self, seed: int, reference: str, sources: Mapping[Reads, WeightsRef]) -> PlannedCell:
+        """Return its cell that has this seed of the suite."""
+        own = self._planned(self.resolved.cell, self.key)
+        return replace(own, id=self.id(seed), seed=self.seed(seed), reference=reference, sources=sources)
 
-    def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
-        reference = related.reference(self)
-        cell, family, spec = self.resolved[:3]
-        routes = resolve_routes(cell.routes, family.num_blocks(spec))
-        for seed in seeds:
-            yield PlannedCell(
-                id=self.id(seed),
-                row=self.name,
-                seed=self.seed(seed),
-                cell=cell,
-                family=family,
-                spec=spec,
-                routes=routes,
-                reference=reference.id(seed) if reference else "",
-                architecture_key=self.architecture_key,
-                row_key=self.key,
-                sources=related.sources(self, seed),
-            )
-
-
-def _at_length_of_budget(resolved: Resolved) -> Cell:
-    """The cell; where it has a budget, with the length of the row that its budget names, without the budget."""
-    cell, other = resolved.cell, resolved.reference
-    if other is None:
-        return cell
-    training = cell.training.model_copy(update={"iterations": other.training.iterations, "budget": None})
-    metrics = cell.metrics.model_copy(update={"at": other.metrics.at})
-    return cell.model_copy(update={"training": training, "metrics": metrics})
-
-
-@dataclass(frozen=True)
-class _Related:
-    """Relations between rows."""
-
-    dense: Mapping[tuple[str, str], Mapping[int, _Row]]  # by comparison key and seed group
-    unguided: Mapping[str, _Row]  # by unguided key
-    by_name: Mapping[str, _Row]
-
-    @classmethod
-    def of(cls, rows: Sequence[_Row]) -> _Related:
-        trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
-        judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
-        plain = [row for row in (*trained, *judging) if row.is_plainly_evaluated]
-        dense: dict[tuple[str, str], dict[int, _Row]] = {}
-        for row in trained:
-            if row.resolved.cell.is_plainly_dense:
-                dense.setdefault(row.comparison_key, {})[row.resolved.cell.seed_group] = row
-        return cls(
-            dense,
-            {row.unguided_key: row for row in plain},
-            {row.name: row for row in rows},
+    def _planned(self, cell: Cell, key: str) -> PlannedCell:
+        """A cell of the row, without what follows from its seed."""
+        family, spec = self.resolved[1:3]
+        return PlannedCell(
+            id="",
+            row=self.name,
+            seed=0,
+            cell=cell,
+            family=family,
+            spec=spec,
+            routes=resolve_routes(cell.routes, family.num_blocks(spec)),
+            reference="",
+            architecture_key=self.architecture_key,
+            row_key=key,
         )
 
-    def reference(self, row: _Row) -> _Row | None:
-        """Return the row that `row` is compared with."""
-        if row.resolved.cell.evaluate is None:
-            groups = self.dense.get(row.comparison_key, {})
-            lowest = groups[min(groups)] if groups else None
-            return lowest if row.resolved.cell.is_plainly_dense else groups.get(row.resolved.cell.seed_group, lowest)
-        return self.unguided.get(row.unguided_key)
 
-    def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
-        """Return the weights that the row's cell of that seed of the suite reads."""
-        resolved = row.resolved
-        read: dict[Reads, Weights | None]
-        read = {"network": resolved.evaluated_weights, "weak": resolved.weak, "start": resolved.start}
-        found: dict[Reads, WeightsRef] = {}
-        for name, weights in read.items():
-            if weights is not None:
-                cell = self._cell(weights.source, seed)
-                found[name] = WeightsRef(cell=cell, iteration=weights.iteration, run=weights.source.run)
-        return found
+def _key(cell: Cell, suite: Suite, *read: object) -> str:
+    """Digest of a resolved cell, of the numerical choices, and of what determines the weights that it reads."""
+    return digest(canonical_json([cell.model_dump(mode="json"), suite.compute.model_dump(mode="json"), *read]))
 
-    def _cell(self, source: Source, seed: int) -> str:
-        return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
+
+def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
+    """The cells of every seed, with their references and the weights that they read."""
+    # The first dense row of each comparison and seed group, and the first unguided row of each evaluation, better one
+    # that evaluates alone.
+    dense: dict[tuple[str, str], dict[int, _Row]] = {}
+    unguided: dict[str, _Row] = {}
+    for row in sorted(rows, key=lambda row: row.resolved.cell.evaluate is None):
+        cell = row.resolved.cell
+        if cell.evaluate is None and cell.is_plainly_dense:
+            dense.setdefault(row.comparison_key, {}).setdefault(cell.seed_group, row)
+        if cell.sampling.guidance.branches[1] is None and not (cell.evaluate and cell.evaluate.options):
+            unguided.setdefault(row.unguided_key, row)
+
+    # What each row is compared with.
+    by_name = {row.name: row for row in rows}
+    cells = []
+    for row in rows:
+        cell = row.resolved.cell
+        if cell.evaluate is not None:
+            reference = unguided.get(row.unguided_key)
+        else:
+            groups = dense.get(row.comparison_key, {})
+            reference = groups[min(groups)] if groups else None
+            if not cell.is_plainly_dense:
+                reference = groups.get(cell.seed_group, reference)
+        for seed in suite.seeds:
+            sources: dict[Reads, WeightsRef] = {}
+            for kind, weights in row.resolved.reads.items():
+                source = weights.source
+                read = source.cells[seed] if source.run else by_name[source.row].id(seed)
+                sources[kind] = WeightsRef(cell=read, iteration=weights.iteration, run=source.run)
+            cells.append(row.planned(seed, reference.id(seed) if reference else "", sources))
+    return tuple(cells)
 
 
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
-
-
-def _tuning(rows: Sequence[_Row], tune: Tune, suite: Suite) -> tuple[dict[str, Candidates], dict[str, Candidates]]:
-    """The tuning cells of each row that trains, and those that check its choice at its own length."""
-    by_name = {row.name: row for row in rows if row.resolved.cell.trains}
-    made: dict[str, tuple[PlannedCell, ...]] = {}
-
-    def candidates(row: _Row) -> Candidates:
-        found = {}
-        for rate in tune.rates(row.resolved.cell.training.learning_rate):
-            cell = tuning_cell(row.resolved.cell, rate, tune)
-            key = _key(cell, suite)
-            if key not in made:
-                made[key] = tuple(row.tuning(cell, key, tune))
-            found[rate] = made[key]
-        return found
-
-    cells = {name: row.resolved.cell for name, row in by_name.items()}
-    tuned = shortest(cells) if tune.shortest else {name: name for name in cells}
-    tuning = {row: candidates(by_name[tuned[row]]) for row in by_name}
-    return tuning, {row: candidates(by_name[row]) for row in by_name if row in tune.check}
-
-
-def _seeds(rows: Iterable[_Row], suite: Suite) -> Iterator[int]:
-    """Every seed of the study, in all groups."""
-    for row in rows:
-        yield from map(row.seed, suite.seeds)
-
-
-def _nothing_to_tune(rows: Iterable[_Row], problems: Sequence[Problem]) -> Iterator[Problem]:
-    """The problem of learning rates that no training has; unless rows are missing because of other problems."""
-    if not problems and not any(row.resolved.cell.trains for row in rows):
-        yield Problem("tune: no row of this suite trains, so there is no learning rate to choose; remove it", ("tune",))
 
 
 def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
@@ -476,14 +418,6 @@ def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
         names.add(row.name)
 
 
-def _not_measured(rows: Iterable[_Row], suite: Suite) -> Iterator[Problem]:
-    """The problem of rows that are only timed, where nothing is timed."""
-    untrained = [row.name for row in rows if row.resolved.cell.is_timed_only]
-    if untrained and not suite.timing.pairs:
-        rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
-        yield Problem(f"timing.pairs 0: {rule}; time 2 pairs or more, or train it", ("timing", "pairs"))
-
-
 def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
@@ -498,49 +432,51 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
     """
-    table = [_costs(cells, cell_cost) for cells in plan.rows.values()]
-    counted: set[str] = set()
-    for row in table:
-        tuning = [cell for cell in plan.tuning_cells({row["row"]} & plan.tuning.keys()) if cell.id not in counted]
+    table, counted = [], set[str]()
+    macs: dict[str, int] = {}
+    for name, cells in plan.rows.items():
+        first = cells[0]
+        cost = cell_cost(first.cell)
+        macs[name] = training_macs(first.cell) if first.trains else 0
+        tuning = [cell for cell in plan.tuning_cells({name} & plan.tuning.keys()) if cell.id not in counted]
         counted.update(cell.id for cell in tuning)
-        row["tuning_cells"] = len(tuning)
-        row["tuning_macs"] = sum(training_macs(cell.cell) for cell in tuning)
-        row["disk_bytes"] += len(tuning) * disk_bytes(tuning[0], row["trained_params"]) if tuning else 0
-    macs = {row["row"]: row["training_macs"] for row in table}
+        disk = len(cells) * disk_bytes(first, cost.stored_params)
+        if tuning:
+            disk += len(tuning) * disk_bytes(tuning[0], cost.stored_params)
+        reference = plan.timed_with(first)
+        speedup = cost.ideal_speedup
+        if reference is not None:
+            speedup = cell_cost(reference.cell).dense_forward_macs / cost.forward_macs
+        row: dict[str, Any] = {
+            "row": first.row,
+            "cells": len(cells),
+            "iterations": first.cell.training.iterations if first.trains else 0,
+            "budget": None,
+            "backbone": first.cell.backbone.label,
+            "method": first.cell.method.name,
+            "routes": format_routes(first.routes),
+            "optimizer": first.cell.training.optimizer,
+            "params": cost.params,
+            "method_params": cost.method_params,
+            "auxiliary_params": cost.auxiliary_params,
+            "trained_params": cost.stored_params,
+            "forward_macs": cost.forward_macs,
+            "evaluated_forward_macs": cost.evaluated_forward_macs,
+            "train_step_macs": cost.train_step_macs,
+            "mean_train_step_macs": cost.mean_train_step_macs,
+            "training_macs": macs[name],
+            "tokens_per_block": cost.tokens_per_block,
+            "ideal_speedup": speedup,
+            "disk_bytes": disk,
+            "tuning_cells": len(tuning),
+            "tuning_macs": sum(training_macs(cell.cell) for cell in tuning),
+        }
+        table.append(row)
     for row, cells in zip(table, plan.rows.values(), strict=True):
         budget = cells[0].cell.training.budget
         if budget is not None and cells[0].trains:
             row["budget"] = {"macs_of": budget.macs_of, "ratio": row["training_macs"] / macs[budget.macs_of]}
-        if reference := plan.timed_with(cells[0]):
-            row["ideal_speedup"] = cell_cost(reference.cell).dense_forward_macs / row["forward_macs"]
     return table
-
-
-def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -> dict[str, Any]:
-    first = cells[0]
-    cost = cell_cost(first.cell)
-    return {
-        "row": first.row,
-        "cells": len(cells),
-        "iterations": first.cell.training.iterations if first.trains else 0,
-        "budget": None,
-        "backbone": first.cell.backbone.label,
-        "method": first.cell.method.name,
-        "routes": format_routes(first.routes),
-        "optimizer": first.cell.training.optimizer,
-        "params": cost.params,
-        "method_params": cost.method_params,
-        "auxiliary_params": cost.auxiliary_params,
-        "trained_params": cost.stored_params,
-        "forward_macs": cost.forward_macs,
-        "evaluated_forward_macs": cost.evaluated_forward_macs,
-        "train_step_macs": cost.train_step_macs,
-        "mean_train_step_macs": cost.mean_train_step_macs,
-        "training_macs": training_macs(first.cell) if first.trains else 0,
-        "tokens_per_block": cost.tokens_per_block,
-        "ideal_speedup": cost.ideal_speedup,
-        "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
-    }
 
 
 def disk_bytes(planned: PlannedCell, params: int) -> int:

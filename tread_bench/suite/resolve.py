@@ -24,6 +24,7 @@ from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
 from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened
+from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import (
     NAMED,
     Budgets,
@@ -31,7 +32,7 @@ from tread_bench.suite.budgets import (
     contradictions,
     fitted,
     given_as_well,
-    has_budget,
+    gives,
     other_start,
     too_far,
 )
@@ -62,6 +63,13 @@ class Resolved(NamedTuple):
     weak: Weights | None = None
     start: Weights | None = None
     reference: Cell | None = None
+
+    @property
+    def reads(self) -> dict[Reads, Weights]:
+        """The weights that it reads, by what for."""
+        named: dict[Reads, Weights | None]
+        named = {"network": self.evaluated_weights, "weak": self.weak, "start": self.start}
+        return {kind: weights for kind, weights in named.items() if weights is not None}
 
     def at_rates(self, row: str, rates: Mapping[str, float]) -> Resolved:
         """Return it with learning rates filled in, by row: its own, or those of the weights that it reads."""
@@ -237,7 +245,7 @@ def _validated(values: dict[str, Any]) -> Cell:
     """Return the cell of merged values. Raises SuiteError: all mistakes in its keys."""
     if values.get("evaluate") is not None:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
-    if has_budget(values):
+    if gives(values, "budget"):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
     problems = all_problems(values, Cell)
     for place, problem in enumerate(problems):

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tread_bench.core.config.compute import Timing
-from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import RoutingSchedule, Training
 
 ITERATIONS = 4
 STEPS = 2  # of the sampler
@@ -30,51 +27,50 @@ def smoke_cell(cell: Cell, length_of: Callable[[str], int]) -> Cell:
     Args:
         length_of: row -> the iterations that it trains for in the suite; where they are not known, any large number.
     """
-    training = cell.training
+    # Its training. Each part of the schedule and of the decay has a step.
+    training, schedule = cell.training, cell.schedule
+    is_shorter = training.iterations > ITERATIONS
+    of_training: dict[str, Any] = _at_most(training, _TRAINING)
+    of_training["snapshots"] = tuple(_moment(moment, training.iterations) for moment in training.snapshots)
+    if 0 < training.decay.span < 1 and is_shorter:
+        share = max(training.decay.span, 2 / ITERATIONS)
+        of_training["decay"] = training.decay.model_copy(update={"share": share})
+    if training.start is not None and training.start.run is None:
+        begun = _moment(training.start.iteration, length_of(training.start.row))
+        of_training["start"] = training.start.model_copy(update={"iteration": begun})
+    parts: dict[str, float] = {}
+    if is_shorter and schedule.warmup:
+        parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
+    if is_shorter and schedule.until < 1:
+        parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
+
+    # Its evaluation: halfway and at the end, never where nothing is trained, by as many samples as metrics need.
+    of_metrics: dict[str, Any] = _at_most(cell.metrics, _METRICS)
+    for metric in cell.metrics.also:
+        least = min(cell.metrics.num_samples, metric.family.min_samples(metric))
+        of_metrics["num_samples"] = max(of_metrics.get("num_samples", cell.metrics.num_samples), least)
+    last = min(training.iterations, ITERATIONS)
+    if last:
+        start = {0} & {*(cell.metrics.at or ())}
+        of_metrics["at"] = tuple(sorted({*start, max(1, last // 2), last}))
+    sampling = cell.sampling.model_copy(update={"steps": _steps(cell)})
     changes: dict[str, Any] = {
-        "training": _training(training),
-        "metrics": _metrics(cell.metrics, min(training.iterations, ITERATIONS)),
-        "sampling": cell.sampling.model_copy(update={"steps": _steps(cell)}),
+        "training": training.model_copy(update=of_training),
+        "schedule": schedule.model_copy(update=parts),
+        "metrics": cell.metrics.model_copy(update=of_metrics),
+        "sampling": sampling,
     }
-    if training.iterations > ITERATIONS:
-        changes["schedule"] = _schedule(cell.schedule)
-    start = training.start
-    if start is not None and start.run is None:
-        begun = start.model_copy(update={"iteration": _moment(start.iteration, length_of(start.row))})
-        changes["training"] = changes["training"].model_copy(update={"start": begun})
-    evaluated = cell.evaluate
+
+    # The weights that it evaluates, and those that guide it, of moments of the shorter trainings.
+    evaluated, guidance = cell.evaluate, cell.sampling.guidance
     if evaluated is not None and evaluated.run is None:
         iteration = _moment(evaluated.iteration, length_of(evaluated.row))
         changes["evaluate"] = evaluated.model_copy(update={"iteration": iteration})
-        changes["sampling"] = _guided(changes["sampling"], length_of, evaluated.row)
+        if guidance.weak_snapshot is not None:
+            row = guidance.weak_row or evaluated.row
+            guidance = guidance.with_weights(row, _moment(guidance.weak_snapshot, length_of(row)))
+            changes["sampling"] = sampling.model_copy(update={"guidance": guidance})
     return cell.model_copy(update=changes)
-
-
-def _training(training: Training) -> Training:
-    changes: dict[str, Any] = _at_most(training, _TRAINING)
-    changes["snapshots"] = tuple(_moment(moment, training.iterations) for moment in training.snapshots)
-    if 0 < training.decay.span < 1 and training.iterations > ITERATIONS:
-        share = max(training.decay.span, 2 / ITERATIONS)  # has a step
-        changes["decay"] = training.decay.model_copy(update={"share": share})
-    return training.model_copy(update=changes)
-
-
-def _schedule(schedule: RoutingSchedule) -> RoutingSchedule:
-    """Each part of the schedule has a step."""
-    warmup = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS) if schedule.warmup else 0.0
-    until = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS) if schedule.until < 1 else 1.0
-    return schedule.model_copy(update={"warmup": warmup, "until": until})
-
-
-def _metrics(metrics: Metrics, last: int) -> Metrics:
-    """Evaluated halfway and at the end; never where nothing is trained. Metrics have as many samples as they need."""
-    changes: dict[str, Any] = _at_most(metrics, _METRICS)
-    for metric in metrics.also:
-        least = min(metrics.num_samples, metric.family.min_samples(metric))
-        changes["num_samples"] = max(changes.get("num_samples", metrics.num_samples), least)
-    start = {0} & {*(metrics.at or ())}
-    changes["at"] = tuple(sorted({*start, max(1, last // 2), last})) if last else metrics.at
-    return metrics.model_copy(update=changes)
 
 
 def _steps(cell: Cell) -> int:
@@ -87,16 +83,6 @@ def _steps(cell: Cell) -> int:
         if any(low < cell.objective.sampling_time(step, steps) <= high for step in range(steps)):
             return steps
     return most
-
-
-def _guided(sampling: Sampling, length_of: Callable[[str], int], evaluated: str) -> Sampling:
-    """The weights of the weak branch, if it has any of its own, of a moment of the shorter training."""
-    rule = sampling.guidance
-    if rule.weak_snapshot is None:
-        return sampling
-    row = rule.weak_row or evaluated
-    changed = rule.with_weights(row, _moment(rule.weak_snapshot, length_of(row)))
-    return sampling.model_copy(update={"guidance": changed})
 
 
 def _moment(moment: float | None, length: int) -> Any:

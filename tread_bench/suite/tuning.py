@@ -60,27 +60,31 @@ def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
     return found
 
 
-def shared_seeds(tune: Tune, seeds: Iterable[int]) -> Iterator[Problem]:
-    """The problem of a study on tuning seeds, on which its learning rates were chosen."""
+def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int], is_smoke: bool) -> Iterator[Problem]:
+    """The problems of a suite that tunes nothing, on seeds of its study, or rows that need no check.
+
+    Args:
+        cells: those of all rows.
+        seeds: of the study, in all groups.
+    """
+    trained = {row: cell for row, cell in cells.items() if cell.trains}
+    if not trained:
+        yield Problem("tune: no row of this suite trains, so there is no learning rate to choose; remove it", ("tune",))
     shared = sorted(set(seeds) & set(tune.seed_numbers))
     if shared:
         rule = f"tune chooses learning rates on seeds {tune.seed_numbers[0]} and up; give the study other seeds"
         yield Problem(f"seed {shared[0]}: {rule}", ("seeds",))
-
-
-def check_problems(tune: Tune, rows: Mapping[str, Cell]) -> Iterator[Problem]:
-    """The problems of rows to check that the suite does not train, or that are tuned at their own length already."""
-    if not tune.shortest:
+    if not tune.shortest or not trained or is_smoke:
         return
-    tuned_at = shortest(rows)
-    if all(tuned_at[row] == row for row in rows):
+    tuned_at = shortest(trained)
+    if all(tuned_at[row] == row for row in trained):
         rule = "and have a decay that begins late, such as wsd; set it to false"
         yield Problem(f"tune.shortest has no effect: no rows differ in their length alone {rule}", ("tune", "shortest"))
         return
     for place, name in enumerate(tune.check):
         at = ("tune", "check", place)
-        if name not in rows:
-            yield Problem(unknown("trained row", name, [*rows]), at)
+        if name not in trained:
+            yield Problem(unknown("trained row", name, [*trained]), at)
         elif tuned_at[name] == name:
             rule = "its learning rate is chosen at its own length, so there is nothing to check; name a longer row"
             yield Problem(f"tune.check {name!r}: {rule}", at)

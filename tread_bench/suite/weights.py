@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
 
+from tread_bench.core.config.evaluate import KeptWeights
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
@@ -16,7 +17,7 @@ from tread_bench.core.describe.methods import MethodOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems
+from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, dotted
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft, DraftRow
@@ -121,24 +122,20 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     """
     requested = cell.evaluate
     assert requested is not None
-    try:
-        source = sources.find(requested.row, row, requested.run)
-    except ValueError as error:
-        raise SuiteError([Problem(str(error), ("evaluate", "row"))]) from None
-    problems = [*_contradictions(cell, row.draft, source), *_wrong_options(source.cell.method, requested.options)]
-    try:
-        iteration = source.iteration(requested.iteration, "evaluate.iteration")
-    except ValueError as error:
-        raise SuiteError([*problems, Problem(str(error), ("evaluate", "iteration"))]) from None
-    if problems:
-        raise SuiteError(problems)
+
+    def unfit(source: Source) -> Iterator[Problem]:
+        yield from _contradictions(cell, row.draft, source)
+        yield from _wrong_options(source.cell.method, requested.options)
+
+    weights = _requested(requested, ("evaluate",), row, sources, unfit)
+    source = weights.source
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
         "method": source.cell.method.evaluated_with(requested.options),
-        "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
-        "metrics": cell.metrics.model_copy(update={"at": (iteration,), "ema": source.cell.metrics.ema}),
+        "evaluate": requested.model_copy(update={"row": source.row, "iteration": weights.iteration}),
+        "metrics": cell.metrics.model_copy(update={"at": (weights.iteration,), "ema": source.cell.metrics.ema}),
     }
-    return cell.model_copy(update=taken), Weights(source, iteration)
+    return cell.model_copy(update=taken), weights
 
 
 def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]:
@@ -147,23 +144,35 @@ def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> 
     Raises:
         SuiteError: they do not exist, or do not fit the cell's network.
     """
-    requested = cell.training.start
+    requested, at = cell.training.start, ("training", "start")
     assert requested is not None
-    at: Loc = ("training", "start", "row")
+
+    def unfit(source: Source) -> Iterator[Problem]:
+        for message in _unfit_to_start(cell, spec, source):
+            yield Problem(message, (*at, "row"))
+
+    weights = _requested(requested, at, row, sources, unfit)
+    start = requested.model_copy(update={"row": weights.source.row, "iteration": weights.iteration})
+    training = cell.training.model_copy(update={"start": start})
+    return cell.model_copy(update={"training": training}), weights
+
+
+def _requested(
+    requested: KeptWeights, at: Loc, row: DraftRow, sources: Sources, unfit: Callable[[Source], Iterator[Problem]]
+) -> Weights:
+    """The weights that a row requests at a key. Raises SuiteError, also with what is `unfit` in their source."""
     try:
         source = sources.find(requested.row, row, requested.run)
     except ValueError as error:
-        raise SuiteError([Problem(str(error), at)]) from None
-    problems = [Problem(message, at) for message in _unfit_to_start(cell, spec, source)]
+        raise SuiteError([Problem(str(error), (*at, "row"))]) from None
+    problems = [*unfit(source)]
     try:
-        iteration = source.iteration(requested.iteration, "training.start.iteration")
+        weights = Weights(source, source.iteration(requested.iteration, f"{dotted(at)}.iteration"))
     except ValueError as error:
-        raise SuiteError([*problems, Problem(str(error), ("training", "start", "iteration"))]) from None
+        raise SuiteError([*problems, Problem(str(error), (*at, "iteration"))]) from None
     if problems:
         raise SuiteError(problems)
-    start = requested.model_copy(update={"row": source.row, "iteration": iteration})
-    training = cell.training.model_copy(update={"start": start})
-    return cell.model_copy(update={"training": training}), Weights(source, iteration)
+    return weights
 
 
 def _unfit_to_start(cell: Cell, spec: BackboneSpec, source: Source) -> Iterator[str]:

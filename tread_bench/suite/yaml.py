@@ -10,16 +10,8 @@ import re
 from typing import Any, NoReturn
 
 from ruamel.yaml import YAML
+from ruamel.yaml import events as of
 from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    DocumentStartEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceStartEvent,
-)
 from ruamel.yaml.reader import ReaderError
 
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
@@ -49,26 +41,7 @@ def read_yaml(text: str, source: str, whole: Place | None = None) -> tuple[Any, 
         SuiteError: the text is not a YAML document, or has too many values.
     """
     reader = _Reader(text, source, whole)
-    depth = 0
-    try:
-        for event in YAML(typ="safe", pure=True).parse(text):
-            reader.events.append(event)
-            reader.go_to(event.start_mark.line, event.start_mark.column)
-            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if depth > MAX_DEPTH:
-                break
-    except ReaderError as error:
-        before = f"{text[: error.position]}^".splitlines()
-        reader.go_to(len(before) - 1, len(before[-1]) - 1)
-        reader.refuse("a control character: remove it")
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        reader.go_to(mark.line, mark.column)
-        reader.refuse(" ".join(filter(None, (error.problem, error.context))))
-    except (ValueError, OverflowError, AssertionError) as error:  # escapes beyond Unicode, versions of YAML
-        reader.refuse(f"not readable as YAML: {error}")
-    if depth > MAX_DEPTH:
-        reader.refuse(_TOO_DEEP)
+    reader.parse(text)
     return reader.document(), reader.places, reader.problems
 
 
@@ -93,9 +66,32 @@ class _Reader:
         self._anchors: dict[str, int] = {}  # the events that they are written at
         self._open: set[str] = set()  # anchors of what is being read
 
+    def parse(self, text: str) -> None:
+        """Read the events."""
+        depth = 0
+        try:
+            for event in YAML(typ="safe", pure=True).parse(text):
+                self.events.append(event)
+                self.go_to(event.start_mark.line, event.start_mark.column)
+                depth += isinstance(event, of.CollectionStartEvent) - isinstance(event, of.CollectionEndEvent)
+                if depth > MAX_DEPTH:
+                    break
+        except ReaderError as error:
+            before = f"{text[: error.position]}^".splitlines()
+            self.go_to(len(before) - 1, len(before[-1]) - 1)
+            self.refuse("a control character: remove it")
+        except MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            self.go_to(mark.line, mark.column)
+            self.refuse(" ".join(filter(None, (error.problem, error.context))))
+        except (ValueError, OverflowError, AssertionError) as error:  # escapes beyond Unicode, versions of YAML
+            self.refuse(f"not readable as YAML: {error}")
+        if depth > MAX_DEPTH:
+            self.refuse(_TOO_DEEP)
+
     def document(self) -> Any:
         """Return the data of the only document."""
-        starts = [i for i, event in enumerate(self.events) if isinstance(event, DocumentStartEvent)]
+        starts = [i for i, event in enumerate(self.events) if isinstance(event, of.DocumentStartEvent)]
         if not starts:
             self.go_to(0, 0)
             self.refuse("empty: write at least name and base")
@@ -112,19 +108,27 @@ class _Reader:
         self.places.values[loc] = self._begin(event)
         if len(loc) > MAX_DEPTH:
             self.refuse(_TOO_DEEP)
-        if isinstance(event, AliasEvent):
-            return self._repeated(event.anchor, loc)
+
+        # What an alias stands for is read again, so that mistakes have the places where they are written.
+        if isinstance(event, of.AliasEvent):
+            if event.anchor not in self._anchors:
+                self.refuse(f"alias *{event.anchor} stands for nothing: write &{event.anchor} before a value above it")
+            if event.anchor in self._open:
+                self.refuse("an alias to something that contains it: write the value out")
+            after, self._next = self._next, self._anchors[event.anchor]
+            data = self._value(loc)
+            self._next = after
+            return data
+
         if event.ctag is not None:
             tag = str(event.ctag).replace("tag:yaml.org,2002:", "!!")
             self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc)
         if event.anchor and self._anchors.setdefault(event.anchor, index) != index:
             self.refuse(f"anchor &{event.anchor} is written twice: rename one of the two")
-
         self._open.add(event.anchor)
-        data: Any
-        if isinstance(event, MappingStartEvent):
+        if isinstance(event, of.MappingStartEvent):
             data = self._mapping(loc)
-        elif isinstance(event, SequenceStartEvent):
+        elif isinstance(event, of.SequenceStartEvent):
             data = []
             while not self._ends():
                 data.append(self._value((*loc, len(data))))
@@ -133,24 +137,13 @@ class _Reader:
         self._open.discard(event.anchor)
         return data
 
-    def _repeated(self, anchor: str, loc: Loc) -> Any:
-        """Return the data of an anchor, with the places where they are written."""
-        if anchor not in self._anchors:
-            self.refuse(f"alias *{anchor} stands for nothing: write &{anchor} before a value above it")
-        if anchor in self._open:
-            self.refuse("an alias to something that contains it: write the value out")
-        after, self._next = self._next, self._anchors[anchor]
-        data = self._value(loc)
-        self._next = after
-        return data
-
     def _mapping(self, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}
         while not self._ends():
             # The key, and what is wrong with it.
             event, mistake, key = self.events[self._next], "", ""
             place = self._begin(event)
-            if isinstance(event, ScalarEvent):
+            if isinstance(event, of.ScalarEvent):
                 self._next += 1
                 key = event.value
             else:
@@ -170,11 +163,11 @@ class _Reader:
             begin = self.events[self._next]
             data[key] = self._value((*loc, key))
             self.places.keys[*loc, key] = place
-            if isinstance(begin, MappingStartEvent) and not begin.flow_style:
+            if isinstance(begin, of.MappingStartEvent) and not begin.flow_style:
                 self.places.values[*loc, key] = place
         return data
 
-    def _scalar(self, event: ScalarEvent, loc: Loc) -> object:
+    def _scalar(self, event: of.ScalarEvent, loc: Loc) -> object:
         text: str = event.value
         if not event.implicit[0]:  # in quotes
             return text
@@ -189,7 +182,7 @@ class _Reader:
 
     def _ends(self) -> bool:
         """Go past the end of a list or a mapping, if it is next."""
-        is_end = isinstance(self.events[self._next], CollectionEndEvent)
+        is_end = isinstance(self.events[self._next], of.CollectionEndEvent)
         self._next += is_end
         return is_end
 
