@@ -96,7 +96,10 @@ def load_plan(
     else:
         path = Path(suite)
         data, places, problems = read_yaml(_read_text(path), str(path))
-        folder, argument = path.parent, _as_typed(path)
+        folder, argument = path.parent, str(path)
+        for name, shipped in shipped_suites().items():
+            if shipped == path:
+                argument = name
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
@@ -142,11 +145,6 @@ def find_suite(name_or_path: str | Path) -> Path:
     if str(name_or_path) in shipped:
         return shipped[str(name_or_path)]
     raise SuiteError([Problem(f"no such file, and {unknown('suite', str(name_or_path), shipped)}")])
-
-
-def _as_typed(path: Path) -> str:
-    """The suite as a command names it."""
-    return next((name for name, shipped in shipped_suites().items() if shipped == path), str(path))
 
 
 def _read_text(path: Path) -> str:
@@ -214,17 +212,13 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
     except SuiteError as error:
         return list(error.problems)
     loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
-    _assign(data, loc, absolute_value(path, value, roots))
+    for part in loc[:-1]:
+        if not isinstance(data.get(str(part)), dict):
+            data[str(part)] = {}
+        data = data[str(part)]
+    data[str(loc[-1])] = absolute_value(path, value, roots)
     places.replace(loc, place)
     return []
-
-
-def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
-    for key in loc[:-1]:
-        if not isinstance(data.get(str(key)), dict):
-            data[str(key)] = {}
-        data = data[str(key)]
-    data[str(loc[-1])] = value
 
 
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:

@@ -20,7 +20,7 @@ from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at, iteration_or_share
 from tread_bench.core.describe.methods import Tokens
-from tread_bench.core.describe.metrics import MetricOptions, Needs
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
 from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened
@@ -117,12 +117,15 @@ class Resolver:
         cell, draft, reference = written, row.draft, None
 
         # Check its parts against each other.
-        problems = [
-            *_cell_problems(cell, draft),
-            *_objective_problems(cell, draft),
-            *self.files.problems(cell, draft),
-            *self._seed_problems(cell),
-        ]
+        problems = [] if cell.evaluate else [*_training_problems(cell, draft)]
+        problems += _broken(("selector",), find_selector, cell.selector)
+        if cell.generates:
+            problems += _generation_problems(cell, draft)
+        problems += [*_objective_problems(cell, draft), *self.files.problems(cell, draft)]
+        highest = max(self.sources.seeds)
+        if cell.seed_group and highest >= SEEDS_PER_GROUP:
+            rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest}"
+            problems.append(Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",)))
         backbone, of_backbone = self._backbone(cell)
         problems += of_backbone
         routes = None
@@ -166,12 +169,6 @@ class Resolver:
             if full in self._lengths:
                 return self._lengths[full]
         return MAX_NUMBER
-
-    def _seed_problems(self, cell: Cell) -> Iterator[Problem]:
-        highest = max(self.sources.seeds)
-        if cell.seed_group and highest >= SEEDS_PER_GROUP:
-            rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest}"
-            yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
 
     def _within_budget(self, cell: Cell, budget: Budget, row: DraftRow, problems: list[Problem]) -> tuple[Cell, Cell]:
         """Return the cell at the length of its budget, and the cell that the budget names.
@@ -282,17 +279,13 @@ def _find_backbone(cell: Cell) -> tuple[_Backbone | None, list[Problem]]:
     if wrong_sizes := all_problems(values, family.spec, ("backbone",)):
         return None, problems + wrong_sizes
     spec = family.spec.model_validate(values)
-    problems += _too_large(family, spec)
-    return (None if problems else (family, spec)), problems
-
-
-def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
     for key, value in spec:
         if isinstance(value, int | float) and value > MAX_NUMBER:
             message = f"backbone.{key} {shortened(value)}: must be at most {MAX_NUMBER}"
-            yield Problem(message, ("backbone", key))
+            problems.append(Problem(message, ("backbone", key)))
     if family.num_blocks(spec) > MAX_BLOCKS:
-        yield Problem(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth"))
+        problems.append(Problem(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth")))
+    return (None if problems else (family, spec)), problems
 
 
 def _text_problems(cell: Cell, family: Family, shape: Mapping[str, int]) -> Iterator[Problem]:
@@ -335,16 +328,8 @@ def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[
         yield Problem(str(error), loc)
 
 
-def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Violations of rules that join several keys of a cell."""
-    if cell.evaluate is None:
-        yield from _training_problems(cell, draft)
-    yield from _broken(("selector",), find_selector, cell.selector)
-    if cell.generates:
-        yield from _generation_problems(cell, draft)
-
-
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """What metrics of generated images need of the cell."""
     message = cell.data.family.not_comparable(cell.data)
     has_reference = cell.metrics.reference is not None and cell.data.family.decoding(cell.data) is not None
     if message and not has_reference:  # decoded samples are compared with a file, whatever images the data have
@@ -352,75 +337,76 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if not cell.metrics.lacks_network(cell.data):
         yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
     for metric in cell.metrics.of_samples:
-        yield from _metric_problems(cell, metric, draft)
-
-
-def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
-    """What a metric of generated images needs of the cell."""
-    family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
-    least = family.min_samples(metric)
-    if cell.metrics.num_samples < least:
-        setting = settings_in_words(metric)
-        rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"
-        message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
-        yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
-    if Needs.LABELS in family.needs and not cell.data.num_classes:
-        rule = f"data {cell.data.name} has no labels, which it needs; leave it out"
-        yield Problem(f"metric {metric.name}: {rule}", draft.latest(("data", "name"), *places))
-    if reason := family.unfit(metric, cell.data):
-        yield Problem(f"metric {metric.name}: {reason}", draft.latest(("data", "name"), *places))
+        family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
+        least = family.min_samples(metric)
+        if cell.metrics.num_samples < least:
+            setting = settings_in_words(metric)
+            rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"
+            message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
+            yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
+        reason = family.unfit(metric, cell.data)
+        if Needs.LABELS in family.needs and not cell.data.num_classes:
+            reason = f"data {cell.data.name} has no labels, which it needs; leave it out"
+        if reason:
+            yield Problem(f"metric {metric.name}: {reason}", draft.latest(("data", "name"), *places))
 
 
 def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Iterations that a cell's training does not have."""
+    """Iterations that a cell's training does not have, and what needs weights where nothing is trained."""
     if not cell.trains:
-        yield from _problems_without_training(cell, draft)
+        for part, key in (("training", "snapshots"), ("metrics", "at"), ("metrics", "routed_rates")):
+            if value := getattr(getattr(cell, part), key):
+                rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
+                loc = draft.latest((part, key), ("training", "iterations"))
+                yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
+        if cell.training.start is not None:
+            rule = "training.iterations 0 trains nothing, so nothing starts; leave the key out, or train"
+            yield Problem(f"training.start: {rule}", draft.latest(("training", "start"), ("training", "iterations")))
         return
+
+    # Moments: iterations, or shares of the training. With a budget, only the length itself and snapshots are given.
     last = cell.training.iterations
-    moments = () if cell.training.budget else cell.metrics.at or ()  # which else follow from the budget
-    found = [*_moment_problems(moments, draft)]
-    yield from found
-    at = [] if found else [iteration_at(moment, last) for moment in moments]
+    moments = () if cell.training.budget else cell.metrics.at or ()
+    at = []
+    for k, moment in enumerate(moments):
+        try:
+            iteration_or_share(moment, first=0)
+            at.append(iteration_at(moment, last))
+        except ValueError as error:
+            yield Problem(f"metrics.at.{k}: {error}", draft.latest(("metrics", "at", k)))
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
     first = int(cell.training.start is None)
-    if at != sorted(set(at)) or not all(first <= iteration <= last for iteration in at):
+    is_ordered = at == sorted(set(at)) and all(first <= iteration <= last for iteration in at)
+    if len(at) == len(moments) and not is_ordered:
         message = f"metrics.at {list(moments)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
 
-def _moment_problems(moments: Sequence[float], draft: Draft) -> Iterator[Problem]:
-    """Of what is neither an iteration nor a share of the training."""
-    for k, moment in enumerate(moments):
-        try:
-            iteration_or_share(moment, first=0)
-        except ValueError as error:
-            yield Problem(f"metrics.at.{k}: {error}", draft.latest(("metrics", "at", k)))
-
-
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Violations of rules that join several keys of a training."""
     yield from _length_problems(cell, draft)
-    yield from _optimizer_problems(cell.training.optimizer)
     yield from _adapter_problems(cell, draft)
+
+    # An optimiser that the installed torch does not have; where there is no torch, nothing is known.
+    optimizer, installed = cell.training.optimizer, _installed_torch()
+    major, minor = TORCH_NEEDED[optimizer]
+    if installed and tuple(map(int, installed.split(".")[:2])) < (major, minor):
+        rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
+        yield Problem(f"training.optimizer {optimizer}: {rule}, or choose adamw", ("training", "optimizer"))
+
+    # Routes of a method that takes none, and none of one that needs some.
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
+    message = ""
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
         message = f"method {method} takes no routes, here {written}: set routes: [] or method: tread"
-        yield Problem(message, draft.latest(("method",), ("routes",)))
-    if takes_routes and not cell.routes:
+    elif takes_routes and not cell.routes:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
+    if message:
         yield Problem(message, draft.latest(("method",), ("routes",)))
-
-
-def _optimizer_problems(name: str) -> Iterator[Problem]:
-    """The problem of an optimiser that the installed torch does not have; where there is none, nothing is known."""
-    installed = _installed_torch()
-    major, minor = TORCH_NEEDED[name]
-    if installed and tuple(map(int, installed.split(".")[:2])) < (major, minor):
-        rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
-        yield Problem(f"training.optimizer {name}: {rule}, or choose adamw", ("training", "optimizer"))
 
 
 @cache
@@ -452,18 +438,6 @@ def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.auxiliary:
         rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
         yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
-
-
-def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """What needs weights that nothing trains."""
-    for part, key in (("training", "snapshots"), ("metrics", "at"), ("metrics", "routed_rates")):
-        if value := getattr(getattr(cell, part), key):
-            rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
-            loc = draft.latest((part, key), ("training", "iterations"))
-            yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
-    if cell.training.start is not None:
-        rule = "training.iterations 0 trains nothing, so nothing starts; leave the key out, or train"
-        yield Problem(f"training.start: {rule}", draft.latest(("training", "start"), ("training", "iterations")))
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
