@@ -131,9 +131,9 @@ def test_rows_are_named_after_row_and_combination():
 @pytest.mark.parametrize(
     ("matrix", "loc", "message"),
     [
-        ({"training.batch": 3}, ("matrix", "training.batch"), "must be a list"),
-        ({"training.batch": []}, ("matrix", "training.batch"), "at least one"),
-        ({"include": 3}, ("matrix", "include"), "list of mappings"),
+        ({"training.batch": 3}, ("matrix", "training.batch"), "must be a valid list"),
+        ({"training.batch": []}, ("matrix", "training.batch"), "at least 1 item"),
+        ({"include": 3}, ("matrix", "include"), "must be a valid list"),
         ({**AXES, "exclude": [{"training.bacth": 1}]}, ("matrix", "exclude", 0, "training.bacth"), "training.batch"),
         ({"training.batch": [1], "exclude": [{"training.batch": 1}]}, ("matrix", "exclude"), "no combination"),
         ({f"training.k{i}": [0] * 10 for i in range(60)}, ("matrix",), "split it"),
