@@ -225,8 +225,8 @@ def test_a_mistake_is_located(row, loc, message):
 
 
 def test_all_mistakes_of_a_row_with_a_budget_are_reported_at_once():
-    row = {"method": "tread", "routes": "2:12@0.5", "training.batch": 0, "metrics.at": [3]}
-    found = problems_of({"dense": None, "row": {**row, "training.budget.macs_of": "dens"}})
+    row = {"method": "tread", "routes": "2:12@0.5", "metrics.at": [3], "training.budget.macs_of": "dens"}
+    found = problems_of({"dense": None, "row": row, "other": {"training.batch": 0}})
     told = " ".join(message for _, message in found)
     for part in ("has 12 blocks", "training.batch 0", "metrics.at has no effect", "did you mean 'dense'"):
         assert part in told, found

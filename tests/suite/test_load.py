@@ -127,10 +127,10 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("seeds: 2", "<<: {}", "2:1: merge keys (<<) are not read"),
         ("seeds: 2", "seeds: !!python/object/apply:os.getcwd []", "2:8: tag '!!python/object/apply:os.getcwd' is not"),
         ("seeds: 2", "seeds: &a [*a]", "2:12: an alias to something that contains it"),
-        ("seeds: 2", "seeds: " + "[" * 20_000, "2:58: nested more than 50 levels deep"),
+        ("seeds: 2", "seeds: " + "[" * 20_000, "2:57: nested more than 50 levels deep"),
         ("seeds: 2", "seeds: 1e999", "2:8: '1e999' is not a finite number"),
         ("seeds: 2", "seeds: [!!int abc]", "2:9: tag '!!int' is not read: write plain text, numbers"),
-        ("seeds: 2", "seeds: " + "[" * 460 + "]" * 460, "2:58: nested more than 50 levels deep"),
+        ("seeds: 2", "seeds: " + "[" * 460 + "]" * 460, "2:57: nested more than 50 levels deep"),
         (
             "rows:\n",
             "matrix: {backbone: " + "[{a: " * 230 + "1" + "}]" * 230 + "}\nrows:\n",

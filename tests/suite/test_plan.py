@@ -291,12 +291,12 @@ def test_a_mistake_of_the_base_is_told_once():
     assert [loc for loc, _ in found] == [("base", "training", "iteratons")]
 
 
-def test_the_rest_of_a_cell_with_mistakes_is_checked_as_well():
-    row = {"method": "tred", "routes": "2:12@0.5", "selector": "rondom", "training.batch": 0, "backbone.depth": 10}
-    locs = [loc for loc, _ in problems_of(rows={"row": row})]
-    assert sorted(locs) == sorted(
-        ("rows", "row", *rest) for rest in (("method", "name"), ("routes",), ("selector",), ("training.batch",))
-    )
+def test_a_row_stops_at_mistakes_in_its_keys_and_others_are_checked():
+    network = {"routes": "2:12@0.5", "selector": "rondom", "backbone.depth": 10}
+    keys = {**network, "method": "tred", "training.batch": 0}
+    locs = [loc for loc, _ in problems_of(rows={"keys": keys, "network": {**network, "method": "tread"}})]
+    of_keys = [("rows", "keys", "method", "name"), ("rows", "keys", "training.batch")]
+    assert sorted(locs) == [*of_keys, ("rows", "network", "routes"), ("rows", "network", "selector")]
 
 
 def test_the_same_cells_under_two_names_are_refused():

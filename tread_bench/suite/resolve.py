@@ -15,7 +15,7 @@ from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
-from tread_bench.core.config.suite import Cell, Suite, Tune
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import TORCH_NEEDED, Budget
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at, iteration_or_share
@@ -23,7 +23,7 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
-from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened
+from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened, validation_problems
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import (
     NAMED,
@@ -244,15 +244,16 @@ def _validated(values: dict[str, Any]) -> Cell:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if gives(values, "budget"):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
-    problems = all_problems(values, Cell)
+    try:
+        return Cell.model_validate(values)
+    except ValidationError as error:
+        problems = validation_problems(error, Cell)
     for place, problem in enumerate(problems):
         key = str(problem.loc[0])
         if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
             rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
             problems[place] = replace(problem, message=rule)
-    if problems:
-        raise SuiteError(problems)
-    return Cell.model_validate(values)
+    raise SuiteError(problems)
 
 
 def _find_backbone(cell: Cell) -> tuple[_Backbone | None, list[Problem]]:

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tread_bench.core.config.evaluate import KeptWeights
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import KeptWeights
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.methods import MethodOptions
