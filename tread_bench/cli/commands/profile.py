@@ -67,7 +67,6 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
-    import yaml
     from pydantic import ValidationError
 
     from tread_bench.cli.console import stdout_console
@@ -119,7 +118,7 @@ def profile(
     except ValidationError as error:
         problems = (f"{backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors())
         raise UserError("\n".join(problems)) from None
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+    except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     about = {"routes": format_routes(resolved)}
     if config is None and backbone is not None:
@@ -159,12 +158,12 @@ def profile(
 
 
 def _size(text: str) -> tuple[str, Any]:
-    import yaml
+    from tread_bench.suite.yaml import read_value
 
     key, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: write KEY=VALUE, such as depth=12")
-    return key, yaml.safe_load(value)
+    return key, read_value(value, f"--set {text}")
 
 
 def _count_file(path: Path, routes: Sequence[Route], sizes: dict[str, Any], text_tokens: int | None) -> Counted:
