@@ -32,12 +32,15 @@ def test_a_text_in_another_encoding_is_not_guessed(tmp_path):
         read_json(path)
 
 
-CALLS = ("open", "fsync", "chmod", "unlink", "replace")
+CALLS = ("open", "fsync", "chmod", "link", "unlink", "replace")
 
 
+@pytest.mark.parametrize("without_links", [False, True])
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_failure_of_any_call_leaves_the_old_file_or_the_new_one(call, overwrite, tmp_path, monkeypatch):
+def test_a_failure_of_any_call_leaves_the_old_file_or_the_new_one(
+    call, overwrite, without_links, tmp_path, monkeypatch
+):
     path, real = tmp_path / "out.json", getattr(os, call)
     before = b"old" if overwrite else None
     if overwrite:
@@ -57,6 +60,8 @@ def test_a_failure_of_any_call_leaves_the_old_file_or_the_new_one(call, overwrit
 
     for count in range(1, 5):
         with monkeypatch.context() as patched:
+            if without_links:
+                patched.setattr(os, "link", fail)
             patched.setattr(os, call, failing_at(count))
             with suppress(OSError):
                 write_atomically(path, b"new", overwrite)
@@ -66,6 +71,19 @@ def test_a_failure_of_any_call_leaves_the_old_file_or_the_new_one(call, overwrit
             path.write_bytes(before) if before else path.unlink()
         assert call == "unlink" or temporaries(tmp_path) == []
     write_atomically(path, b"new", overwrite)
+
+
+def test_two_that_write_a_new_file_do_not_replace_each_other_s(tmp_path, monkeypatch):
+    path, link = tmp_path / "out.json", os.link
+
+    def link_late(*arguments: object) -> None:
+        path.write_bytes(b"of another process")
+        link(*arguments)
+
+    monkeypatch.setattr(os, "link", link_late)
+    with pytest.raises(FileExistsError):
+        write_atomically(path, b"new", overwrite=False)
+    assert path.read_bytes() == b"of another process" and temporaries(tmp_path) == []
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
 import jsonschema
 import pytest
+from pandas._libs.parsers import STR_NA_VALUES
 
 from tests.yardstick import slowness
+from tread_bench.core.config.suite import ROW_NAME
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Files, Look
@@ -344,3 +347,13 @@ def test_the_schema_refuses_what_an_editor_should_underline(wrong):
     }
     assert schema.is_valid(good)
     assert not schema.is_valid({**good, **wrong})
+
+
+@pytest.mark.parametrize("name", sorted(STR_NA_VALUES))
+def test_names_that_pandas_reads_as_missing_are_refused_with_their_place(write, name):
+    rule = rf"{name}': is a missing value to whoever reads" if re.fullmatch(ROW_NAME, name) else ""
+    with pytest.raises(SuiteError, match=rf"study\.yaml:10:\d+: .*{rule}"):
+        load_plan(write(GOOD.replace("tread: {method", f'"{name}": {{method')))
+    if name in ("null", "nan"):
+        with pytest.raises(SuiteError, match=rf"study\.yaml:1:\d+: .*{rule}"):
+            load_plan(write(GOOD.replace("name: study", f'name: "{name}"')))

@@ -137,8 +137,17 @@ Seeds = Annotated[
     BeforeValidator(_read_seeds, json_schema_input_type=int | list[int]),
     AfterValidator(_all_differ),
 ]
-RowName = Annotated[str, Field(pattern=ROW_NAME)]
-SuiteName = Annotated[str, Field(pattern=NAME)]
+_MISSING = ("NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "None")  # values that pandas.read_csv reads as missing
+
+
+def _is_no_missing_value(name: str) -> str:
+    if name in _MISSING:
+        raise ValueError(f"{name!r}: is a missing value to whoever reads results.csv with pandas; choose another name")
+    return name
+
+
+RowName = Annotated[str, Field(pattern=ROW_NAME), AfterValidator(_is_no_missing_value)]
+SuiteName = Annotated[str, Field(pattern=NAME), AfterValidator(_is_no_missing_value)]
 
 
 class Hypothesis(Model):

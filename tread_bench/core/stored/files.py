@@ -9,7 +9,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -62,9 +62,7 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
             yield temporary
             _flush(temporary)
             os.chmod(temporary, stat.S_IMODE(mode))
-            if not overwrite:
-                refuse_existing(path)
-            os.replace(temporary, path)
+            os.replace(temporary, path) if overwrite else _rename_to_new(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
@@ -72,6 +70,20 @@ def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def _rename_to_new(temporary: Path, path: Path) -> None:
+    """Rename a file, unless somebody else has made one at `path` meanwhile. Raises FileExistsError, OutputError."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        refuse_existing(path)
+        os.replace(temporary, path)
+    else:
+        with suppress(OSError):  # it is written, and a temporary file that is left can be removed at any time
+            temporary.unlink()
 
 
 def _flush(path: Path) -> None:
