@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
@@ -19,7 +20,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figure import Figure
 from tread_bench.reports.figures.picture import Picture, picture_of
-from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Look, clean, looks, tone
+from tread_bench.reports.figures.style import INK, MUTED, PATTERNS, SURFACE, Look, clean, looks, tone
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number
 
 MOST = 18  # lines in a panel of lines
@@ -147,10 +148,16 @@ def _lines(figure: Figure, points: Sequence[_Point], panels: Sequence[str]) -> D
 
 def _panel(axes: Axes, points: Sequence[_Point], look_of: Mapping[str, Look]) -> None:
     """Lines through means, each with its interval and its row's mark; dashed, what was to be expected."""
-    for hue, (colour, marker, dashes) in look_of.items():
+    means = [(point.place, point.estimate.mean, point.hue) for point in points]
+    sns.lineplot(
+        pd.DataFrame(means, columns=["place", "mean", "hue"]), x="place", y="mean", hue="hue", style="hue",
+        palette={hue: colour for hue, (colour, _, _) in look_of.items()},
+        dashes={hue: PATTERNS[dashes] for hue, (_, _, dashes) in look_of.items()},
+        estimator=None, linewidth=1.3, legend=False, ax=axes,
+    )  # fmt: skip
+    for hue, (colour, marker, _) in look_of.items():
         line = sorted((point for point in points if point.hue == hue), key=lambda point: point.place)
         places = [point.place for point in line]
-        axes.plot(places, [point.estimate.mean for point in line], color=colour, linewidth=1.3, linestyle=dashes)
         if line and not math.isnan(line[0].ideal):
             axes.plot(places, [point.ideal for point in line], color=colour, linewidth=1, linestyle="--", alpha=0.7)
         for own_colour, own_marker, is_dense in ((colour, marker, False), (INK, "o", True)):

@@ -152,7 +152,8 @@ def rates(lines: pd.DataFrame) -> Figure:
         )
         for line in routed.itertuples()
     ]  # fmt: skip
-    routed = routed.assign(line=shared, share=routed.route_rate.astype("float64"))
+    names = pd.Series(shared, routed.index, dtype="str")  # a text also where no row is routed
+    routed = routed.assign(line=names, share=routed.route_rate.astype("float64"))
     keys = ["backbone", "reference_name", "line"]
     routed = routed[routed.groupby(keys).share.transform("nunique") > 1]
     is_beside_others = routed.groupby(["architecture", "line"]).reference_name.transform("nunique") > 1

@@ -20,6 +20,7 @@ COLOURS = (
 )  # fmt: skip
 MARKERS = ("s", "^", "D", "v", "P", "X", "p")
 DASHES = ("-", "--", ":")
+PATTERNS: dict[str, str | tuple[float, float]] = {"-": "", "--": (3.7, 1.6), ":": (1, 1.65)}  # the same, for seaborn
 VARIABLES = {
     INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", SURFACE: "var(--surface)",
     **{colour: f"var(--line-{place})" for place, colour in enumerate(COLOURS)},
