@@ -1,4 +1,4 @@
-"""Every formulation of Bi-WKV against the float64 sum over all pairs."""
+"""Every formulation of Bi-WKV against the float64 sum over all pairs, and against RWKV's own causal form."""
 
 from __future__ import annotations
 
@@ -144,3 +144,54 @@ def test_triton_on_a_cpu_is_refused_with_the_way_out():
 @pytest.mark.gpu
 def test_triton_kernels_on_a_gpu():
     check_triton(TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")
+
+
+RWKV = """
+import contextlib, io, json, torch
+with contextlib.redirect_stdout(io.StringIO()):
+    from rwkv.model import RWKV
+from torch.func import functional_call
+from tread_bench.backbones.rwkv.family import DRWKVSpec
+from tread_bench.backbones.rwkv.network import SpatialMix
+
+length, width = 37, 16
+torch.manual_seed(0)
+draw = lambda *shape: torch.randn(shape)
+x, grad = draw(length, width), draw(length, width)
+ln_w, ln_b, k_mix, v_mix, r_mix = draw(width), draw(width), *torch.rand(3, width)
+decays, matrices = [-torch.rand(width), draw(width)], [draw(width, width) / 4 for _ in range(4)]
+leaves = [leaf.requires_grad_() for leaf in (x, *decays, *matrices)]
+x, decay, first, key, value, receptance, output = leaves
+
+zeros, empty = torch.zeros(width), [torch.empty(0)] * 16
+theirs = RWKV.att_seq(
+    None, x, zeros, zeros, zeros, zeros - 1e38, ln_w, ln_b, k_mix, v_mix, r_mix, decay, first,
+    key, value, receptance, output, *empty,
+)[0] - x
+their_grads = torch.autograd.grad(theirs, leaves, grad)
+
+normed = torch.nn.functional.layer_norm(x, (width,), ln_w, ln_b)
+shifted = torch.cat([torch.zeros(1, width), normed[:-1]])
+module = SpatialMix(DRWKVSpec(hidden=width), 0, "torch")
+
+def last_of(length):  # nothing follows the last token, so there both directions are the causal one
+    parameters = {
+        "spatial_decay": -decay * length, "spatial_first": first * length,
+        "spatial_mix_k": k_mix, "spatial_mix_v": v_mix, "spatial_mix_r": r_mix,
+        "key.weight": key.T, "value.weight": value.T, "receptance.weight": receptance.T, "output.weight": output.T,
+    }
+    return functional_call(module, parameters, (normed[None, :length], shifted[None, :length]))[0, -1]
+
+ours = torch.stack([last_of(t + 1) for t in range(length)])
+our_grads = torch.autograd.grad(ours, leaves, grad)
+names = ("y", "x", "decay", "first", "key", "value", "receptance", "output")
+pairs = zip(names, (ours, *our_grads), (theirs, *their_grads), strict=True)
+print(json.dumps({name: float((a - b).abs().max() / b.abs().max()) for name, a, b in pairs}))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rwkv") is None, reason="rwkv is not installed (extra rwkv)")
+@pytest.mark.slow
+def test_time_mixing_of_the_rwkv_package_in_its_causal_direction():
+    errors = in_a_subprocess(RWKV, RWKV_JIT_ON="0")  # its import changes flags of the whole process
+    assert all(error <= 1e-5 for error in errors.values())
