@@ -112,7 +112,11 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
         ),
         ("sampling: {guidance_scale: 2, guidance: {name: sparse, blocks: 2:9}}", "12:72", "the backbone has 4 blocks"),
         ("sampling: {guidance_scale: 2, guidance: sparse}", "12:39", "has no routes: add blocks: 2:8"),
-        ("sampling: {guidance_scale: 2, guidance: {name: cfg, interval: [2, 3]}}", "12:71", "flow lie in 0..1"),
+        (
+            "sampling: {guidance_scale: 2, guidance: {name: cfg, interval: [2, 3]}}",
+            "12:71",
+            "none of the sampler's times lies in it",
+        ),
         ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
         ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
         ("matrix: 3", "12:17", "must map dotted keys to lists"),
