@@ -14,7 +14,7 @@ from itertools import groupby
 import pandas as pd
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
-from tread_bench.core.stored.records import Record, of_study
+from tread_bench.core.stored.records import Record, of_study, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.decision import Decision, decisions
 from tread_bench.reports.differences import compared_rows, trainings_of
@@ -64,8 +64,10 @@ class Study:
         compared = compared_rows(trainings)
         for row in rows:
             row.differences = {(one.at, one.metric): one for one in compared.get(row.key, ())}
+            own = {paired_seed(record) for record in row.done}  # seeds that ended at another iteration are another row
             for metric in metrics_of(self.frame) if row.key in trainings else ():
-                if scores := trainings[row.key].settled(row.group.iteration, metric):
+                settled = trainings[row.key].settled(row.group.iteration, metric)
+                if scores := {seed: score for seed, score in settled.items() if seed in own}:
                     row.scores[metric] = scores
 
         # Rows of one group are next to each other; one without a finished cell is with those like it.

@@ -49,7 +49,7 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
     for row in placed:
         difference = shown[row.name]
         sides = row.sides(at)
-        fid = row.fid.mean if row.is_reference and row.fid else None
+        fid = row.fid.mean if row.fid and (row.is_reference or at == ITERATIONS) else None
         if sides:
             fid = fmean(sides[0][0].values())
         numbers.append(

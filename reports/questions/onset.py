@@ -53,16 +53,17 @@ def panels(records: Sequence[Record], stated: Registered | None) -> list[Panel]:
     for tokens, route in routes:
         # Geometric means over widths, by length and reference.
         of_widths = [arm for arm in arms if (arm.tokens, arm.route) == (tokens, route)]
-        loss, fid = (_over_widths(arms, of_widths, figure, stated) for figure in ("validation_loss", "fid"))
-        if not loss:
+        first, loss = _over_widths(arms, of_widths, "validation_loss", stated)
+        if first is None:
             continue
+        _, fid = _over_widths(arms, of_widths, "fid", stated)
         references = list(dict.fromkeys(name for _, name in loss))
         lengths = range(len(loss) // len(references))
         rows = [[loss[place, name] for name in references] for place in lengths]
         beside = [[fid[place, name] for name in references] for place in lengths] if fid.keys() == loss.keys() else []
 
         # The compute of each length.
-        ends = _ends(arms[of_widths[0]], "validation_loss").values()
+        ends = _ends(arms[first], "validation_loss").values()
         macs = [mean(one[place][0] for one in ends if len(one) == len(lengths)) for place in lengths]
         made.append(Panel(tokens, route, macs, references, rows, beside, onset(rows, len(routes))))
     return made
@@ -98,9 +99,12 @@ def _ends(records: Sequence[Record], figure: str) -> dict[int, list[tuple[float,
 
 def _over_widths(
     arms: Mapping[Arm, Sequence[Record]], of_widths: Sequence[Arm], figure: str, stated: Registered
-) -> dict[tuple[int, str], Ratio]:
-    """The ratios by length and reference, over the seeds that have all lengths of both."""
-    found: dict[tuple[int, str], list[Ratio]] = {}
+) -> tuple[Arm | None, dict[tuple[int, str], Ratio]]:
+    """The first width that has ratios, and these by length and reference, over the seeds that have all lengths of both.
+
+    They are means over the widths that have the same lengths and references.
+    """
+    of_each: list[tuple[Arm, dict[tuple[int, str], Ratio]]] = []
     for own in of_widths:
         routed = _ends(arms[own], figure)
         lengths = max(map(len, routed.values()), default=0)
@@ -108,6 +112,7 @@ def _over_widths(
         dense.sort(key=lambda arm: (arm.depth != own.depth, arm.depth))
         if lengths < 2 or not dense or dense[0].depth != own.depth:
             continue
+        found: dict[tuple[int, str], Ratio] = {}
         for arm in dense:
             reference = _ends(arms[arm], figure)
             by_seed: dict[int, Sequence[LogRatio | None]] = {}
@@ -117,9 +122,13 @@ def _over_widths(
                     above, below = (Curve(*map(tuple, zip(*ends, strict=True))) for ends in both)
                     by_seed[seed] = log_ratios(above, below, stated.hypothesis.margin) or [None] * lengths
             for place in range(lengths):
-                ratio = Ratio({seed: logs[place] for seed, logs in by_seed.items()})
-                found.setdefault((place, _name(arm, own)), []).append(ratio)
-    return {key: Ratio.mean_of(ratios) for key, ratios in found.items()}
+                found[place, _name(arm, own)] = Ratio({seed: logs[place] for seed, logs in by_seed.items()})
+        of_each.append((own, found))
+    if not of_each:
+        return None, {}
+    first, of_first = of_each[0]
+    alike = [found for _, found in of_each if found.keys() == of_first.keys()]
+    return first, {key: Ratio.mean_of([found[key] for found in alike]) for key in of_first}
 
 
 def _name(dense: Arm, routed: Arm) -> str:
@@ -142,8 +151,9 @@ def statements(found: Sequence[Panel], records: Sequence[Record], stated: Regist
         else:
             what = f"begins to pay at {panel.macs[place]:.3g} training MACs"
         at_length = panel.loss[-1 if place is None else place]
-        if what != "is inconclusive" and stated.hypothesis.margin != 1:
-            what += f" by more than {stated.hypothesis.margin:g} times"
+        if what != "is inconclusive":
+            margin = stated.hypothesis.margin
+            what += f" by more than {margin:g} times" if margin != 1 else ""
         elif not open_because and any(None in ratio.by_seed.values() for ratio in at_length):
             what += ", since a loss does not fall with every length"
         each = [f"{name} {ratio_in_words(one)}" for name, one in zip(panel.references, at_length, strict=True)]
@@ -190,6 +200,8 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
         yield f"Inconclusive: not all trainings ended well, and no seed may be left out ({names(failed)})."
     elif not is_over:
         yield "Inconclusive so far: not all cells have ended."
+    elif not _is_whole(records):
+        yield "Inconclusive: not every arm has the same seeds and lengths at every width."
     seeds = {paired_seed(record) for record in records}
     stop = stated.hypothesis.stop
     if len(seeds) != stop:
@@ -209,6 +221,22 @@ def _unsettled(records: Sequence[Record], stated: Registered, is_over: bool) -> 
         if there and not there.is_bracketed:
             reasons.setdefault("at its own length, the best learning rate lies at an edge", []).append(row)
     yield from (f"Inconclusive: {reason}: {'; '.join(rows)}." for reason, rows in reasons.items())
+
+
+def _is_whole(records: Sequence[Record]) -> bool:
+    """Whether all arms of a number of tokens have each seed at as many lengths, and all widths the same routes."""
+    seeds = {paired_seed(record) for record in records}
+    lengths: dict[int, set[int]] = {}
+    routes: dict[int, dict[str, list[str]]] = {}
+    for arm, members in _arms(records).items():
+        ends = _ends(members, "validation_loss")
+        lengths.setdefault(arm.tokens, set()).update(len(ends.get(seed, ())) for seed in seeds)
+        routes.setdefault(arm.tokens, {}).setdefault(arm.width, []).append(arm.route)
+    for tokens, widths in routes.items():
+        of_widths = {tuple(sorted(of_width)) for of_width in widths.values()}
+        if len(of_widths) > 1 or len(lengths[tokens]) > 1:
+            return False
+    return True
 
 
 def figure(found: Sequence[Panel]) -> Figure:

@@ -78,17 +78,17 @@ def _sentence(decision: Decision) -> str:
         case Choice.NOT_TRAINED if decision.learning:
             (first, last), fids = decision.learning.iterations, decision.learning.means
             fell = f"{reference} has FID {fids[0]:.3g} at iteration {first:,} and {fids[1]:.3g} at {last:,}"
-            return f"Not trained yet: {fell}, no fall beyond chance. Train longer."
+            return f"Not trained yet: {here}{fell}, no fall beyond chance. Train longer."
     if decision.finds is None or at_macs.difference is None:
-        return "Undecided: one seed has no interval. Run at least five."
+        return f"Undecided: {here}one seed has no interval. Run at least five."
     now = at_macs.difference.n
     if is_slower and seeds is None:
-        rarely = f"Undecided at equal MACs, and {MOST_SEEDS} seeds would rarely settle it"
+        rarely = f"Undecided: {here}{MOST_SEEDS} seeds would rarely settle it at equal MACs"
         return f"{rarely}; at equal time {reference} is better."
     if is_slower:
-        open_still = f"Undecided at equal MACs: {now} seeds do not settle it, {seeds} probably would"
+        open_still = f"Undecided: {here}{now} seeds do not settle it at equal MACs, {seeds} probably would"
         return f"{open_still}; at equal time {reference} is better."
-    settle = f"{MOST_SEEDS} would rarely settle it" if seeds is None else f"{seeds} would probably settle it"
+    settle = f"{seeds or MOST_SEEDS} seeds would {'probably' if seeds else 'rarely'} settle it"
     finds = f"{at_macs.difference.mean:+.3g}".replace("-", MINUS)
     return f"Undecided: {here}{finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
 

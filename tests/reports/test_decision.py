@@ -469,13 +469,13 @@ SENTENCES = {
     "Do not route: at the same MACs the control fewer-blocks has a lower FID than every route.":
         made_of(Choice.CONTROL_BETTER),
     "Do not route: every route is worse than dense at equal training MACs.": made_of(Choice.WORSE),
-    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 9 would probably settle it.":
+    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 9 seeds would probably settle it.":
         made_of(Choice.UNDECIDED, finds=1.2, seeds=9),
-    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 100 would rarely settle it.":
+    "Undecided: −3 FID at equal MACs is within the noise of 5 seeds; 100 seeds would rarely settle it.":
         made_of(Choice.UNDECIDED, finds=0.01),
-    "Undecided at equal MACs: 5 seeds do not settle it, 9 probably would; at equal time dense is better.":
+    "Undecided: 5 seeds do not settle it at equal MACs, 9 probably would; at equal time dense is better.":
         slower(made_of(Choice.UNDECIDED, finds=1.2, seeds=9)),
-    "Undecided at equal MACs, and 100 seeds would rarely settle it; at equal time dense is better.":
+    "Undecided: 100 seeds would rarely settle it at equal MACs; at equal time dense is better.":
         slower(made_of(Choice.UNDECIDED, finds=0.01)),
     "Undecided: one seed has no interval. Run at least five.": made_of(Choice.UNDECIDED),
     "Not trained yet: dense has FID 394 at iteration 10 and 405 at 1,600, no fall beyond chance. Train longer.":
@@ -488,6 +488,12 @@ SENTENCES = {
 def test_a_decision_is_one_sentence_of_at_most_twenty_words(said):
     assert sentence(SENTENCES[said]) == said and len(said.split()) <= 20
     assert sentence(SENTENCES[said], is_over=False) == f"So far: {said}"
+
+
+@pytest.mark.parametrize("said", [said for said, made in SENTENCES.items() if made.choice is not Choice.UNTESTED])
+def test_every_decision_names_its_regime_once(said):
+    regime = "16 tokens and 300 iterations"
+    assert sentence(replace(SENTENCES[said], regime=regime)).count(regime) == 1
 
 
 def test_a_reference_of_another_name_is_named():

@@ -185,6 +185,22 @@ def test_no_cell_is_left_out_by_how_it_ended(part):
     assert next(one.row for one in records if which(one)) in reason
 
 
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda one: bool(one.routes) and one.seed == 2,
+        is_routed_at_width_64,
+        lambda one: one.row.startswith("fewer") and one.config["backbone"]["hidden"] == 64,
+        lambda one: one.last.training_macs == MACS[0] and one.config["backbone"]["hidden"] == 64,
+        lambda one: one.last.training_macs == MACS[-1] and one.config["backbone"]["hidden"] == 32,
+    ],
+)
+def test_a_study_of_uneven_arms_is_inconclusive(which):
+    answer, reason = said([one for one in study() if not which(one)])
+    assert "is inconclusive" in answer
+    assert "not every arm has the same seeds and lengths at every width" in reason
+
+
 def test_the_page_says_what_was_decided_before(tmp_path):
     records = study()
     page = render(records, {"registered": STATED.model_dump(), "cells": [r.cell for r in records]}, tmp_path)

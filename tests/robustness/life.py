@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 
 import psutil
 
@@ -21,13 +22,21 @@ class Life:
 
     def __exit__(self, *error: object) -> None:
         for process in self.everybody():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         self.process.wait()
 
     def everybody(self) -> list[psutil.Process]:
         """All processes that are left of it."""
         found = [one for one in psutil.process_iter() if session_of(one.pid) == self.process.pid]
-        return [one for one in found if one.status() != psutil.STATUS_ZOMBIE]
+        return [one for one in found if not has_ended(one)]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def session_of(pid: int) -> int | None:

@@ -107,8 +107,9 @@ def test_mistakes_are_located_messages(write):
     ]
 
 
-def test_a_caret_points_at_the_spot(write):
-    (problem,) = problems_of(write(GOOD.replace("depth", "depht")))
+@pytest.mark.parametrize("line", ["", 'description: "a\u2028b"\n'])
+def test_a_caret_points_at_the_spot(write, line):
+    (problem,) = problems_of(write(line + GOOD.replace("depth", "depht")))
     _, line, caret = problem.splitlines()
     assert line[caret.index("^") :].startswith("depht: 12")
 
@@ -124,6 +125,8 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
     [
         ("seeds: 2", "seeds: 2\nseeds: 3", "3:1: key 'seeds' is written twice, first in line 2: keep one"),
         ("seeds: 2", "on: 2", "2:1: unknown key 'on'"),
+        ("seeds: 2", "seeds:\n\n# how many\ndescription: x", "2:6: seeds: None: must be a number of seeds"),
+        ("seeds: 2", "seeds: " + "0" * 4_400 + "2", "is not a finite number"),
         ("seeds: 2", "? [a]\n: 2", "2:3: a key must be text"),
         ("seeds: 2", "seeds: true", "2:8: seeds: True: must be a number of seeds, or a list of seeds"),
         ("seeds: 2", "seeds: 1000000000000", "2:8: seeds: 1000000000000 seeds: the number must lie in 1..1000"),

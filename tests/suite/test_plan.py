@@ -109,6 +109,12 @@ def test_include_extends_the_combinations_that_it_matches():
     assert combinations({"training.batch": [1, 2], "include": [{"training.warmup": 7}]}) == [(1, 7), (2, 7)]
 
 
+def test_include_may_name_a_choice_that_the_matrix_writes_as_a_mapping():
+    backbones = [{**BASE["backbone"], "name": name} for name in ("DiT", "SiT")]
+    rows = plan_of(matrix={"backbone": backbones, "include": [{"backbone": {"depth": 6}}]}).rows
+    assert list(rows) == ["DiT", "SiT", "backbone=depth=6"]
+
+
 def test_include_comes_after_exclude():
     matrix = {**AXES, "exclude": [{"training.batch": 1}], "include": [{"training.batch": 1, "training.warmup": 5}]}
     assert combinations(matrix) == [(2, 0), (2, 5), (1, 5)]

@@ -114,7 +114,8 @@ class Bars:
             self._advance(key, 1.0)
 
     def end(self) -> None:
-        self.progress.stop()
+        if self.progress.live.is_started:  # where it is not, stopping prints an empty line
+            self.progress.stop()
 
     def _advance(self, key: str, share: float) -> None:
         self.shares[key] = share

@@ -208,15 +208,15 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
         known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in _SECTIONS]
         return [Problem(unknown("key", path[0], known), place=place)]
     try:
-        value = read_value(text, place.source)
+        value = absolute_value(path, read_value(text, place.source), roots)
     except SuiteError as error:
-        return list(error.problems)
+        return [replace(problem, loc=(), place=place) for problem in error.problems]
     loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
     for part in loc[:-1]:
         if not isinstance(data.get(str(part)), dict):
             data[str(part)] = {}
         data = data[str(part)]
-    data[str(loc[-1])] = absolute_value(path, value, roots)
+    data[str(loc[-1])] = value
     places.replace(loc, place)
     return []
 

@@ -253,7 +253,8 @@ def _label(combination: Combination, named: set[str]) -> str:
     parts = []
     for key, (value, _) in combination.items():
         shown = short[key] if is_unique else key
-        parts.append(str(value["name"]) if key in named else f"{shown}={_shown(value)}")
+        is_named = key in named and isinstance(value, dict) and "name" in value  # not where `include` writes it shorter
+        parts.append(str(value["name"]) if is_named else f"{shown}={_shown(value)}")
     label = printable(" ".join(parts))
     if len(label) <= LONGEST_LABEL:
         return label

@@ -18,12 +18,15 @@ from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
 
 MAX_DEPTH = 50
 MAX_VALUES = 100_000  # those that aliases repeat included
+LONGEST_NUMBER = 4_000  # digits; Python reads no integer of more than 4,300
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
+_TOO_MANY = f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it"
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
+_LINE_BREAK = re.compile(r"\r\n|[\r\n]")  # of YAML 1.2
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
@@ -57,7 +60,7 @@ class _Reader:
     """Makes plain data of a parser's `events`; `here` is the place of the last one that began something."""
 
     def __init__(self, text: str, source: str, whole: Place | None) -> None:
-        self.lines, self.source, self.whole = text.splitlines(), source, whole
+        self.lines, self.source, self.whole = _LINE_BREAK.split(text), source, whole
         self.places, self.problems = Places(), list[Problem]()
         self.events: list[Any] = []
         self.here = self.go_to(0, 0)
@@ -74,10 +77,10 @@ class _Reader:
                 self.events.append(event)
                 self.go_to(event.start_mark.line, event.start_mark.column)
                 depth += isinstance(event, of.CollectionStartEvent) - isinstance(event, of.CollectionEndEvent)
-                if depth > MAX_DEPTH:
+                if depth > MAX_DEPTH or len(self.events) > 2 * MAX_VALUES:  # a list has two events
                     break
         except ReaderError as error:
-            before = f"{text[: error.position]}^".splitlines()
+            before = _LINE_BREAK.split(f"{text[: error.position]}^")
             self.go_to(len(before) - 1, len(before[-1]) - 1)
             self.refuse("a control character: remove it")
         except MarkedYAMLError as error:
@@ -88,6 +91,8 @@ class _Reader:
             self.refuse(f"not readable as YAML: {error}")
         if depth > MAX_DEPTH:
             self.refuse(_TOO_DEEP)
+        if len(self.events) > 2 * MAX_VALUES:
+            self.refuse(_TOO_MANY)
 
     def document(self) -> Any:
         """Return the data of the only document."""
@@ -105,7 +110,11 @@ class _Reader:
         """Return the data that the next event begins; note its place and those below it."""
         event, index = self.events[self._next], self._next
         self._next += 1
-        self.places.values[loc] = self._begin(event)
+        place = self._begin(event)
+        if isinstance(event, of.ScalarEvent) and event.implicit[0] and not event.value:
+            end = self.events[index - 1].end_mark  # to the parser an empty value begins where the next token does
+            place = self.go_to(end.line, end.column)
+        self.places.values[loc] = place
         if len(loc) > MAX_DEPTH:
             self.refuse(_TOO_DEEP)
 
@@ -175,7 +184,7 @@ class _Reader:
             return _WORDS[text]
         if not _NUMBER.fullmatch(text):
             return text
-        if not math.isfinite(float(text)):
+        if len(text) > LONGEST_NUMBER or not math.isfinite(float(text)):
             self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc)
             return None
         return float(text) if set(text) & set(".eE") else int(text)
@@ -189,7 +198,7 @@ class _Reader:
     def _begin(self, event: Any) -> Place:
         self._values += 1
         if self._values > MAX_VALUES:
-            self.refuse(f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it")
+            self.refuse(_TOO_MANY)
         return self.go_to(event.start_mark.line, event.start_mark.column)
 
     def go_to(self, line: int, column: int) -> Place:

@@ -127,7 +127,7 @@ def with_nan(values: np.ndarray) -> np.ndarray:
 
 MEAN, COVARIANCE = statistics(6)
 SKEWED = COVARIANCE + np.triu(np.full((6, 6), 0.1), 1)
-INDEFINITE = COVARIANCE - 2 * np.eye(6)
+INDEFINITE = np.eye(6) + 5 * (np.eye(6, k=1) + np.eye(6, k=-1))  # each variance is above zero
 NO_COVARIANCE = "mu and sigma are no mean and covariance: all values are finite"
 FORM = "a mean is of shape"
 DINOV2 = {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE}

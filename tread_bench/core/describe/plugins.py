@@ -186,8 +186,11 @@ def _wrong_options(description: Any, base: type) -> str:
 def _about(distribution: Any) -> tuple[str, str]:
     """Name and version of a distribution, for which its whole description is read."""
     name, version = distribution.name, distribution.version
-    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-    is_for_editing = origin.get("dir_info", {}).get("editable", False)
+    try:
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        is_for_editing = origin.get("dir_info", {}).get("editable", False)
+    except (ValueError, AttributeError):  # damaged: it may be
+        is_for_editing = True
     is_installed = distribution.read_text("INSTALLER") is not None
     if name == _OWN or (is_installed and not is_for_editing):
         return name, version
@@ -203,7 +206,8 @@ def code_sha256(packages: Iterable[str]) -> str:
         spec = find_spec(package)
         places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []
         for root in map(Path, places):
-            for path in [root] if root.is_file() else sorted(root.rglob("*.py")):
+            files = [root] if root.is_file() else sorted(path for path in root.rglob("*.py") if path.is_file())
+            for path in files:
                 digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

@@ -69,7 +69,9 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
     for plugin in plugins:
         if not plugin.source:
             return named(target)(*arguments)
-        code.append(f"{plugin.source} {getattr(plugin, 'builder', '') or getattr(plugin, 'ranking', '')}")
+        builder = getattr(plugin, "builder", "") or getattr(plugin, "ranking", "")
+        own = "" if plugin.is_own or not builder else _code_of(builder.partition(":")[0].partition(".")[0])
+        code.append(f"{plugin.source} {builder} {own}")
     key = f"{target} {about} {sorted(code)} {_code()}"
     path = cache_folder("costs") / f"{_checksum(key.encode()).decode()}.json"
 
@@ -89,6 +91,11 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
 
 def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).hexdigest().encode()
+
+
+@cache
+def _code_of(package: str) -> str:
+    return code_sha256([package])
 
 
 @cache

@@ -154,7 +154,7 @@ def _header(head: bytes) -> NpyHeader:
     try:
         stream = io.BytesIO(head)
         if (version := npy.read_magic(stream)) != (1, 0):
-            raise ValueError(f"version {version}, and arrays of numbers have 1.0")
+            raise ValueError(f"version {version}; numpy.save writes arrays of numbers in version 1.0")
         shape, is_fortran, dtype = npy.read_array_header_1_0(stream)
     except Exception as error:  # a damaged header may raise anything
         raise ValueError(f"not a readable NumPy header ({one_line(error)})") from None

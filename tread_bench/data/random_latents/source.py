@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from tread_bench.core.numbers import draws
 from tread_bench.data.random_latents.family import RandomLatentsData
-from tread_bench.data.source import DataSource, Pixels
+from tread_bench.data.source import DataSource, from_uint8
 
 
 def draw_latents(choice: RandomLatentsData) -> DataSource:
@@ -36,26 +37,24 @@ def drawn_levels(shape: tuple[int, ...], numbers: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(levels).view(-1, *shape)
 
 
-class RandomLatents(Pixels):
-    """Samples `first` ... of an endless sequence, one for each label, with one of 256 levels in [-1, 1].
+@dataclass(frozen=True)
+class RandomLatents:
+    """Samples `first` ... of an endless sequence, one for each label."""
 
-    Args:
-        shape: (C, H, W).
-        classes: (N,) labels.
-    """
+    shape: tuple[int, ...]
+    first: int
+    classes: NDArray[np.int64]
 
-    def __init__(self, shape: tuple[int, ...], first: int, classes: NDArray[np.int64]) -> None:
-        self.first, self.classes = first, classes
-        self._shape = shape
+    def __len__(self) -> int:
+        return len(self.classes)
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(C, H, W)."""
-        return self._shape
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) float32, one of 256 levels in [-1, 1]."""
+        return from_uint8(drawn_levels(self.shape, self.first + index))
 
-    def uint8(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) uint8."""
-        return drawn_levels(self.shape, self.first + index)
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        """(B,) int64."""
+        return torch.from_numpy(self.classes[index])
 
     @property
     def sha256(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from torch import Tensor
 
 from tread_bench.core.numbers import draws
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.data.random_latents.source import RandomLatents, drawn_levels
-from tread_bench.data.source import DataSource, from_uint8
+from tread_bench.data.random_latents.source import drawn_levels
+from tread_bench.data.source import DataSource, Pixels, from_uint8
 from tread_bench.data.stand_in.family import HELD_OUT, TRAIN, StandInData
 
 _DECODED = 16  # latents that an exported decoder takes at a time
@@ -32,17 +33,38 @@ def draw_stand_in(choice: StandInData) -> DataSource:
     return DataSource(train, held_out, choice.num_classes, real)
 
 
-class RandomSamples(RandomLatents):
-    """Samples, and images beside them."""
+class RandomSamples(Pixels):
+    """Samples `first` ... of an endless sequence, one for each label.
 
-    def __init__(self, choice: StandInData, shape: tuple[int, ...], first: int, classes: NDArray[np.int64]) -> None:
-        super().__init__(shape, first, classes)
-        self.choice = choice
+    Args:
+        shape: (C, H, W).
+        classes: (N,) labels.
+    """
+
+    def __init__(
+        self, choice: StandInData, shape: tuple[int, int, int], first: int, classes: NDArray[np.int64]
+    ) -> None:
+        self.choice, self.first, self.classes = choice, first, classes
+        self._shape = shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return self._shape
+
+    def uint8(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) uint8."""
+        return drawn_levels(self.shape, self.first + index)
 
     def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
         """(B, C, S, S) float32 in [-1, 1]: of latents the images beside them, else the samples."""
         side = self.choice.picture_size
         return from_uint8(drawn_levels(self.shape if side is None else (3, side, side), self.first + index))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of what the values follow from."""
+        return hashlib.sha256(repr((self.choice, self.shape, self.first)).encode()).hexdigest()
 
 
 class CaptionedSamples(RandomSamples):

@@ -20,7 +20,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from types import ModuleType
 from typing import Any
 
@@ -155,7 +155,8 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
         process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
         try:
             with _no_script(), variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):
-                process.start()  # and the server, where there is none; it imports nothing from the working directory
+                _start_server()
+                process.start()
             break
         except (OSError, EOFError) as error:
             if left:
@@ -169,6 +170,16 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
             outbox.close()
     deadline = math.inf if task.limit_s is None else time.monotonic() + task.limit_s
     return _Running(task, process, inbox, gpus, deadline)
+
+
+def _start_server() -> None:
+    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's."""
+    resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

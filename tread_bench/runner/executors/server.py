@@ -1,13 +1,10 @@
 """Imported by the server that cells are forked from: it ends with its runner, even while it still imports."""
 
 import os
-import signal
 from contextlib import suppress
 from importlib import import_module
 
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # it and its children hear Ctrl-C, too: the runner decides what that ends
-
-from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent  # noqa: E402
+from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
 end_with_parent(int(os.environ[RUNNER]))
 PID = os.getpid()
