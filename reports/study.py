@@ -18,7 +18,7 @@ from tread_bench.core.stored.records import Record, of_study, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.decision import Decision, decisions
 from tread_bench.reports.differences import compared_rows, trainings_of
-from tread_bench.reports.frame import data_of, metrics_of, record_order, results_frame
+from tread_bench.reports.frame import data_of, dense_step_ms, dense_steps_ms, metrics_of, record_order, results_frame
 from tread_bench.reports.row import Group, Row, by_key, name_rows, side_by_side
 
 
@@ -48,11 +48,11 @@ class Study:
         """A row per configuration and protocol, group by group, dense first."""
         # The seeds of one configuration and protocol make a row, beside its reference.
         cells = _Cells(self.records)
-        dense_ms = dict(zip(self.frame.cell, self.frame.dense_step_ms, strict=True))
+        dense_ms = dense_steps_ms(self.records)
         rows: list[Row] = []
         for _, seeds in groupby(self.records, lambda record: record_order(record)[:-2]):
             for group, members in _by_protocol(list(seeds), cells).items():
-                step_ms = next((float(dense_ms[record.cell]) for record in members if record.timing), None)
+                step_ms = next((dense_step_ms(record, dense_ms) for record in members if record.timing), None)
                 name = members[0].row
                 rows.append(
                     Row(

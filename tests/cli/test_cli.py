@@ -269,7 +269,7 @@ base:
 rows:
   dense: {method: dens}
   routed: {method: tread, routes: 2-8@0.5}
-  far: {method: tread, selector: randon}
+  far: {method: tread, selecter: random}
 """
 
 

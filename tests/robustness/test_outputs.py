@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from marked_tree import mark, tree
 
+from tests.command_line import tread_bench
 from tests.run_folders import put
 from tread_bench.cli.commands.check import check
 from tread_bench.cli.commands.features import features
@@ -86,7 +87,7 @@ def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path):
     work = ExitStack()
     work.enter_context(replacing(path, overwrite=False)).write_text("new")
     path.write_text("mine")
-    with pytest.raises(OutputError, match="exists"):
+    with pytest.raises(FileExistsError):
         work.close()
     assert tree(tmp_path) == {"out": (path.stat().st_mode, b"mine")}
 
@@ -149,6 +150,25 @@ def run(tmp_path) -> Path:
     for name in ("index.html", "results.csv", "cells/a/samples/00000.png"):
         (root / name).write_text("the run's")
     return root
+
+
+def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_path, run):
+    for name in ("run.json", "network.safetensors"):
+        (tmp_path / name).write_text("the only one")
+    before = tree(tmp_path)
+    for arguments, told in {
+        ("report", "run", "--export", "run.json"): "run.json exists; give another path, or --overwrite to replace it",
+        ("report", "run", "--export", "network.safetensors"): "network.safetensors exists",
+        ("sample", "run", "--cell", "a", "--npz", "run.json"): "run.json exists",
+        ("features", "smoke", "--out", "run/results.csv", "--overwrite"): "is in the run folder",
+        (
+            *["ci", "check", "run", "--baseline", "b.json", "--junit", "run/index.html", "--overwrite"],
+        ): "is in the run folder",
+        ("run", "smoke", "--out", "run/cells/a"): "is in the run folder",
+    }.items():
+        done = tread_bench(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and told in done.stderr, arguments
+    assert tree(tmp_path) == before
 
 
 def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
