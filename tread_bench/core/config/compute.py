@@ -34,11 +34,15 @@ class Kernels(Model):
 class StepOptions(Model):
     """How a training step is computed; evaluation uses none of these options."""
 
-    autocast: Literal["none", "bfloat16", "float16"] = Field("none", description="of forward passes in training")
+    autocast: Literal["none", "bfloat16", "float16"] = Field(
+        "none", description="type of the forward pass in training; float16 with loss scaling"
+    )
     compile: bool = Field(False, description="run each block through torch.compile")
     gradient_checkpointing: bool = Field(False, description="recompute blocks in the backward pass, to save memory")
     micro_batch: Int | None = Field(None, ge=1, description="images whose gradients are computed at a time; empty: all")
-    data_workers: Int = Field(2, ge=0, description="threads that prepare batches ahead; 0: none; changes no figure")
+    data_workers: Int = Field(
+        2, ge=0, description="threads that prepare batches; 0: as a step begins; changes no figure"
+    )
 
 
 class Compute(StepOptions):
@@ -72,7 +76,7 @@ class Limits(Model):
     retries: Int = Field(2, ge=0, description="how often a cell is resumed after its process was killed")
     processes_per_cell: Int = Field(1, ge=1, description="processes that train a cell, each on its share of a batch")
     gpus_per_cell: Int = Field(1, ge=1, description="GPUs that each process of a cell sees, with --device cuda")
-    cell_minutes: Float | None = Field(None, gt=0, description="time limit of an attempt at a cell; null: none")
+    cell_minutes: Float | None = Field(None, gt=0, description="limit of an attempt at a cell or its speed; null: none")
     job_minutes: Float = Field(720, ge=1, description="time limit of a Slurm job; a longer cell goes on in a new one")
 
     @property

@@ -104,8 +104,12 @@ class Metrics(Model):
     kid_subsets: Int = Field(50, ge=1)
     neighbours: Int = Field(3, ge=1, description="k of precision and recall")
     similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
-    similarity_times: tuple[Float, ...] = Field((), description="of the layer similarity; empty: the objective's own")
-    routed_rates: tuple[Share, ...] = Field((), description="rates at which the trained network is also run routed")
+    similarity_times: tuple[Float, ...] = Field(
+        (), description="times of the layer similarity: t of flow, sigma of edm; empty: the objective's own"
+    )
+    routed_rates: tuple[Share, ...] = Field(
+        (), description="rates at which the trained network is also run routed, to measure the training-inference gap"
+    )
     routed_blocks: Blocks = Field((), description="START:END of the routed runs; empty: those of the cell's routes")
     extractor: Annotated[Network | None, WrapSerializer(_short)] = Field(
         None, description="feature network; empty: the one that suits the data"

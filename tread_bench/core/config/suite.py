@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from tread_bench.core.config.base import Float, Int, Model, Whole, is_unused, no_boolean, or_text
+from tread_bench.core.config.base import SEEDS_PER_GROUP, Float, Int, Model, Whole, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
@@ -57,7 +57,12 @@ class Cell(Model):
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
     evaluate: WeightsOfRow | None = Field(None, description="row whose weights are evaluated; nothing is trained")
-    seed_group: Int = Field(0, ge=0, exclude_if=is_unused, description="shifts the row's seeds, to train it anew")
+    seed_group: Int = Field(
+        0,
+        ge=0,
+        exclude_if=is_unused,
+        description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
+    )
 
     @property
     def trains(self) -> bool:

@@ -129,7 +129,10 @@ class Training(Model):
         description="how the learning rate falls to zero at the end",
     )
     checkpoint_every: Int = Field(500, ge=1, description="steps between checkpoints, from which a cell resumes")
-    snapshots: tuple[Moment, ...] = Field((), description="when the evaluated weights are kept; always at the end")
+    snapshots: tuple[Moment, ...] = Field(
+        (),
+        description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
+    )
     start: Annotated[Start, or_text(Start, "row")] | None = Field(
         None,
         exclude_if=is_unused,
