@@ -133,9 +133,9 @@ def starved(rows: Sequence[Row]) -> str:
 def evaluated_by_teacher(rows: Sequence[Row]) -> str:
     """Return a caution where the network that measures a row's FID was also its teacher."""
     found = [row.name for row in rows if row.is_evaluated_by_teacher]
-    was, it, its = ("was", "it", "its") if len(found) == 1 else ("were", "them", "their")
     if not found:
         return ""
+    was, it, its = ("was", "it", "its") if len(found) == 1 else ("were", "them", "their")
     return (
         f"{names(found)} {was} trained towards features of the network that FID and KID are measured with, which "
         f"favours {it}: not ranked here. Read {its} validation loss instead."

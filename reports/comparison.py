@@ -109,8 +109,7 @@ def _fid(rows: Sequence[Row]) -> Iterator[Column]:
         "protocol",
         [Entry(number(one.fid), one.caveat, one.fid) if one else Entry(DASH) for one in found],
     )
-    has_target = any(row.compared(END, "training_macs") for row in rows)
-    if has_target or any(row.differs_at_equal_macs for row in rows):
+    if any(row.differs_at_equal_macs or row.compared(END, "training_macs") for row in rows):
         yield from _at_equal_cost(rows)
 
 
@@ -139,12 +138,12 @@ def _recovered(row: Row) -> Entry:
 
 def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     references = {row.name: row for row in rows}
+    trained_macs = [None if requested.is_evaluated_only(row.first) else row.cost("forward_macs") for row in rows]
     speeds, ideals = [], []
-    for row in rows:
+    for row, own_macs in zip(rows, trained_macs, strict=True):
         # Against the reference of its FID: of another size, it has a dense step of its own.
         other = references.get(row.reference_name)
         is_paired = other is None or other.dense_step_ms == row.dense_step_ms
-        own_macs = None if requested.is_evaluated_only(row.first) else row.cost("forward_macs")
         other_macs = other.cost("forward_macs") if other else None
         ideal = row.ideal_speedup if own_macs else None
         speed = ratio_entry(row.speedup)
@@ -159,18 +158,15 @@ def _costs(rows: Sequence[Row]) -> Iterator[Column]:
         ideals.append(ideal)
     yield Column(
         "Speed-up",
-        "speed-up of a training step against the reference; where both were not timed in pairs, the ratio of their "
-        "seconds, without an interval",
+        "speed-up of a training step against the reference; where the two were not timed in pairs, the ratio of "
+        "their images per second, without an interval",
         speeds,
     )
-    hint = "speed-up without overhead, against the same network: its forward MACs over the row’s"
+    hint = "speed-up without overhead: forward MACs of what the row is timed or compared with, over the row’s"
     yield _numbers("Ideal", hint, ideals, 2)
 
     # Costs of what trains.
-    gmacs: list[float | None] = []
-    for row in rows:
-        macs = None if requested.is_evaluated_only(row.first) else row.cost("forward_macs")
-        gmacs.append(None if macs is None else macs / 1e9)
+    gmacs = [None if macs is None else macs / 1e9 for macs in trained_macs]
     places = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     yield _numbers("GMACs", "forward pass of one image, in 10⁹ multiply-adds", gmacs, places)
     yield _numbers("GFLOPs", "twice the GMACs", [None if one is None else 2 * one for one in gmacs], places)
@@ -217,6 +213,7 @@ def _metric(rows: Sequence[Row], metric: str, title: str, definition: str = "") 
 
 def _at_equal_cost(rows: Sequence[Row]) -> Iterator[Column]:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
+    # Differences in FID at equal cost.
     places = decimals(row.fid.mean for row in rows if row.fid)
     hints = {
         MACS: "paired difference to the reference at equal training MACs, {}",
@@ -235,6 +232,7 @@ def _at_equal_cost(rows: Sequence[Row]) -> Iterator[Column]:
                 ways.add("as evaluated" if one.evaluated else "on the fit between evaluated points")
         yield Column(title, hints[at].format(" or ".join(sorted(ways))), entries)
 
+    # The cost of coming down to the FID that the reference ends at.
     to_target = []
     for row in rows:
         one = row.compared(END, "training_macs")

@@ -15,9 +15,9 @@ from tread_bench.reports import requested
 from tread_bench.reports.row import Row
 
 FID_TABLES = ("TREAD Table", "DiG in DiCo")
-# Families that the tables give by their size alone.
 _GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
 _ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end
+# Families that the tables give by their size alone.
 _BY_SIZE = {"DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
 
 

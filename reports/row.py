@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -330,6 +331,13 @@ def _data_text(data: str) -> str:
         shown = " ".join(map(str, value)) if isinstance(value, list) else f"{value}".replace(", ", " ")
         each.append(f"{key} {shown}")
     return f"{name} ({', '.join(each)})" if each else name
+
+
+def chosen(rows: Sequence[Row], most: int) -> tuple[list[Row], str]:
+    """Return dense rows and those of lowest FID, in their order, and what a caption says of the others."""
+    ranked = sorted(rows, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else math.inf))[:most]
+    left_out = f" Drawn: {len(ranked)} of {len(rows)} rows; the numbers have all." if len(ranked) < len(rows) else ""
+    return [row for row in rows if row in ranked], left_out
 
 
 def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:

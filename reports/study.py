@@ -18,7 +18,7 @@ from tread_bench.core.stored.records import Record, of_study, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.decision import Decision, decisions
 from tread_bench.reports.differences import compared_rows, trainings_of
-from tread_bench.reports.frame import data_of, dense_step_ms, dense_steps_ms, metrics_of, record_order, results_frame
+from tread_bench.reports.frame import data_of, dense_step_ms, dense_steps_ms, record_order, results_frame
 from tread_bench.reports.row import Group, Row, by_key, name_rows, side_by_side
 
 
@@ -65,8 +65,10 @@ class Study:
         for row in rows:
             row.differences = {(one.at, one.metric): one for one in compared.get(row.key, ())}
             own = {paired_seed(record) for record in row.done}  # seeds that ended at another iteration are another row
-            for metric in metrics_of(self.frame) if row.key in trainings else ():
-                settled = trainings[row.key].settled(row.group.iteration, metric)
+            if (of_row := trainings.get(row.key)) is None:
+                continue
+            for metric in of_row.metrics:
+                settled = of_row.settled(row.group.iteration, metric)
                 if scores := {seed: score for seed, score in settled.items() if seed in own}:
                     row.scores[metric] = scores
 

@@ -33,12 +33,12 @@ def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "", exports
         suffix: keeps the names of several calls apart.
         exports: whether each picture holds a PNG and a PDF beside the SVG.
     """
-    trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
-    lines = labelled(rows, frame)
     with theme(exports):
         if break_even.is_about_speed(rows):
             found: list[Picture | None] = [draw(break_even.figure(rows)), draw(speed.figure(rows))]
         else:
+            trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
+            lines = labelled(rows, frame)
             found = [
                 draw(guidance.figure(rows)),
                 draw(depths.figure(rows)),

@@ -13,7 +13,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.differences import ITERATIONS, MACS
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, tone
-from tread_bench.reports.row import Row, by_architecture
+from tread_bench.reports.row import Row, by_architecture, chosen
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number, words
 
 _MOST = 30  # rows in the picture
@@ -39,12 +39,10 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
 
     # The rows, those of lowest FID where there are many.
     at = MACS if any(row.differs_at_equal_macs for row in placed) else ITERATIONS
-    ranked = sorted(placed, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else 0.0))[:_MOST]
-    drawn = [row for row in placed if row in ranked]
+    drawn, left_out = chosen(placed, _MOST)
     places = decimals(row.fid.mean for row in placed if row.fid)
     shown = {row.name: row.difference(at) for row in placed}
     said = {row.name: words(shown[row.name], places, nothing=_nothing(row)) for row in placed}
-    left_out = f" Drawn: {len(drawn)} of {len(placed)} rows; the numbers have all." if len(drawn) < len(placed) else ""
     numbers = []
     for row in placed:
         difference = shown[row.name]

@@ -34,7 +34,7 @@ from tread_bench.reports.questions.speed import price_of
 from tread_bench.reports.row import Row, are_beside_dense, by_architecture, short_names, told_apart, what_differs
 from tread_bench.reports.study import Study
 from tread_bench.reports.text import decision as decision_view
-from tread_bench.reports.text.numbers import DASH, decimals, interval, millions, names, number, plural
+from tread_bench.reports.text.numbers import DASH, decimals, fid_difference, millions, names, plural
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that answer further questions, below a heading of their own.
@@ -251,8 +251,9 @@ def _answers(study: Study, plan: RunPlan, is_over: bool) -> list[Answer]:
         if not all(row.is_dense and row.name in sources for row in members):
             shown.append(members)
     answers: list[Answer] = []
+    tested = _tested(study)
     for members, title in zip(shown, _names(shown), strict=True):
-        decided = [one for one in _tested(study) if one[0][0] in members]
+        decided = [one for one in tested if one[0][0] in members]
         is_first = bool(decided) and not any(answer.decisions for answer in answers)
         answers.append(_answer(members, title, decided, plan, is_over, is_first))
     return answers
@@ -282,8 +283,7 @@ def _answer(
     if not decided:
         headline, price = _without_decision(rows, is_over)
         return replace(answer, headline=headline, price=price)
-    may_add_seeds = plan.registered is None
-    made = [_decided(members, one, plan, is_over, may_add_seeds) for members, one in decided]
+    made = [_decided(members, one, is_over, may_add_seeds=plan.registered is None) for members, one in decided]
     by_name = {one.architecture: decision for one, (_, decision) in zip(made, decided, strict=True)}
     answer = replace(answer, regime=decision_view.regime(rows), decisions=made, scope=decision_view.scope(rows))
     if is_first:
@@ -291,12 +291,13 @@ def _answer(
     if len(made) > 1:
         headline, certainty = decision_view.overview(by_name, is_over), decision_view.certainties(by_name, places)
         return replace(answer, headline=headline, certainty=certainty)
-    route = next(row for row in rows if row.short_label == decided[0][1].route)
-    said = controls.sentences(rows, route, places)
+    members, decision = decided[0]
+    route = next(row for row in members if row.short_label == decision.route)
+    said = controls.sentences(members, route, places)
     return replace(answer, price=made[0].price, certainty=made[0].certainty, controls=said)
 
 
-def _decided(rows: Sequence[Row], decision: Decision, plan: RunPlan, is_over: bool, may_add_seeds: bool) -> Decided:
+def _decided(rows: Sequence[Row], decision: Decision, is_over: bool, may_add_seeds: bool) -> Decided:
     places = decimals(row.fid.mean for row in rows if row.fid)
     route = next(row for row in rows if row.short_label == decision.route)
     routes = resolve_routes(route.first.routes, route.blocks)
@@ -327,7 +328,7 @@ def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
         return f"No decision: {why}{'' if is_over else ' yet'}.", price_of(cheapest) if cheapest else ""
     _, row, difference = min(found, key=lambda one: one[0])
     places = decimals(other.fid.mean for other in rows if other.fid)
-    shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
+    shown = fid_difference(difference, places)
     chosen = "" if len(found) == 1 else f", the lowest of {len(found)} rows"
     return (
         f"No decision: nothing was compared at equal training MACs. At equal iterations {row.full_label} differs from "

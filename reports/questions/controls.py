@@ -11,7 +11,7 @@ from tread_bench.core.numbers.statistics import paired_difference
 from tread_bench.reports import requested
 from tread_bench.reports.differences import MACS
 from tread_bench.reports.row import Row
-from tread_bench.reports.text.numbers import interval, number, plural
+from tread_bench.reports.text.numbers import fid_difference, plural
 
 
 def is_control(row: Row) -> bool:
@@ -50,16 +50,19 @@ def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
             share, is compared with the best of the routes that it stands beside.
         places: decimals of an FID.
     """
+    # The routes, first the one that is decided on, then those of lowest FID.
     said = []
     by_name = {row.name: row for row in rows}
     routes = [row for row in rows if row.spans and not is_control(row) and row.compared(MACS)]
     routes.sort(key=lambda row: (row is not route, _mean_fid(row)))
+
+    # The reference with other seeds tells chance; any other control is compared with a route.
     for row in rows:
         line = row.compared(MACS)
         if line is None:
             continue
         if requested.is_control(row.first) and not requested.macs_of(row.first):
-            shown = f"{number(line.estimate.mean, places, True)} FID ({interval(line.estimate, places, True)})"
+            shown = fid_difference(line.estimate, places)
             other = row.reference_label
             pairs = plural(line.estimate.n, "paired seed")
             said.append(
@@ -69,7 +72,7 @@ def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
             difference = paired_difference(alike[0].sides(MACS)[0][0], row.sides(MACS)[0][0])
             if difference is None:
                 continue
-            shown = f"{number(difference.mean, places, True)} FID ({interval(difference, places, True)})"
+            shown = fid_difference(difference, places)
             pairs = plural(difference.n, "paired seed")
             said.append(
                 f"{alike[0].short_label} minus {_instead(row, by_name.get(row.reference_name))} ({row.short_label}): "

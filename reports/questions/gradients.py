@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from tread_bench.reports.figure import Figure
-from tread_bench.reports.questions.similarity import chosen
-from tread_bench.reports.row import Row
+from tread_bench.reports.questions.similarity import MOST
+from tread_bench.reports.row import Row, chosen
 
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Gradient norm per block under the row's own training loss, and under the dense loss of the same weights."""
-    drawn, _ = chosen([row for row in rows if any(record.gradient_norms for record in row.done)])
+    drawn, _ = chosen([row for row in rows if any(record.gradient_norms for record in row.done)], MOST)
     lines = []
     for row in drawn:
         panel = row.full_label

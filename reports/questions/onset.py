@@ -104,6 +104,7 @@ def _over_widths(
 
     They are means over the widths that have the same lengths and references.
     """
+    # Of each width, the ratios by length and reference.
     of_each: list[tuple[Arm, dict[tuple[int, str], Ratio]]] = []
     for own in of_widths:
         routed = _ends(arms[own], figure)
@@ -124,6 +125,8 @@ def _over_widths(
             for place in range(lengths):
                 found[place, _name(arm, own)] = Ratio({seed: logs[place] for seed, logs in by_seed.items()})
         of_each.append((own, found))
+
+    # Means over the widths that have what the first one has.
     if not of_each:
         return None, {}
     first, of_first = of_each[0]
@@ -142,7 +145,8 @@ def statements(found: Sequence[Panel], records: Sequence[Record], stated: Regist
     said = []
     for panel in found:
         answer, place = panel.found.answer, panel.found.first
-        if open_because or answer == "inconclusive":
+        is_open = bool(open_because) or answer == "inconclusive"
+        if is_open:
             what = "is inconclusive"
         elif place is None:
             what = f"does not pay within what was measured, up to {panel.macs[-1]:.3g} training MACs"
@@ -151,10 +155,10 @@ def statements(found: Sequence[Panel], records: Sequence[Record], stated: Regist
         else:
             what = f"begins to pay at {panel.macs[place]:.3g} training MACs"
         at_length = panel.loss[-1 if place is None else place]
-        if what != "is inconclusive":
-            margin = stated.hypothesis.margin
-            what += f" by more than {margin:g} times" if margin != 1 else ""
-        elif not open_because and any(None in ratio.by_seed.values() for ratio in at_length):
+        margin = stated.hypothesis.margin
+        if not is_open and margin != 1:
+            what += f" by more than {margin:g} times"
+        elif is_open and not open_because and any(None in ratio.by_seed.values() for ratio in at_length):
             what += ", since a loss does not fall with every length"
         each = [f"{name} {ratio_in_words(one)}" for name, one in zip(panel.references, at_length, strict=True)]
         said.append(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tread_bench.reports.figures.picture import Picture, picture_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE, clean
-from tread_bench.reports.row import Row
+from tread_bench.reports.row import Row, chosen
 from tread_bench.reports.text.numbers import DASH, number
 
 Matrix = NDArray[np.float64]
@@ -28,6 +28,8 @@ def similarities(rows: Sequence[Row]) -> Picture | None:
     rows = [row for row in rows if any(record.similarity for record in row.done)]
     if not rows:
         return None
+
+    # The mean map of each row, and how alike neighbouring blocks are inside its routes and outside.
     maps, numbers = {}, []
     for row in rows:
         matrices = [np.asarray(record.similarity.matrix) for record in row.done if record.similarity]
@@ -42,7 +44,8 @@ def similarities(rows: Sequence[Row]) -> Picture | None:
                 "mean, other neighbours": _mean(beside[~inside]),
             }
         )
-    drawn, left_out = chosen(rows)
+
+    drawn, left_out = chosen(rows, MOST)
     return picture_of(
         "similarity",
         "Layer cosine similarity",
@@ -53,13 +56,6 @@ def similarities(rows: Sequence[Row]) -> Picture | None:
         _maps(drawn, maps),
         numbers,
     )
-
-
-def chosen(rows: Sequence[Row]) -> tuple[list[Row], str]:
-    """Dense rows and those of lowest FID, in their order, and what is said of the others."""
-    ranked = sorted(rows, key=lambda row: (not row.is_dense, row.fid.mean if row.fid else float("inf")))[:MOST]
-    left_out = f" Drawn: {len(ranked)} of {len(rows)} rows; the numbers have all." if len(ranked) < len(rows) else ""
-    return [row for row in rows if row in ranked], left_out
 
 
 def _mean(values: Matrix) -> str:

@@ -12,7 +12,7 @@ from tread_bench.reports.decision import MOST_SEEDS, QUESTIONS, Choice, Decision
 from tread_bench.reports.questions import tuning
 from tread_bench.reports.row import Row, by_architecture, told_apart
 from tread_bench.reports.tables import Entry, Table, estimate_entry
-from tread_bench.reports.text.numbers import DASH, MINUS, decimals, interval, millions, names, number, plural
+from tread_bench.reports.text.numbers import DASH, MINUS, decimals, fid_difference, millions, names, number, plural
 
 _SIGNS = {Outcome.HOLDS: "✓", Outcome.FAILS: "✗", Outcome.INCONCLUSIVE: "?", Outcome.UNTESTED: DASH}
 _ANSWERS = {
@@ -54,6 +54,8 @@ def _sentence(decision: Decision) -> str:
     if decision.regime:
         here = f"with {decision.regime}, "
         start = f"Here, {here}"
+
+    # What the tests lead to.
     match decision.choice:
         case Choice.ROUTE:
             better = f"{here}{route} is better than {reference}"
@@ -79,6 +81,8 @@ def _sentence(decision: Decision) -> str:
             (first, last), fids = decision.learning.iterations, decision.learning.means
             fell = f"{reference} has FID {fids[0]:.3g} at iteration {first:,} and {fids[1]:.3g} at {last:,}"
             return f"Not trained yet: {here}{fell}, no fall beyond chance. Train longer."
+
+    # Undecided: what more seeds would probably settle.
     if decision.finds is None or at_macs.difference is None:
         return f"Undecided: {here}one seed has no interval. Run at least five."
     now = at_macs.difference.n
@@ -151,8 +155,7 @@ def strip(decision: Decision, places: int) -> list[Mark]:
         found, evidence = test.difference, ""
         if found:
             chance = ", not beyond chance among so many comparisons" if test.is_within_chance else ""
-            shown = f"{number(found.mean, places, True)} FID ({interval(found, places, True)})"
-            evidence = f"{shown}, {plural(found.n, 'seed')}{chance}"
+            evidence = f"{fid_difference(found, places)}, {plural(found.n, 'seed')}{chance}"
         question = f"Is {decision.route} better than {decision.tests[0].other or 'dense'} at {test.question}?"
         if test.question == QUESTIONS[2]:
             control = f"the control {test.other}" if test.other else "a control of equal MACs"

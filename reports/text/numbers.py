@@ -63,6 +63,11 @@ def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, n
     return f"{text} [{', '.join(bounds)}]"
 
 
+def fid_difference(estimate: MeanInterval, places: int) -> str:
+    """Return a difference in FID with its interval: -2.40 FID (-3.00 to -1.80)."""
+    return f"{number(estimate.mean, places, True)} FID ({interval(estimate, places, True)})"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 

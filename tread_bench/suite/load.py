@@ -16,15 +16,15 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, shortened, validation_problems
 from tread_bench.suite.files import Files, Look, unchanged
+from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
-from tread_bench.suite.yaml import MAX_DEPTH, read_value, read_yaml
+from tread_bench.suite.yaml import MAX_DEPTH, TOO_DEEP, read_value, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _MAX_BYTES = 2**20
-_SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (  # ends of paths in a suite: a cell's keys are at several places
     *(".data.train", ".data.held_out", ".data.train_images", ".data.decoder", ".data.images", ".data.scale"),
-    *(".data.shift", ".data.captions.files", ".data.captions.empty", ".data.captions.encoder.weights"),
+    *(".data.shift", ".data.captions.files", ".data.captions.encoder.weights"),
     *(".metrics.extractor_weights", ".metrics.inception_weights", ".metrics.reference"),
     *(".metrics.extractor.weights", ".metrics.also.weights", ".auxiliary.weights", ".evaluate.run"),
     ".training.start.run",
@@ -180,7 +180,7 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
         return Suite.model_validate(data), []
     except ValidationError as error:
         problems = [_in_its_place(problem) for problem in validation_problems(error, Suite)]
-    sections = {key: data[key] for key in _SECTIONS if key in data}
+    sections = {key: data[key] for key in LAYERS if key in data}
     try:
         return Suite.model_validate({"name": "unnamed", **sections}), problems
     except ValidationError:
@@ -202,10 +202,10 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
         return [Problem("must be KEY=VALUE, such as training.iterations=100", place=place)]
-    if path[0] in _SECTIONS:
+    if path[0] in LAYERS:  # they contain a cell's keys
         return [Problem(f"{path[0]} cannot be set: give the cell's key without it, for every cell", place=place)]
     if path[0] not in Suite.model_fields and path[0] not in Cell.model_fields:
-        known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in _SECTIONS]
+        known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in LAYERS]
         return [Problem(unknown("key", path[0], known), place=place)]
     try:
         value = absolute_value(path, read_value(text, place.source), roots)
@@ -224,8 +224,7 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:
     """Return the value at `path` in a suite or a cell, with absolute file names in it."""
     if len(path) > MAX_DEPTH:  # by a key of many dots
-        rule = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
-        raise SuiteError([Problem(f"{shortened(dotted(path))}: {rule}", path, at_key=True)])
+        raise SuiteError([Problem(f"{shortened(dotted(path))}: {TOO_DEEP}", path, at_key=True)])
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):

@@ -19,7 +19,7 @@ from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
 MAX_DEPTH = 50
 MAX_VALUES = 100_000  # those that aliases repeat included
 LONGEST_NUMBER = 4_000  # digits; Python reads no integer of more than 4,300
-_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
 _TOO_MANY = f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it"
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -90,7 +90,7 @@ class _Reader:
         except (ValueError, OverflowError, AssertionError) as error:  # escapes beyond Unicode, versions of YAML
             self.refuse(f"not readable as YAML: {error}")
         if depth > MAX_DEPTH:
-            self.refuse(_TOO_DEEP)
+            self.refuse(TOO_DEEP)
         if len(self.events) > 2 * MAX_VALUES:
             self.refuse(_TOO_MANY)
 
@@ -116,7 +116,7 @@ class _Reader:
             place = self.go_to(end.line, end.column)
         self.places.values[loc] = place
         if len(loc) > MAX_DEPTH:
-            self.refuse(_TOO_DEEP)
+            self.refuse(TOO_DEEP)
 
         # What an alias stands for is read again, so that mistakes have the places where they are written.
         if isinstance(event, of.AliasEvent):

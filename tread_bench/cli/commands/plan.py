@@ -59,8 +59,7 @@ def plan(
     from tread_bench.suite.plan import plan_table
 
     # Costs and hours.
-    asks_for_seeds = (detect, spread, run_with_spread) != (None, None, None)
-    if asks_for_seeds:
+    if (detect, spread, run_with_spread) != (None, None, None):
         from tread_bench.cli.detect import detection_in_words, detection_table, refuse_options, seeds_for  # needs scipy
 
         refuse_options(detect, spread, run_with_spread)

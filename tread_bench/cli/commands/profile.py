@@ -121,7 +121,7 @@ def profile(
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     about = {"routes": format_routes(resolved)}
-    if config is None and backbone is not None:
+    if backbone is not None:
         cost = cost_figures(family, spec, resolved, selector)
         about["selector"] = selector if resolved else ""
         about |= {key: getattr(spec, key) for key in ("image_size", "channels", "num_classes")}

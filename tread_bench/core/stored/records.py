@@ -87,7 +87,7 @@ class GpuConditions(Part):
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
-    throttle_reasons: list[str] | None = None  # what limits the clocks; names of measure/gpu_conditions.py
+    throttle_reasons: list[str] | None = None  # what limits the clocks; names of measure/speed/gpu_conditions.py
     power_limit_w: float | None = None  # enforced
     other_processes: int | None = None  # processes with a compute context on this GPU
 
@@ -108,7 +108,7 @@ class TimingFigures(Part):
     data_wait_share: Share | None = None  # share of loop_time_ms in which the device waited for a batch
     batch: PositiveInt
     warmup: NonNegativeInt
-    probe_ms: PositiveFloat | None = None  # fixed work (measure/probe.py), timed in the same process just before
+    probe_ms: PositiveFloat | None = None  # fixed work (measure/speed/probe.py), timed in the same process just before
     product_macs_per_s: PositiveFloat | None = None  # of a large matrix product in the type of a step, timed there too
     gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
     gpu_after: GpuConditions | None = None
