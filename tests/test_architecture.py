@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,39 @@ def heavy_imports(statement: str, folder: Path = CHECKOUT) -> list[str]:
 def test_the_floors_hold() -> None:
     done = lint_imports(CHECKOUT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The package and its contracts, to break."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CHECKOUT / "tread_bench", tmp_path / "tread_bench", ignore=ignored)  # what links name, too
+    shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+ACROSS = [
+    ("tread_bench/model/ops/routing.py", "import tread_bench.cell.run"),
+    ("tread_bench/core/describe/routes.py", "def late():\n    import tread_bench.suite.plan"),
+    ("tread_bench/suite/plan.py", "def late():\n    import timm"),
+    ("tread_bench/runner/status.py", "import torch"),
+    ("tread_bench/model/methods/tread/family.py", "import torch"),
+    ("tread_bench/reports/__init__.py", "import tread_bench.runner.runner"),
+    ("tread_bench/runner/runner.py", "import tread_bench.reports.page.run"),
+    ("tread_bench/backbones/dit/network.py", "import tread_bench.runner.folder"),
+    ("tread_bench/data/source.py", "import tread_bench.runner.folder"),
+]
+
+
+def test_imports_across_the_floors_are_seen(copy: Path) -> None:
+    for file, statement in ACROSS:
+        with (copy / file).open("a") as source:
+            source.write(f"\n{statement}\n")
+    done = lint_imports(copy)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for file, statement in ACROSS:
+        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        assert f" {module} -> {statement.split()[-1]} (l." in done.stdout, (file, statement)
 
 
 FLOORS = (

@@ -87,7 +87,7 @@ def test_a_constant_rate_is_not_written_so_that_cells_keep_their_ids():
     assert Training(iterations=10, decay="wsd").model_dump(mode="json")["decay"] == {"name": "wsd", "share": 0.2}
 
 
-def test_up_to_its_decay_a_training_is_that_of_a_constant_rate(tmp_path):
+def test_up_to_its_decay_a_training_is_that_of_a_constant_rate():
     trainers = {}
     for decay in ("constant", "wsd", "linear"):
         trainers[decay] = make_trainer(make_cell(training={"iterations": 5, "decay": decay}))

@@ -226,7 +226,7 @@ def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
 @pytest.mark.parametrize(
     "what", [("plan", "route_placement", "--set", "seeds=1000"), ("profile", "DiT-S/2", "--train"), ("doctor",)]
 )
-def test_ctrl_c_in_other_commands(what, tmp_path):
+def test_ctrl_c_in_other_commands(what):
     status, told = interrupted(command(*what), lambda process: wait_for(lambda: has_loaded_libraries(process)))
     assert status == 130 and told.endswith("interrupted\n")
 

@@ -73,7 +73,7 @@ def test_another_caption_or_encoder_is_another_fingerprint(tmp_path: Path) -> No
     assert open_data(choice).sha256 != before
 
 
-def test_captions_and_labels_exclude_each_other(tmp_path: Path) -> None:
+def test_captions_and_labels_exclude_each_other() -> None:
     with pytest.raises(ValueError, match=r"num_classes 3: captions take the place of labels; set num_classes: 0"):
         options("image_folder", train=["x"], num_classes=3)
     with pytest.raises(ValueError, match=r"'a photo': must contain \{class\}"):

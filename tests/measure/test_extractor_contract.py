@@ -89,7 +89,7 @@ def test_settings_of_a_network_are_part_of_its_identity(monkeypatch):
     assert len({one.sha256 for one in (*sizes, shipped)}) == 3
 
 
-def test_a_network_is_written_as_its_name_or_with_its_settings(tmp_path):
+def test_a_network_is_written_as_its_name_or_with_its_settings():
     by_name = Metrics(extractor="digits-classifier")
     assert by_name.model_dump()["extractor"] == "digits-classifier"
     assert by_name == Metrics(extractor={"name": "digits-classifier"})

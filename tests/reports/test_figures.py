@@ -201,7 +201,7 @@ def test_cost_is_macs_of_a_step_times_batch_times_iterations(drawn):
     assert float(first["cost"]) == pytest.approx(30e6 * 64 * 400 / 1e12, rel=1e-3)
 
 
-def test_one_seed_has_no_interval(drawn):
+def test_one_seed_has_no_interval():
     alone = pictures_of([one for one in study(1) if one.row in ("dense", "2:8", "0:8")])
     assert {line["95 % interval"] for line in alone["gain"].numbers} == {"one seed, no interval"}
 

@@ -275,7 +275,7 @@ def test_a_margin_is_part_of_the_answer():
     assert "is inconclusive (compute of" in answer
 
 
-def test_bounds_say_in_which_direction(tmp_path):
+def test_bounds_say_in_which_direction():
     records = study((50.0, 50.0, 50.0), (0.01, 0.01, 0.01))
     (answer,) = said(records)
     assert "dense at least 16; 8 blocks at most 0.0625" in answer, answer

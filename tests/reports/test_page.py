@@ -168,7 +168,7 @@ def test_an_fid_that_is_not_finite_is_said_and_stops_nothing(tmp_path, plan):
     assert rows_frame(results_frame(records)).set_index("row").loc["2:8", "fid"] < 100
 
 
-def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_lowest(tmp_path, plan):
+def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_lowest():
     hard, above = [0.0, 0.0, 0.0, 30.0], {"dense": 0.0, "2:8": 1.0, "0:8": 3.0}
     fids = {
         (row, seed): 20 + hard[seed] + above[row] + 0.1 * (seed + above[row]) % 0.3

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from full_disk import Disk, failing
 
 from tread_bench.cell.run import run_cell
@@ -68,13 +67,6 @@ def begun(plan, cell_id, tmp_path_factory):
         elif path.name not in kept:
             path.unlink()
     return root
-
-
-@pytest.fixture(autouse=True)
-def same_precision():
-    before = torch.get_float32_matmul_precision()
-    yield
-    torch.set_float32_matmul_precision(before)
 
 
 def copied(folder, place):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import re
 from xml.etree import ElementTree
@@ -204,6 +205,14 @@ def test_figures_hold_nothing_that_acts(browser, run_dir):
                 assert not name.endswith("href") or value.startswith(("#", "data:image/png;base64,")), value
     browser.get(figures[0].as_uri())
     assert not browser.execute_script("return window.pwned === 1")
+
+
+@pytest.mark.slow
+def test_no_cell_of_the_table_is_a_formula(run_dir):
+    with open(run_dir / "results.csv", encoding="utf-8", newline="") as file:
+        cells = list(itertools.chain(*csv.reader(file)))
+    number = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
+    assert [cell for cell in cells if FORMULA.match(cell) and not number.fullmatch(cell)] == []
 
 
 def lines_with(text, path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -31,29 +32,47 @@ SUITE = toy_suite(
 )
 
 
-def kill_somebody(life: Life, out: Path, chance: random.Random) -> str:
-    """Kill the runner, its server or, mostly, a cell: after a while, or while a file is written; "" once it has ended.
+def kill_somebody(life: Life, out: Path, chance: random.Random) -> tuple[str, bool]:
+    """Kill the runner, its server or, mostly, a cell: after a while, or while a file is written.
 
     A runner has one child with children, the server, whose children are cells.
+
+    Returns:
+        who; "" once the runner has ended; and whether a cell that died had half a file in its folder, which was not
+        there before.
     """
     try:
         life.process.wait(chance.uniform(0, 4))
-        return ""
+        return "", False
     except subprocess.TimeoutExpired:
         pass
+    before = set(temporaries(out))
     is_over = time.monotonic() + (2 if chance.random() < 0.5 else 0)
-    while life.process.poll() is None and time.monotonic() < is_over and not list(temporaries(out)):
+    while life.process.poll() is None and time.monotonic() < is_over and not set(temporaries(out)) - before:
         time.sleep(0.001)
     who = chance.choices(["runner", "server", "cell"], [3, 1, 16])[0]
     try:
         runner = psutil.Process(life.process.pid)
         servers = [child for child in runner.children() if child.children()]
         cells = [cell for server in servers for cell in server.children()]
-        found = {"runner": [runner], "server": servers, "cell": cells}[who]
-        chance.choice(found).kill()
+        victim = chance.choice({"runner": [runner], "server": servers, "cell": cells}[who])
+        died = [victim] if who == "cell" else cells
+        folders = [folder for cell in died if (folder := folder_of(cell))]
+        victim.kill()
     except (IndexError, psutil.NoSuchProcess):
-        return "nobody"
-    return who
+        return "nobody", False
+    psutil.wait_procs(died, 10)
+    written = set(temporaries(out)) - before
+    return who, any(folder in path.parents for folder in folders for path in written)
+
+
+def folder_of(cell: psutil.Process) -> Path | None:
+    """The folder of a cell's log, once it has opened that."""
+    try:
+        log = Path(os.readlink(f"/proc/{cell.pid}/fd/1"))
+    except OSError:
+        return None
+    return log.parent if log.name == "log" else None
 
 
 def finished(out: Path) -> dict[Path, bytes]:
@@ -77,9 +96,12 @@ def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
         out, before, status = tmp_path / f"disturbed-{kills.total()}", {}, None
         while status != 0:
             with Life("run", suite, "--out", out, "--workers", 2) as life:
-                while kills.total() < KILLS and (who := kill_somebody(life, out, chance)):
+                while kills.total() < KILLS:
+                    who, was_writing = kill_somebody(life, out, chance)
+                    if not who:
+                        break
                     kills[who] += who != "nobody"
-                    inside += who != "nobody" and bool(list(temporaries(out)))
+                    inside += was_writing
                 status = life.process.wait()
                 wait_for(lambda life=life: not life.everybody(), 10)
             assert status in (0, -9)

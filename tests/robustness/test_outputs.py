@@ -171,7 +171,7 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
     assert tree(tmp_path) == before
 
 
-def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
+def test_no_baseline_is_accepted_into_a_run(run):
     with pytest.raises(OutputError, match=r"^--baseline .* is in the run folder"):
         check(run, run / "baseline.json", True)
 

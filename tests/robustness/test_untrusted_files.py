@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -35,6 +36,7 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_suite
 
 CHECKOUT = Path(__file__).parents[2]
+PACKAGES = ("tread_bench", "backbones", "reports")
 
 
 def torch_zip(path, trap):
@@ -222,3 +224,97 @@ def test_a_run_opens_no_port_reaches_nobody_and_writes_no_secret(tmp_path):
     assert len(written) > 10
     assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
     assert SECRET not in done.stdout + done.stderr
+
+
+# What the code may call at all
+
+
+FORBIDDEN_IMPORTS = {
+    *("cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "socket", "socketserver", "http", "xmlrpc"),
+    *("urllib.request", "requests", "ftplib", "ssl", "asyncio", "code", "imp"),
+}
+FORBIDDEN_CALLS = {
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "os.execvp", "pty.spawn"),
+    *(
+        "pickle.load",
+        "pickle.loads",
+        "pickle.Unpickler",
+        "numpy.load",
+        "pd.read_pickle",
+        "pandas.read_pickle",
+    ),
+    *(
+        "yaml.load",
+        "yaml.load_all",
+        "yaml.unsafe_load",
+        "yaml.full_load",
+        "torch.hub.load",
+        "torch.jit.load",
+        "torch.export.load",
+        "load_pt2",
+    ),
+    *("multiprocessing.connection.Listener", "connection.Listener", "Listener"),
+}
+
+
+SAFE_WITH = {"torch.load": ("weights_only", "True"), "np.load": ("allow_pickle", "False")}  # where it says so
+
+
+def modules():
+    return [path for package in PACKAGES for path in sorted((CHECKOUT / package).rglob("*.py"))]
+
+
+def dangers(source: str) -> list[str]:
+    """Imports and calls that could run foreign bytes or open a port."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            names = (
+                names if isinstance(node, ast.Import) else [node.module or "", *(f"{node.module}.{n}" for n in names)]
+            )
+            found += [f"import {n}" for n in names if n in FORBIDDEN_IMPORTS or n in FORBIDDEN_CALLS]
+        if isinstance(node, ast.Call):
+            name, keywords = ast.unparse(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
+            stated = SAFE_WITH.get(name)
+            if name in FORBIDDEN_CALLS or (stated and keywords.get(stated[0]) != stated[1]):
+                found.append(name)
+            if keywords.get("shell", "False") != "False" or keywords.get("allow_pickle", "False") != "False":
+                found.append(f"{name} with {sorted(keywords)}")
+    return found
+
+
+REACHES_OUT = {
+    "tread_bench/cell/launch.py": ["import socket"],  # a port of the loopback interface, for ranks of one machine
+    "tread_bench/runner/executors/ray.py": ["import socket"],  # whether the cluster that was named is there
+}
+CHECKED_BEFORE = {"tread_bench/measure/quality/export_file.py": ["load_pt2"]}  # tests/measure/test_decoder.py
+
+
+def test_no_module_can_run_foreign_bytes_or_open_a_port():
+    found = {path.relative_to(CHECKOUT).as_posix(): dangers(path.read_text(encoding="utf-8")) for path in modules()}
+    assert len(found) > 500
+    assert {path: some for path, some in found.items() if some} == REACHES_OUT | CHECKED_BEFORE
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(
+            "import pickle\npickle.load(f)",
+            "import torch\ntorch.load(f)",
+            "torch.load(f, weights_only=False)",
+            "eval(x)",
+        ),
+        *(
+            "subprocess.run(x, shell=True)",
+            "import socket",
+            "from pickle import loads",
+            "np.load(f, allow_pickle=True)",
+            "np.load(f)",
+        ),
+        *("yaml.load(x, Loader=L)", "from http import server", "import joblib", "os.system(x)"),
+    ],
+)
+def test_what_is_forbidden_is_found(source):
+    assert dangers(source)
