@@ -13,7 +13,7 @@ from tread_bench.diffusion.samplers.integrate import integrate
 
 STEPS = 192
 MANY = torch.randn(4096, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-pytestmark = pytest.mark.parametrize("gaussian", ["edm"], indirect=True)
+on_edm = pytest.mark.parametrize("gaussian", ["edm"], indirect=True)
 
 
 def sampled(gaussian, churn, noise=MANY, first=0):
@@ -24,6 +24,7 @@ def sampled(gaussian, churn, noise=MANY, first=0):
     )
 
 
+@on_edm
 def test_samples_have_the_mean_and_the_variance_of_the_data(gaussian):
     x = sampled(gaussian, Churn(s_churn=30))
     assert x.mean().item() == pytest.approx(gaussian.mean, abs=0.01)
@@ -32,6 +33,7 @@ def test_samples_have_the_mean_and_the_variance_of_the_data(gaussian):
     assert correlation < 0.2  # the noise of the start is forgotten
 
 
+@on_edm
 def test_more_noise_than_the_level_says_widens_the_samples(gaussian):
     few = MANY[:512]
     assert (
@@ -40,6 +42,7 @@ def test_more_noise_than_the_level_says_widens_the_samples(gaussian):
     )
 
 
+@on_edm
 def test_none_is_the_deterministic_sampler_bit_for_bit(gaussian):
     edm = gaussian.objective
     velocity = partial(edm.velocity, gaussian.predict)
