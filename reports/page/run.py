@@ -21,12 +21,7 @@ from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import row_key, theme
-from tread_bench.reports.frame import (
-    flat,
-    further_figures,
-    title_of,
-    write_csv,
-)
+from tread_bench.reports.frame import flat, further_figures, title_of, write_csv
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import Shown, sample_grids
 from tread_bench.reports.questions import break_even, controls, guidance, onset, tuning
@@ -113,15 +108,13 @@ def _tested(study: Study) -> list[tuple[list[Row], Decision]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """A decision with its strip of tests, its price, and what to do next."""
+    """A decision with its strip of tests, and what to do next."""
 
     architecture: str
     sentence: str
     tests: Sequence[decision_view.Mark]
     legend: str
-    price: str
     dialects: Sequence[tuple[str, str]]  # for what, and the route as that trainer writes it
-    certainty: str
     next_step: tuple[str, str] | None  # what, and the options that the run's command takes for it
 
 
@@ -129,8 +122,8 @@ class Decided:
 class Answer:
     """What rows that stand side by side say; "" where there is nothing to say."""
 
-    title: str
     rates: str
+    title: str = ""
     regime: str = ""  # on what
     headline: str = ""  # of what is no decision, or of several
     decisions: Sequence[Decided] = ()
@@ -177,17 +170,18 @@ class Page:
         self.smoke = cautions.of_smoke_run(plan.stand_ins) if plan.smoke else ""
         with_result = {record.cell for record in (*records, *study.candidates)} | unreadable.keys()
         self.missing = [(cell, *plan.rows[cell]) for cell in plan.cells if cell not in with_result]
-        is_over = not self.missing and not plan.pending
         self.counts = Counter(str(record.status) for record in records)
         self.counts |= {"missing": len(self.missing), "unreadable": len(unreadable)}
         self.facts = [*_facts(records, rows, plan), *tuning.cost(study.candidates, records)]
         self.cautions = _cautions(records, rows, plan, unreadable, len(self.missing))
-        self.answers = [] if plan.smoke else _answers(study, plan, is_over)
+        self.answers = [] if plan.smoke else _answers(study, plan)
 
         # What the suite stated before the run, what came of it, and the picture of the ratios behind that.
         self.stated = None if plan.smoke else plan.registered
         onsets = onset.panels(records, self.stated)
-        self.stated_answers = onset.statements(onsets, records, self.stated, is_over) if self.stated else []
+        self.stated_answers = (
+            onset.statements(onsets, records, self.stated, study.is_over(plan.planned)) if self.stated else []
+        )
         with theme(exports):
             self.onset_map = draw(onset.figure(onsets)) if onsets else None
 
@@ -243,74 +237,71 @@ def _stem(picture: Picture) -> str:
     return picture.name.partition("-")[0]
 
 
-def _answers(study: Study, plan: RunPlan, is_over: bool) -> list[Answer]:
+def _answers(study: Study, plan: RunPlan) -> list[Answer]:
     """The answer of each set of rows, apart from rows that others only start from."""
     sources = {requested.source(record) for record in study.records}
-    shown = []
-    for members in study.sets:
-        if not all(row.is_dense and row.name in sources for row in members):
-            shown.append(members)
-    answers: list[Answer] = []
+    shown = [rows for rows in study.sets if not all(row.is_dense and row.name in sources for row in rows)]
     tested = _tested(study)
-    for members, title in zip(shown, _names(shown), strict=True):
-        decided = [one for one in tested if one[0][0] in members]
-        is_first = bool(decided) and not any(answer.decisions for answer in answers)
-        answers.append(_answer(members, title, decided, plan, is_over, is_first))
+    answers: list[Answer] = []
+    for rows, title in zip(shown, _names(shown), strict=True):
+        decided = [one for one in tested if one[0][0] in rows]
+        answer = replace(_answer(rows, decided, study.is_over(plan.planned), plan), title=title)
+        if decided and not any(other.decisions for other in answers):
+            answer = replace(answer, reading=decision_view.reading(decided[0][1]))
+        answers.append(answer)
     return answers
 
 
-def _answer(
-    rows: Sequence[Row],
-    title: str,
-    decided: Sequence[tuple[list[Row], Decision]],
-    plan: RunPlan,
-    is_over: bool,
-    is_first: bool,
-) -> Answer:
+def _answer(rows: Sequence[Row], decided: Sequence[tuple[list[Row], Decision]], is_over: bool, plan: RunPlan) -> Answer:
     # Of speed alone, or of rules of guidance.
-    answer = Answer(title=title, rates=tuning.summary(rows))
+    rates = tuning.summary(rows)
     if break_even.is_about_speed(rows):
-        return replace(
-            answer, headline=break_even.summary(rows), price=break_even.scope(), families=break_even.statements(rows),
-            certainty=break_even.rule(rows),
+        return Answer(
+            rates=rates, headline=break_even.summary(rows), price=break_even.scope(), certainty=break_even.rule(rows),
+            families=break_even.statements(rows),
         )  # fmt: skip
     if guidance.is_swept(rows):
         families = guidance.statements(rows)
-        return replace(answer, headline=guidance.summary(rows), certainty=guidance.scope(rows), families=families)
+        return Answer(rates=rates, headline=guidance.summary(rows), certainty=guidance.scope(rows), families=families)
 
     # A decision, or several, or none.
-    places = decimals(row.fid.mean for row in rows if row.fid)
     if not decided:
         headline, price = _without_decision(rows, is_over)
-        return replace(answer, headline=headline, price=price)
-    made = [_decided(members, one, is_over, may_add_seeds=plan.registered is None) for members, one in decided]
-    by_name = {one.architecture: decision for one, (_, decision) in zip(made, decided, strict=True)}
-    answer = replace(answer, regime=decision_view.regime(rows), decisions=made, scope=decision_view.scope(rows))
-    if is_first:
-        answer = replace(answer, reading=decision_view.reading(decided[0][1]))
-    if len(made) > 1:
+        return Answer(rates=rates, headline=headline, price=price)
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    answer = Answer(
+        rates=rates,
+        regime=decision_view.regime(rows),
+        decisions=[_decided(members, one, is_over, plan) for members, one in decided],
+        scope=decision_view.scope(rows),
+    )
+    if len(decided) > 1:
+        by_name = {members[0].architecture: decision for members, decision in decided}
         headline, certainty = decision_view.overview(by_name, is_over), decision_view.certainties(by_name, places)
         return replace(answer, headline=headline, certainty=certainty)
     members, decision = decided[0]
-    route = next(row for row in members if row.short_label == decision.route)
-    said = controls.sentences(members, route, places)
-    return replace(answer, price=made[0].price, certainty=made[0].certainty, controls=said)
+    route = _route(members, decision)
+    return replace(
+        answer, price=price_of(route), certainty=decision_view.certainty(decision, places),
+        controls=controls.sentences(members, route, places),
+    )  # fmt: skip
 
 
-def _decided(rows: Sequence[Row], decision: Decision, is_over: bool, may_add_seeds: bool) -> Decided:
-    places = decimals(row.fid.mean for row in rows if row.fid)
-    route = next(row for row in rows if row.short_label == decision.route)
+def _route(rows: Sequence[Row], decision: Decision) -> Row:
+    return next(row for row in rows if row.short_label == decision.route)
+
+
+def _decided(rows: Sequence[Row], decision: Decision, is_over: bool, plan: RunPlan) -> Decided:
+    route = _route(rows, decision)
     routes = resolve_routes(route.first.routes, route.blocks)
     dialects = [(one.title, one.write(routes)) for one in DIALECTS.values() if one.takes(routes)]
     return Decided(
         architecture=rows[0].architecture,
         sentence=decision_view.sentence(decision, is_over),
-        tests=decision_view.strip(decision, places),
+        tests=decision_view.strip(decision, decimals(row.fid.mean for row in rows if row.fid)),
         legend=decision_view.legend(decision, route),
-        price=price_of(route),
         dialects=dialects if decision.choice.is_for_routing else [],
-        certainty=decision_view.certainty(decision, places),
-        next_step=decision_view.next_step(decision, rows, may_add_seeds),
+        next_step=decision_view.next_step(decision, rows, may_add_seeds=plan.registered is None),
     )
 
 
@@ -398,15 +389,14 @@ def _conditions(records: Sequence[Record], plan: RunPlan) -> dict[str, Any]:
     configs = [record.config.get("training", {}) for record in trained]
     settings = {}
     for key in dict.fromkeys(chain.from_iterable(configs)):
-        values = dict.fromkeys(flat(_rounded(config.get(key))) or DASH for config in configs)
+        values = dict.fromkeys(flat(_said(config.get(key))) or DASH for config in configs)
         settings[key] = " or ".join(values)
     if "optimizer" in settings:  # of which a record leaves out the default
         settings["optimizer"] = " or ".join(dict.fromkeys(map(requested.optimizer, trained)))
     if "ema_decay" in settings:
         settings["ema_decay"] += ", from step 0 at most (1 + step) / (10 + step)"
     of_plan = plan.model_dump(mode="json", exclude=_NOT_CONDITIONS, exclude_unset=True)
-    found = {name: _said(value) for name, value in {"training": settings, **of_plan}.items()}
-    return {name: value for name, value in found.items() if value not in ("", None, {}, [])}
+    return dict(_said({"training": settings, **of_plan}))
 
 
 def _said(value: Any) -> Any:
@@ -414,13 +404,9 @@ def _said(value: Any) -> Any:
     if isinstance(value, Mapping):
         found = {key: _said(one) for key, one in value.items()}
         return {key: one for key, one in found.items() if one not in ("", None, {}, [])}
-    return _rounded(value)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return f"{value:.{_DIGITS}g}"
-    return [_rounded(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_said(one) for one in value]
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value
 
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:

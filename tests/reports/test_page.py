@@ -29,6 +29,7 @@ from synthetic_records import (
     write_grid,
     write_samples,
 )
+from synthetic_studies import equal_cost
 
 from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.stored.records import DataFile
@@ -37,6 +38,7 @@ from tread_bench.reports.cautions import disturbed_timing, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.frame import results_frame, rows_frame
 from tread_bench.reports.study import Study
+from tread_bench.services.decisions import decisions_of
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +193,14 @@ def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(p
     )
     assert "a cell is left out of this page: torn/record.json cannot be read &lt;b&gt;." in page
     assert missing_cells(page) == [] and "<dt>unreadable</dt><dd" in page and "no result yet" not in page
+
+
+def test_with_an_unreadable_record_the_decision_is_one_so_far_on_the_page_as_elsewhere(plan, tmp_path):
+    made = equal_cost(2, 4)
+    cells = [*(one.cell for one in made), "torn"]
+    page = render(made, {**plan, "cells": cells}, tmp_path, {"torn": "torn/record.json cannot be read"})
+    (decision,) = decisions_of(Study(made), len(cells))
+    assert decision["sentence"].startswith("So far: ") and decision["sentence"] in page
 
 
 def test_rendering_again_changes_no_byte(records, plan, run_dir):
@@ -477,8 +487,6 @@ def test_conditions_have_no_empty_entries_and_at_most_six_digits(records, plan, 
 
 
 def test_in_a_terminal_each_of_several_decisions_names_its_architecture(capsys):
-    from synthetic_studies import equal_cost
-
     def of(depth):
         backbone = f"DiT (depth {depth}, hidden 64, heads 4, patch 2)"
         chosen = [one for one in equal_cost(3, 4) if one.row in ("dense", "2:8")]
