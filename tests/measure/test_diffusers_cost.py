@@ -46,6 +46,8 @@ CONFIGS = {
     "SanaTransformer2DModel": {**SMALL_HEADS, "sample_size": 8, "patch_size": 1, "in_channels": 4, "out_channels": 4,
                                "num_layers": 4, "num_cross_attention_heads": 2, "cross_attention_head_dim": 16,
                                "cross_attention_dim": 32, "caption_channels": 24},
+    "WanTransformer3DModel": {**SMALL_HEADS, "in_channels": 4, "out_channels": 4, "num_layers": 4, "text_dim": 24,
+                              "freq_dim": 16, "ffn_dim": 48},
 }  # fmt: skip
 TEXT = 5
 
@@ -66,9 +68,8 @@ def test_blocks_on_a_route_cost_what_they_cost_on_an_image_of_as_many_tokens(nam
 
 
 def test_blocks_that_need_the_whole_image_are_counted_dense_and_refused_on_a_route():
-    """Sana's convolve over the grid."""
     assert count("SanaTransformer2DModel").dense.forward.total > 0
-    with pytest.raises(UserError, match=r"block 0 is told how large the image is \(8, and 7 of a smaller one\)"):
+    with pytest.raises(UserError, match="SanaTransformer2DModel convolve over the whole image"):
         count("SanaTransformer2DModel", "0:-1@0.75")
 
 
@@ -86,6 +87,14 @@ def test_a_block_of_a_dit_is_its_closed_form():
     conditioning = 256 * width + width * width + 6 * width * width  # time embedding and adaLN of each block
     assert block.attention == 2 * tokens**2 * width
     assert block.linear == 12 * tokens * width**2 + conditioning
+
+
+def test_a_block_of_wan_is_its_closed_form():
+    """Of 21 frames of 4 x 4 tokens, half of which bypass a block: self-attention, then attention to the text."""
+    block, width, hidden = count("WanTransformer3DModel", "1:2@0.5").routed.blocks[1], 32, 48
+    tokens = 21 * 4 * 4 // 2
+    assert block.attention == 2 * tokens**2 * width + 2 * tokens * TEXT * width
+    assert block.linear == 6 * tokens * width**2 + 2 * TEXT * width**2 + 2 * tokens * width * hidden
 
 
 def test_dit_xl_2_costs_what_its_paper_says_and_what_the_family_of_this_project_does():
@@ -120,6 +129,7 @@ def test_what_a_configuration_cannot_be():
     assert "did you mean 'FluxTransformer2DModel'" in said({"_class_name": "FluxTransformer2DModl"})
     assert "multiple of 2" in said({}, side=7)
     assert "takes no text" in said({}, text=3)
+    assert "a route is counted from 6 on" in said({}, routes="0:1@0.5", side=4)
     assert "has no blocks" in said({"num_layers": 0})
     assert "block 9" in said({}, routes="0:9@0.5") or "4 blocks" in said({}, routes="0:9@0.5")
     assert "does not build or run" in said({"num_layers": "many"})

@@ -1,7 +1,6 @@
 """What a transformer of diffusers costs, from its configuration alone: built on the meta device, without weights.
 
-On a route, blocks are called without the rows of bypassed image tokens, and counted as they are called. Which rows
-these are (of the tokens, of rotary tables, of masks) is seen in the calls of two image sizes.
+MACs of a block are quadratic in its image tokens, so that counts of three image sizes give those on any route.
 """
 
 from __future__ import annotations
@@ -9,8 +8,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from inspect import signature
+from math import prod
 from typing import Any
 
 import torch
@@ -23,7 +24,6 @@ from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_route
 from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
 from tread_bench.data.encode.vae import quiet
-from tread_bench.measure.bypassing import bypassing, record, removed
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.measure.macs import count_passes
 
@@ -40,6 +40,8 @@ class Kind:
         text_tokens: default number of text tokens.
         side: default side of the latents; 0: `sample_size` of the configuration.
         packed: side of the patches that the pipeline makes tokens of; 0: the network patches, by its `patch_size`.
+        frames: of the latents of a video; 0: they are of an image.
+        is_routable: whether blocks take any number of image tokens; else they convolve over the grid.
     """
 
     blocks: tuple[str, ...] = ("transformer_blocks",)
@@ -47,6 +49,8 @@ class Kind:
     text_tokens: int = 0
     side: int = 0
     packed: int = 0
+    frames: int = 0
+    is_routable: bool = True
 
 
 KINDS = {
@@ -62,7 +66,8 @@ KINDS = {
     "PRXTransformer2DModel": Kind(("blocks",), ("context_in_dim",), 256, side=64),
     "QwenImageTransformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=512, side=128, packed=2),
     "SD3Transformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=77 + 256),
-    "SanaTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300),
+    "SanaTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300, is_routable=False),
+    "WanTransformer3DModel": Kind(("blocks",), ("text_dim",), 512, side=80, frames=21),
 }
 _LEGACY = "Transformer2DModel"  # of which diffusers makes a DiT or a PixArt
 
@@ -111,31 +116,33 @@ def count_config(
     if not blocks:
         raise UserError(f"{name} has no blocks in {' and '.join(kind.blocks)}: give the configuration layers")
     side, patch = image_size or kind.side or network.config.sample_size, kind.packed or network.config.patch_size
+    patch = patch if isinstance(patch, int) else patch[-1]  # a video's is of frames, rows and columns
     if side % patch:
         raise UserError(f"--set image_size={side}: {name} takes latents whose side is a multiple of {patch}")
     text = kind.text_tokens if text_tokens is None else text_tokens
     if text and not kind.text:
         raise UserError(f"{name} takes no text: leave --text-tokens out")
-    grid = side // patch
-    inputs = _inputs(network, kind, grid, text)
+    grid, frames = side // patch, kind.frames or 1
 
     # Its routes.
     try:
         resolved = resolve_routes(routes, len(blocks))
     except ValueError as error:
         raise UserError(str(error)) from None
-    tokens = tokens_per_block(resolved, len(blocks), grid**2)
+    tokens = tokens_per_block(resolved, len(blocks), frames * grid**2)
+    if resolved and not kind.is_routable:
+        raise UserError(f"blocks of {name} convolve over the whole image, so that no token can bypass them")
+    if resolved and grid < 3:
+        raise UserError(f"--set image_size={side}: a route is counted from {3 * patch} on")
 
     # Its cost.
     with _told(name), quiet(), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
         warnings.simplefilter("ignore")
-        routed = dense = _count(network, blocks, inputs)
-        bypassed = [grid**2 - present for present in tokens]
-        if any(bypassed):
-            whole = record(network, blocks, inputs)
-            smaller = record(network, blocks, _inputs(network, kind, grid - 1, text))
-            with bypassing(blocks, whole, smaller, grid**2 - (grid - 1) ** 2, bypassed):
-                routed = _count(network, blocks, inputs)
+        grids = [grid, grid - 1, grid - 2] if resolved else [grid]
+        counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
+    dense = routed = counts[frames * grid**2]
+    if resolved:
+        routed = replace(dense, blocks=tuple(_block_at(counts, block, n) for block, n in enumerate(tokens)))
     known = signature(type(network).__init__).parameters
     return ConfigCost(
         name=name,
@@ -143,7 +150,7 @@ def count_config(
         dense=dense,
         routes=resolved,
         tokens_per_block=tokens,
-        image_tokens=grid**2,
+        image_tokens=frames * grid**2,
         text_tokens=text,
         image_size=side,
         channels=network.config.in_channels // max(1, kind.packed**2),
@@ -187,10 +194,15 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
     """One image of grid x grid tokens, its time and its text or label, by the names that `forward` gives them."""
     config: Any = network.config
     with torch.device("meta"):
-        side = grid * (1 if kind.packed else config.patch_size)
-        packed, latents = (1, grid**2, config.in_channels), (1, config.in_channels, side, side)
+        if kind.packed:
+            latents = torch.zeros(1, grid**2, config.in_channels)
+        elif kind.frames:
+            _, height, width = config.patch_size
+            latents = torch.zeros(1, config.in_channels, kind.frames, grid * height, grid * width)
+        else:
+            latents = torch.zeros(1, config.in_channels, grid * config.patch_size, grid * config.patch_size)
         offered: dict[str, Any] = {
-            "hidden_states": torch.zeros(packed if kind.packed else latents),
+            "hidden_states": latents,
             "encoder_hidden_states": torch.zeros(1, text_tokens, *(config[key] for key in kind.text)),
             "timestep": torch.zeros(1),
             "class_labels": torch.zeros(1, dtype=torch.long),
@@ -210,8 +222,8 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
     return {key: value for key, value in offered.items() if key in taken}
 
 
-def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str, Any]) -> Cost:
-    """The cost of a forward and a backward pass."""
+def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str, Any], backward: bool) -> Cost:
+    """The cost of a forward pass and, if requested, of a backward pass."""
     counter = MacsCounter()
     before: list[Macs] = []
     passed: list[Macs] = []
@@ -224,7 +236,21 @@ def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str,
 
     handles: list[RemovableHandle] = []
     for block in blocks:
-        handles.append(block.register_forward_pre_hook(enter))
-        handles.append(block.register_forward_hook(leave))
-    with removed(handles):
-        return count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed)
+        handles += [block.register_forward_pre_hook(enter), block.register_forward_hook(leave)]
+    try:
+        return count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed, backward)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _block_at(counts: Mapping[int, Cost], block: int, tokens: int) -> Macs:
+    """A block's MACs at a number of image tokens, by the quadratics through three counts (Lagrange)."""
+    linear = attention = scan = Fraction()
+    for n, cost in counts.items():
+        weight = prod(Fraction(tokens - other, n - other) for other in counts if other != n)
+        macs = cost.blocks[block]
+        linear += weight * macs.linear
+        attention += weight * macs.attention
+        scan += weight * macs.scan
+    return Macs(int(linear), int(attention), int(scan))
