@@ -146,7 +146,7 @@ def test_a_folder_that_is_not_clip_is_refused_by_its_rule(clip, tmp_path):
         open_text_encoder(settings(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"x" * 20)
-    with pytest.raises(UserError, match="not a CLIPTextModel that transformers"):
+    with pytest.raises(UserError, match=r"transformers .* cannot load its CLIPTextModel"):
         open_text_encoder(settings(tmp_path))
     deeper = write_clip(tmp_path / "deeper", num_hidden_layers=3)
     (Path(deeper) / "model.safetensors").write_bytes((Path(clip) / "model.safetensors").read_bytes())

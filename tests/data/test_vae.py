@@ -141,14 +141,14 @@ REFUSED = [
     (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json: not a JSON object"),
     (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
     (configured(_class_name=["AutoencoderKL"]), r"_class_name is \['AutoencoderKL'\] and must be"),
-    (configured(norm_num_groups=3), r"not an AutoencoderKL that diffusers .* can load"),
-    (configured(latent_channels=5), r"not an AutoencoderKL that diffusers .* can load|of another shape"),
+    (configured(norm_num_groups=3), r"diffusers .* cannot load its AutoencoderKL"),
+    (configured(latent_channels=5), r"diffusers .* cannot load its AutoencoderKL|of another shape"),
     (configured(quantization_config={"quant_method": "torchao"}), "quantised weights are not read"),
     (pickled, r"weights are read from one file, .* save_pretrained\(FOLDER, safe_serialization=True\)"),
     (indexed, r"weights are read from one file"),
     (one_weight_less, r"1 weights are missing, such as decoder\.conv_out\.weight"),
     (one_weight_more, "1 weights are unknown, such as more"),
-    (truncated, r"not an AutoencoderKL that diffusers .* can load"),
+    (truncated, r"diffusers .* cannot load its AutoencoderKL"),
 ]
 
 

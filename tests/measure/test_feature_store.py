@@ -16,7 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features
 from tread_bench.measure.quality.reference import drawn
-from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics, features_to_statistics
+from tread_bench.measure.quality.statistics import ROWS, FeatureStatistics, Statistics, features_to_statistics
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 
 COUNT, BATCH = 2450, 250
@@ -58,7 +58,8 @@ def extractor(sha256: str = "b" * 64, spatial_dims: int | None = 48) -> Extracto
 
 
 def stored(images: Images, network: Extractor | None = None, batch: int = BATCH, most: int = COUNT) -> Statistics:
-    return features_of(images.set, network or extractor(), batch, most, lambda done: None)
+    kept = drawn(images.set.count, most)
+    return features_of(images.set, network or extractor(), kept, batch, ROWS, has_logits=len(kept) == images.set.count)
 
 
 def computed(spatial: bool = True) -> Features:
@@ -184,7 +185,7 @@ def test_of_a_set_that_changes_while_it_is_read_nothing_is_kept(folder: Path, tm
     opened = open_samples(path)
     extractor = Extractor("mean", Sums(path), "c" * 64, 3, None)
     with pytest.raises(UserError, match="set has changed while it was read"):
-        features_of(opened, extractor, BATCH, COUNT, lambda done: None)
+        features_of(opened, extractor, drawn(COUNT, COUNT), BATCH, ROWS)
     assert not [*folder.glob("*.npz")]
 
 

@@ -271,7 +271,7 @@ def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint(
     extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
 
     def details() -> dict[str, Any]:
-        return protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {}, "all")
+        return protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
 
     before = details()
     assert "feature_network_settings" not in before

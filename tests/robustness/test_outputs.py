@@ -312,7 +312,7 @@ def test_files_are_written_in_one_place():
     assert {name: made for name, made in found.items() if made} == {
         "tread_bench/cli/rim.py": {"open"},  # standard streams that were closed
         "tread_bench/core/stored/files.py": {"os.replace", "temporary.write_bytes"},
-        "tread_bench/measure/quality/statistics_file.py": {"temporary.open"},  # of `files`
+        "tread_bench/measure/quality/feature_store.py": {"temporary.open"},  # of `files`
         "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
     }

@@ -23,7 +23,7 @@ from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes, tokens_per_block
 from tread_bench.core.errors import UserError, error_text
 from tread_bench.core.names import unknown
-from tread_bench.data.encode.vae import quiet
+from tread_bench.data.pretrained import quiet
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.measure.macs import count_passes
 
@@ -136,7 +136,7 @@ def count_config(
         raise UserError(f"--set image_size={side}: a route is counted from {3 * patch} on")
 
     # Its cost.
-    with _told(name), quiet(), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
+    with _told(name), quiet("diffusers"), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
         warnings.simplefilter("ignore")
         grids = [grid, grid - 1, grid - 2] if resolved else [grid]
         counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
@@ -171,7 +171,7 @@ def _build(config: Mapping[str, Any]) -> nn.Module:
         ) from None
     if not hasattr(diffusers, name):
         raise UserError(f"diffusers {diffusers.__version__} has no {name}: pip install --upgrade diffusers")
-    with _told(name), quiet(), warnings.catch_warnings(), torch.device("meta"):
+    with _told(name), quiet("diffusers"), warnings.catch_warnings(), torch.device("meta"):
         warnings.simplefilter("ignore")
         network = getattr(diffusers, name).from_config(dict(config)).to("meta").eval()
     if type(network).__name__ not in KINDS:

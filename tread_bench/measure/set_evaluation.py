@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tread_bench.core.describe.extractors import ExtractorOptions
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError
@@ -17,14 +20,13 @@ from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwor
 from tread_bench.measure.quality import fingerprint
 from tread_bench.measure.quality.feature_store import features_of
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor
-from tread_bench.measure.quality.reference import DRAWN_BY, Reference, stored_statistics
+from tread_bench.measure.quality.reference import BATCH, assembled, drawn, in_words, stored_statistics
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
-from tread_bench.measure.quality.statistics import Gaussian
+from tread_bench.measure.quality.statistics import ROWS, Gaussian, Statistics
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet
 from tread_bench.measure.weights_folder import with_weights
 
-_READ = 250  # images at a time, for metrics that read them
 KEPT = 50_000  # most reference images whose features are compared one by one
 OF_SETS = frozenset(Needs) - {Needs.LABELS, Needs.CAPTIONS}  # what can be read of a set
 _OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
@@ -122,39 +124,35 @@ def evaluate_on(
         FloatingPointError: features that are not finite.
     """
     samples, reference = request.samples, request.reference
-    network, extractor, stored, metrics = planned
+    network, extractor, metrics = planned.network, planned.extractor, planned.metrics
 
     # The features of both sets; statistics that came with the reference go before those of its images.
-    def seen(images: SampleSet, name: str, most: int) -> ImageRecords:
+    def seen(images: SampleSet, name: str, kept: NDArray[np.int64], has_logits: bool) -> Statistics:
         work = f"features of {name} ({network.name} on {request.device})"
         batch = request.batch or extractor.batch
-        found = features_of(images, extractor, batch, most, lambda done: report(work, done, images.count))
-        return ImageRecords(found.pooled, partial(images.batches, _READ), spatial=found.spatial)
+        tell = partial(report, work)
+        return features_of(
+            *(images, extractor, kept, batch, ROWS, extractor.device, has_logits),
+            lambda done: tell(done, images.count),
+        )
 
+    stored = {need: one.to(extractor.device) for need, one in planned.stored.items()}
     read = frozenset[Needs]().union(*(metric.family.needs_of_real for metric in metrics))
-    of_images = ImageRecords(None)
-    if reference.images is not None and read - stored.keys():
-        of_images = seen(reference.images, "reference", KEPT)
-    given = {need: one.to(extractor.device) for need, one in stored.items()}
-    real = Reference(
-        of_images.statistics,
-        of_images.batches,
-        spatial=given.get(Needs.SPATIAL, of_images.spatial),
-        published=given.get(Needs.STATISTICS),
-        sha256=reference.sha256,
-        stated=frozenset(given),
-    )
-    generated = seen(samples, "samples", samples.count)
+    of_images, compared, of_reference = None, "none", ""
+    if (images := reference.images) is not None:
+        kept, compared = drawn(images.count, KEPT), "all"
+        if len(kept) < images.count:
+            compared = in_words(kept)
+            of_reference = f" from {KEPT:,} of the {images.count:,} reference images, chosen at random"
+        if read - stored.keys():
+            of_images = seen(images, "reference", kept, has_logits=False)
+    real = assembled(reference, stored, of_images, compared)
+    pooled, spatial = seen(samples, "samples", np.arange(samples.count), has_logits=True)
+    generated = ImageRecords(pooled, partial(samples.batches, BATCH), spatial=spatial)
 
     # What figures depend on, and what to know of them.
-    compared = "none" if reference.images is None else "all"
-    of_reference = ""
-    if reference.images is not None and reference.images.count > KEPT:
-        compared = f"{KEPT} for KID, precision and recall, drawn by seed {DRAWN_BY}"
-        of_reference = f" from {KEPT:,} of the {reference.images.count:,} reference images, chosen at random"
-
     def details(of: Sequence[MetricOptions]) -> dict[str, Any]:
-        return fingerprint.protocol_details(extractor, real, of, samples.count, samples.sampling, compared)
+        return fingerprint.protocol_details(extractor, real, of, samples.count, samples.sampling)
 
     def warnings(family: MetricFamily) -> Iterator[str]:
         yield fingerprint.below_protocol([family], samples.count)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -16,25 +14,16 @@ from tread_bench.core.describe.data_sources import VAE_FILES, Factor, decoder_fi
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import read_json
 from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import import_library, in_chunks, load_pretrained
 from tread_bench.data.source import files_sha256
 
 CHUNK = 8  # images or latents at a time
 _HAS_POSTERIOR = {"AutoencoderKL": True, "AutoencoderDC": False}  # encodes to the moments of a distribution
 _INDEX = f"{VAE_FILES[1]}.index.json"  # of weights in several files, which diffusers would read instead
 
+_WRONG = {"missing": "missing_keys", "unknown": "unexpected_keys", "of another shape": "mismatched_keys"}
+
 Shape = tuple[int, ...]
-
-
-def in_chunks(compute: Callable[[Tensor], Tensor], values: Tensor, size: int) -> Tensor:
-    """`compute` of (B, ...), always `size` at a time, so that no result depends on how many there are.
-
-    The last ones are filled up with zeros.
-    """
-    found = []
-    for part in values.split(size):
-        filled = torch.cat([part, part.new_zeros(size - len(part), *part.shape[1:])])
-        found.append(compute(filled)[: len(part)])
-    return torch.cat(found)
 
 
 class Vae:
@@ -50,7 +39,15 @@ class Vae:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.kind = _kind(self.folder)
-        self.network = _load(self.folder, self.kind).eval().requires_grad_(False)
+        diffusers = import_library("diffusers", "vae", self.folder)
+        weights = self.folder / VAE_FILES[1]
+        if not weights.is_file() or (self.folder / _INDEX).exists():
+            raise UserError(
+                f"{folder}: weights are read from one file, {weights.name}; load the model with diffusers and write it "
+                "again with save_pretrained(FOLDER, safe_serialization=True)"
+            )
+        options = {"low_cpu_mem_usage": False, "torch_dtype": torch.float32}
+        self.network = load_pretrained(diffusers, self.kind, self.folder, _WRONG, **options)
         self.sha256 = files_sha256(decoder_files(str(folder)))
 
     def to(self, device: torch.device | str) -> Self:
@@ -138,56 +135,3 @@ def _kind(folder: Path) -> str:
     if not isinstance(kind, str) or kind not in _HAS_POSTERIOR:
         raise UserError(f"{path}: _class_name is {kind!r} and must be {' or '.join(_HAS_POSTERIOR)}; {way_out}")
     return kind
-
-
-def _load(folder: Path, kind: str) -> Any:
-    """The model, with every weight from the folder's safetensors file. Raises UserError."""
-    try:
-        import diffusers
-    except ImportError as error:
-        raise UserError(f"{folder}: needs diffusers ({error}): pip install 'tread-bench[vae]'") from None
-
-    # One file that is not pickled.
-    path = folder / VAE_FILES[1]
-    if not path.is_file() or (folder / _INDEX).exists():
-        raise UserError(
-            f"{folder}: weights are read from one file, {path.name}; load the model with diffusers and write it again "
-            "with save_pretrained(FOLDER, safe_serialization=True)"
-        )
-
-    # Read by diffusers, which knows the names of older versions.
-    try:
-        with quiet():
-            network, about = getattr(diffusers, kind).from_pretrained(
-                folder,
-                local_files_only=True,
-                use_safetensors=True,
-                low_cpu_mem_usage=False,
-                torch_dtype=torch.float32,
-                output_loading_info=True,
-            )
-    except MemoryError:
-        raise
-    except Exception as error:  # of any kind, where a file is damaged
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise UserError(f"{folder}: not an {kind} that diffusers {diffusers.__version__} can load ({reason})") from None
-
-    # Weights that are not in the file would be random.
-    kinds = {"missing": "missing_keys", "unknown": "unexpected_keys", "of another shape": "mismatched_keys"}
-    wrong = {what: sorted(map(str, about[key])) for what, key in kinds.items() if about[key]}
-    if wrong:
-        found = "; ".join(f"{len(names)} weights are {what}, such as {names[0]}" for what, names in wrong.items())
-        raise UserError(f"{path}: {found}; it does not fit config.json: download both again")
-    return network
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the warnings of diffusers: what they say is an error here."""
-    logger = logging.getLogger("diffusers")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -15,8 +15,9 @@ from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
 from tread_bench.data.check import message_of
-from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
+from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import in_chunks
 from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program

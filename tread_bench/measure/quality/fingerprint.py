@@ -48,7 +48,7 @@ def protocol(
         else:
             measured.append(metric)
     generated = how_generated(cell, decoder)
-    details = protocol_details(extractor, reference, measured, metrics.num_samples, generated, reference.compared)
+    details = protocol_details(extractor, reference, measured, metrics.num_samples, generated)
     notes = _caution(cell, measured, extractor.dims, reference)
     if not_measured:
         notes |= {"not_measured": not_measured}
@@ -78,7 +78,6 @@ def protocol_details(
     measured: Sequence[MetricOptions],
     num_samples: int,
     samples: Mapping[str, Any],
-    compared: str,
 ) -> dict[str, Any]:
     """Return all that figures of quality depend on besides the images, for `protocol_fingerprint`.
 
@@ -86,35 +85,33 @@ def protocol_details(
         measured: metrics with their settings.
         num_samples: number of samples.
         samples: what is known of how they were made; empty: nothing.
-        compared: the reference images whose features are compared one by one, in words.
     """
+    # Settings, where any differ from their defaults.
+    settings = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
+
+    # What metrics say of themselves: those of a standard cell under their names, others together.
+    stated: dict[str, Any] = {}
+    further = {}
+    for metric in measured:
+        text = metric.family.protocol(metric)
+        if metric.family not in standard_metrics():
+            further[metric.name] = text
+        elif text:
+            stated[metric.name] = text
     return {
         "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
         "feature_network": extractor.name,
         "feature_network_sha256": extractor.sha256,
-        **_settings(extractor),
+        **({"feature_network_settings": settings} if settings else {}),
         "feature_dims": extractor.dims,
         "reference_sha256": reference.sha256,
         "reference_images": reference.count,
-        "reference_features": compared,
+        "reference_features": reference.compared,
         "num_samples": num_samples,
         **samples,
-        **stated_by(measured),
+        **stated,
+        **({"also": further} if further else {}),
     }
-
-
-def stated_by(measured: Sequence[MetricOptions]) -> dict[str, Any]:
-    """Return what metrics say of themselves: those of a standard cell under their names, others together."""
-    standard = standard_metrics()
-    stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
-    further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
-    return {name: text for name, text in stated.items() if text} | ({"also": further} if further else {})
-
-
-def _settings(extractor: Extractor) -> dict[str, str]:
-    """Of the feature network, where any differ from their defaults."""
-    text = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
-    return {"feature_network_settings": text} if text else {}
 
 
 def _version(dims: int, num_samples: int, reference_count: int | None) -> int:

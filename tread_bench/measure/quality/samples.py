@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from tread_bench.core.describe.metrics import Estimate, MetricFamily, MetricOpti
 from tread_bench.core.describe.plugins import named
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 
+T = TypeVar("T")
 _LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1
 
 
@@ -42,23 +43,28 @@ class ImageRecords:
         """Mean and covariance of the features."""
         return self.published or self.statistics
 
+    @property
+    def features(self) -> Tensor | None:
+        """(m, d) float32; None: none are kept one by one."""
+        return self.statistics.features if self.statistics and self.statistics.num_kept else None
+
+    @property
+    def logits(self) -> Tensor | None:
+        """(n, classes) float32; None: there are none."""
+        return self.statistics.logits if self.statistics and self.statistics.has_logits else None
+
     def has(self, one: Needs) -> bool:
         """Return whether a metric can read this of the images."""
-        match one:
-            case Needs.STATISTICS:
-                return self.moments is not None
-            case Needs.FEATURES:
-                return self.statistics is not None and self.statistics.num_kept > 0
-            case Needs.LOGITS:
-                return self.statistics is not None and self.statistics.has_logits
-            case Needs.SPATIAL:
-                return self.spatial is not None
-            case Needs.IMAGES:
-                return self.batches is not None
-            case Needs.LABELS:
-                return self.labels is not None
-            case Needs.CAPTIONS:
-                return self.captions is not None
+        values = {
+            Needs.STATISTICS: self.moments,
+            Needs.FEATURES: self.features,
+            Needs.LOGITS: self.logits,
+            Needs.SPATIAL: self.spatial,
+            Needs.IMAGES: self.batches,
+            Needs.LABELS: self.labels,
+            Needs.CAPTIONS: self.captions,
+        }
+        return values[one] is not None
 
 
 class Samples:
@@ -79,8 +85,7 @@ class Samples:
     @property
     def features(self) -> Tensor:
         """(m, d) float32."""
-        features: Tensor = self._needed(Needs.FEATURES).statistics.features
-        return features
+        return self._read(self._kept.features, Needs.FEATURES)
 
     @property
     def mean(self) -> Tensor:
@@ -100,47 +105,41 @@ class Samples:
     @property
     def spatial(self) -> Moments:
         """Mean (s,) and covariance (s, s), float64, of features that keep their place in the image, and their count."""
-        spatial: Moments = self._needed(Needs.SPATIAL).spatial
-        return spatial
+        return self._read(self._kept.spatial, Needs.SPATIAL)
 
     @property
     def logits(self) -> Tensor:
         """(n, classes) float32."""
-        logits: Tensor = self._needed(Needs.LOGITS).statistics.logits
-        return logits
+        return self._read(self._kept.logits, Needs.LOGITS)
 
     @property
     def labels(self) -> Tensor:
         """(m,) int64: the class that an image was generated for, or that a real one has, for each of `features`."""
-        labels: Tensor = self._needed(Needs.LABELS).labels
-        return labels
+        return self._read(self._kept.labels, Needs.LABELS)
 
     @property
     def captions(self) -> Sequence[str]:
         """The caption that each image was generated for, in order."""
-        captions: Sequence[str] = self._needed(Needs.CAPTIONS).captions
-        return captions
+        return self._read(self._kept.captions, Needs.CAPTIONS)
 
     def batches(self) -> Iterator[Tensor]:
         """Return the images, uint8 (B, C, H, W), in order, however many at a time."""
-        batches: Iterator[Tensor] = self._needed(Needs.IMAGES).batches()
-        return batches
+        return self._read(self._kept.batches, Needs.IMAGES)()
 
     @property
     def _moments(self) -> Moments:
-        moments: Moments = self._needed(Needs.STATISTICS, Needs.FEATURES).moments
-        return moments
+        return self._read(self._kept.moments, Needs.STATISTICS, Needs.FEATURES)
 
-    def _needed(self, one: Needs, *stronger: Needs) -> Any:
-        """What is kept, if the description names `one`, or a need that includes it, and these images have it."""
+    def _read(self, value: T | None, one: Needs, *stronger: Needs) -> T:
+        """The value, if the description names `one`, or a need that includes it, and these images have it."""
         needs = self._metric.needs_of_real if self._is_real else self._metric.needs
         if not needs & {one, *stronger}:
             if self._is_real and one in self._metric.needs:
                 raise LookupError(f"metric {self._metric.name}: there are no {one} of real images")
             raise LookupError(f"metric {self._metric.name} reads {one}, which its description must name in needs")
-        if not self._kept.has(one):
+        if value is None:
             raise LookupError(f"metric {self._metric.name}: {lacking(one, self._is_real)}")
-        return self._kept
+        return value
 
 
 def lacking(one: Needs, is_real: bool) -> str:
@@ -188,7 +187,8 @@ class OpenMetric:
         names = [figure.name for figure in self.family.figures]
         if set(found) != set(names):
             raise ValueError(f"metric {self.family.name} gave {sorted(found)}, its description says {sorted(names)}")
-        return {name: _as_estimate(found[name]) for name in names}
+        values = {name: found[name] for name in names}
+        return {name: one if isinstance(one, Estimate) else Estimate(value=float(one)) for name, one in values.items()}
 
     def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
         """Return the figures of its description, in that order, as numbers alone. Raises as `estimates` does."""
@@ -211,7 +211,3 @@ def too_few(metric: MetricOptions, samples: int, reference: Mapping[Needs, int |
         if count < fewest:
             return f"{count:,} {whose}: it needs {fewest:,} or more"
     return ""
-
-
-def _as_estimate(figure: float | Estimate) -> Estimate:
-    return figure if isinstance(figure, Estimate) else Estimate(value=float(figure))

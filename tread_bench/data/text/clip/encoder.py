@@ -6,7 +6,6 @@ to the maximum, without a mask of the padding.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +15,13 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.encode.vae import in_chunks
+from tread_bench.core.stored.foreign import one_line
 from tread_bench.data.precision import full_float32
+from tread_bench.data.pretrained import import_library, in_chunks, load_pretrained, quiet
 from tread_bench.data.text.clip.family import CONFIG, WEIGHTS, ClipOptions
 
 _CHUNK = 16  # captions at a time
+_WRONG = {"missing": "missing_keys", "of another shape": "mismatched_keys"}  # CLIP's image side may be there, too
 _WAY_OUT = "give a folder with a CLIPTextModel and a CLIPTokenizer, as `save_pretrained` of transformers writes them"
 
 
@@ -79,36 +80,17 @@ def _readable(captions: Sequence[str]) -> list[str]:
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
-    """The tokenizer and the model, with every weight from the folder's safetensors file. Raises UserError."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise UserError(f"{folder}: needs transformers ({error}): pip install 'tread-bench[text]'") from None
+    """The tokenizer and the model. Raises UserError."""
+    transformers = import_library("transformers", "text", folder)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise UserError(f"{folder / name}: no such file; {_WAY_OUT}")
-
-    # Damaged files may raise any exception.
-    try:
-        with _quiet():
-            tokenizer = transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True)
-            network, about = transformers.CLIPTextModel.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-            )
-    except MemoryError:
-        raise
-    except Exception as error:
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        version = transformers.__version__
-        raise UserError(f"{folder}: not a CLIPTextModel that transformers {version} can load ({reason})") from None
-
-    # Weights that are not in the file would be random; those of CLIP's image side are not needed.
-    kinds = {"missing": "missing_keys", "of another shape": "mismatched_keys"}
-    wrong = {what: sorted(map(str, about[key])) for what, key in kinds.items() if about[key]}
-    if wrong:
-        found = "; ".join(f"{len(names)} weights are {what}, such as {names[0]}" for what, names in wrong.items())
-        raise UserError(f"{folder / WEIGHTS}: {found}; {_WAY_OUT}")
-    return tokenizer, network.eval().requires_grad_(False)
+    with _quiet():
+        network = load_pretrained(transformers, "CLIPTextModel", folder, _WRONG, dtype=torch.float32)
+        try:
+            return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True), network
+        except Exception as error:  # of any kind, where a file is damaged
+            raise UserError(f"{folder}: no CLIPTokenizer that can be loaded ({one_line(error)}); {_WAY_OUT}") from None
 
 
 @contextmanager
@@ -116,13 +98,11 @@ def _quiet() -> Iterator[None]:
     """Without what transformers prints: its warnings are errors here, or are reported."""
     from transformers.utils import logging as printed
 
-    logger = logging.getLogger("transformers")
-    level, has_bars = logger.level, printed.is_progress_bar_enabled()
-    logger.setLevel(logging.CRITICAL)
+    has_bars = printed.is_progress_bar_enabled()
     printed.disable_progress_bar()
     try:
-        yield
+        with quiet("transformers"):
+            yield
     finally:
-        logger.setLevel(level)
         if has_bars:
             printed.enable_progress_bar()

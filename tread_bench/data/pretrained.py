@@ -1,0 +1,78 @@
+"""Networks that diffusers and transformers load from local folders: nothing is downloaded, and no file can run code."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.errors import UserError
+
+
+def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str], **options: Any) -> Any:
+    """Return a network in evaluation mode, with every weight from the folder's safetensors file.
+
+    Args:
+        library: diffusers or transformers.
+        name: of the network's class.
+        wrong: what may not be the case of a weight, in words, with the library's key of those weights.
+
+    Raises:
+        UserError: the library cannot load the folder; a weight is missing, which would be random, or otherwise wrong.
+    """
+    try:
+        with quiet(library.__name__):
+            network, about = getattr(library, name).from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, output_loading_info=True, **options
+            )
+    except MemoryError:
+        raise
+    except Exception as error:  # of any kind, where a file is damaged
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        version = f"{library.__name__} {library.__version__}"
+        raise UserError(f"{folder}: {version} cannot load its {name} ({reason})") from None
+    for what, key in wrong.items():
+        if names := sorted(map(str, about[key])):
+            raise UserError(
+                f"{folder}: {len(names)} weights are {what}, such as {names[0]}: they do not fit config.json; download "
+                "both again, or give a folder that `save_pretrained` wrote"
+            )
+    return network.eval().requires_grad_(False)
+
+
+def import_library(library: str, extra: str, folder: Path) -> Any:
+    """Return the module of a library, which `extra` installs. Raises UserError: it is not installed."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise UserError(f"{folder}: needs {library} ({error}): pip install 'tread-bench[{extra}]'") from None
+
+
+@contextmanager
+def quiet(library: str) -> Iterator[None]:
+    """Without the warnings of a library: what they say is an error here."""
+    logger = logging.getLogger(library)
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def in_chunks(compute: Callable[[Tensor], Tensor], values: Tensor, size: int) -> Tensor:
+    """`compute` of (B, ...), always `size` at a time, so that no result depends on how many there are.
+
+    The last ones are filled up with zeros.
+    """
+    found = []
+    for part in values.split(size):
+        filled = torch.cat([part, part.new_zeros(size - len(part), *part.shape[1:])])
+        found.append(compute(filled)[: len(part)])
+    return torch.cat(found)
