@@ -14,25 +14,28 @@ from itertools import groupby
 import pandas as pd
 
 from tread_bench.core.config.choices import PLAINLY_DENSE
+from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Record, of_study, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.decision import Decision, decisions
 from tread_bench.reports.differences import compared_rows, trainings_of
 from tread_bench.reports.frame import data_of, dense_step_ms, dense_steps_ms, record_order, results_frame
+from tread_bench.reports.questions import onset
 from tread_bench.reports.row import Group, Row, by_key, name_rows, side_by_side
 
 
 class Study:
     """The records of a run, in any order, and what follows from them; of a smoke run, nothing is ranked or decided.
 
-    `candidates` are the records that only helped to choose learning rates.
+    `candidates` are the records that only helped to choose learning rates; `stated` is the hypothesis of the run.
     """
 
-    def __init__(self, records: Iterable[Record], is_smoke: bool = False) -> None:
+    def __init__(self, records: Iterable[Record], is_smoke: bool = False, stated: Registered | None = None) -> None:
         given = list(records)
         self.records = sorted(of_study(given), key=record_order)
         self.candidates = [record for record in given if record.role == "tuning"]
         self.is_smoke = is_smoke
+        self.stated = None if is_smoke else stated
 
     def is_over(self, planned: int) -> bool:
         """Return whether as many cells as were planned have ended."""
@@ -102,6 +105,11 @@ class Study:
     def decisions(self) -> list[tuple[list[Row], Decision]]:
         """A decision for each group of rows that are ranked together, if routes are among them."""
         return decisions(self.sets)
+
+    @cached_property
+    def onsets(self) -> list[onset.Panel]:
+        """From how much compute on routing pays, if the run stated that it would say so."""
+        return [*onset.panels(self.records, self.stated)] if self.stated else []
 
 
 class _Cells:

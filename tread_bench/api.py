@@ -63,7 +63,7 @@ class Results:
 
         docs/methods/onset.md has the rule.
         """
-        return hypothesis_of(self._study, self.plan.planned, self.plan.registered)
+        return hypothesis_of(self._study, self.plan.planned)
 
     def __repr__(self) -> str:
         """Return where the run is, how much of it is done, and its decisions."""
@@ -83,7 +83,7 @@ class Results:
         """What the records say, worked out once."""
         from tread_bench.reports.study import Study
 
-        return Study(self.records, self.plan.smoke)
+        return Study(self.records, self.plan.smoke, self.plan.registered)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell and evaluated iteration, with the columns of results.csv.

@@ -77,7 +77,7 @@ def render(
     assert folder is not None, "an export needs a folder to write into"
 
     # The figures of each set of rows that stand side by side, and that of all: from how much compute on routing pays.
-    study = Study(records, plan.smoke)
+    study = Study(records, plan.smoke, plan.registered)
     exports = export is not None
     drawn = []
     for place, (members, name) in enumerate(zip(study.sets, _names(study.sets), strict=True)):
@@ -177,13 +177,13 @@ class Page:
         self.answers = [] if plan.smoke else _answers(study, plan)
 
         # What the suite stated before the run, what came of it, and the picture of the ratios behind that.
-        self.stated = None if plan.smoke else plan.registered
-        onsets = onset.panels(records, self.stated)
-        self.stated_answers = (
-            onset.statements(onsets, records, self.stated, study.is_over(plan.planned)) if self.stated else []
-        )
+        self.stated = study.stated
+        self.stated_answers: list[str] = []
+        if self.stated:
+            is_over = study.is_over(plan.planned)
+            self.stated_answers, _ = onset.answered(study.onsets, records, self.stated, is_over)
         with theme(exports):
-            self.onset_map = draw(onset.figure(onsets)) if onsets else None
+            self.onset_map = draw(onset.figure(study.onsets)) if study.onsets else None
 
         # Which explanations the reader needs.
         self.against = "the row that a budget names, else with the dense row"

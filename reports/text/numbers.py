@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from tread_bench.core.numbers.onset import Ratio
 from tread_bench.core.numbers.statistics import MeanInterval
 
 MINUS = "\N{MINUS SIGN}"
@@ -90,3 +91,15 @@ def millions(count: float | None) -> str:
 
 
 FILTERS = {one.__name__: one for one in (names, number, plural)}  # of templates
+
+
+def ratio_in_words(ratio: Ratio) -> str:
+    """Return a ratio with its interval, or the bound that it is."""
+    estimate = ratio.estimate
+    if estimate is None:
+        return "not known"
+    if ratio.is_least or ratio.is_most:
+        return f"at {'least' if ratio.is_least else 'most'} {estimate.mean:.3g}"
+    if estimate.bounds is None:
+        return f"{estimate.mean:.3g}, one seed"
+    return f"{estimate.mean:.3g}, {estimate.bounds[0]:.3g} to {estimate.bounds[1]:.3g}"

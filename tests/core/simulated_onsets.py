@@ -15,8 +15,7 @@ import numpy as np
 from scipy import optimize
 
 from tests.reports.simulated_runs import Draw, normal, skewed
-from tread_bench.core.numbers.curves import Curve
-from tread_bench.core.numbers.onset import Ratio, advantages, log_ratios, p_value_of, sequence
+from tread_bench.core.numbers.onset import Ratio, advantages, compute_ratios, p_value_of, sequence
 from tread_bench.core.numbers.statistics import LEVEL
 
 COSTS = (1.0, 4.0, 16.0)  # total training MACs, in steps of four
@@ -120,14 +119,8 @@ def denied_in(truth: Truth, runs: int) -> float:
 
 def ratios_of(losses: np.ndarray, margin: float = 1.0) -> list[Ratio]:
     """The ratios to one reference by length, over seeds and widths, of log losses (widths, 2, seeds, K)."""
-    of_widths = []
-    for routed, reference in losses:
-        pairs = zip(np.exp(reference).tolist(), np.exp(routed).tolist(), strict=True)
-        of_widths.append([log_ratios(Curve(COSTS, tuple(a)), Curve(COSTS, tuple(b)), margin) for a, b in pairs])
-    return [
-        Ratio.mean_of([Ratio({seed: one and one[place] for seed, one in enumerate(width)}) for width in of_widths])
-        for place in range(len(COSTS))
-    ]
+    ends = np.stack([np.broadcast_to(COSTS, losses.shape), np.exp(losses)], axis=-1)
+    return [ratio for (ratio,) in compute_ratios(ends[None, :, 1], ends[:, 0], margin)]
 
 
 def coverages(truth: Truth, runs: int) -> list[float]:

@@ -32,78 +32,92 @@ from tests.core.simulated_onsets import (
     skewed,
     with_chosen_rates,
 )
-from tread_bench.core.numbers.curves import Curve
-from tread_bench.core.numbers.onset import LogRatio, Ratio, between, log_ratios, onset
-
-SEEDS = (0, 1, 2)
+from tread_bench.core.numbers.onset import Ratio, between, compute_ratios, onset
 
 
-def power_law(factor: float = 1.0) -> Curve:
+def power_law(factor: float = 1.0) -> list[tuple[float, float]]:
     """An arm that needs `factor` times the compute of another for the same loss; exact between its lengths."""
-    return Curve(COSTS, tuple((cost / factor) ** -0.2 for cost in COSTS))
+    return [(cost, (cost / factor) ** -0.2) for cost in COSTS]
+
+
+def of_arms(*pairs: tuple[list, list], margin: float = 1.0) -> list[Ratio]:
+    """By length, of a reference and a routed arm of each width, with three equal seeds."""
+    references, routed = ([[arm] * 3 for arm in arms] for arms in zip(*pairs, strict=True))
+    return [ratio for (ratio,) in compute_ratios([references], routed, margin)]
+
+
+def values_of(found: list[Ratio]) -> list[float]:
+    return [float(np.exp(one.logs[0])) for one in found]
 
 
 def ratio(*values: float) -> Ratio:
     """Of seeds whose loss falls with the root of the compute."""
-    return Ratio({seed: one_seed(math.log(value) / 2, math.log(value)) for seed, value in enumerate(values)})
-
-
-def one_seed(advantage: float, value: float = 0.0, is_least: bool = False) -> LogRatio:
-    return LogRatio(value, (advantage, advantage), is_least)
+    logs = np.log(values)
+    return Ratio(logs, np.stack([logs / 2, logs / 2]))
 
 
 @pytest.mark.parametrize("factor", [0.3, 0.8, 1.0, 1.25, 3.5])
 def test_the_ratio_of_two_power_laws_is_known_at_every_length(factor):
-    found = log_ratios(power_law(factor), power_law())
-    assert [one.value for one in found] == pytest.approx([math.log(factor)] * 3)
+    found = of_arms((power_law(factor), power_law()))
+    assert values_of(found) == pytest.approx([factor] * 3)
     assert not any(one.is_least or one.is_most for one in found)
 
 
 def test_swapping_the_arms_inverts_the_ratio():
-    a, b = Curve(COSTS, (0.31, 0.24, 0.2)), Curve(COSTS, (0.3, 0.25, 0.19))
-    there, back = log_ratios(a, b), log_ratios(b, a)
-    assert [one.value for one in there] == pytest.approx([-one.value for one in back])
+    a, b = ([*zip(COSTS, losses, strict=True)] for losses in ((0.31, 0.24, 0.2), (0.3, 0.25, 0.19)))
+    assert values_of(of_arms((a, b))) == pytest.approx([1 / value for value in values_of(of_arms((b, a)))])
 
 
 def test_costs_that_differ_a_little_count():
-    dearer = Curve(tuple(1.02 * cost for cost in COSTS), power_law().values)
-    assert [one.value for one in log_ratios(dearer, power_law())] == pytest.approx([math.log(1.02)] * 3)
+    dearer = [(1.02 * cost, loss) for cost, loss in power_law()]
+    assert values_of(of_arms((dearer, power_law()))) == pytest.approx([1.02] * 3)
 
 
 def test_nothing_is_extrapolated():
     """At the second of three lengths the better arm was that good at its first, a quarter of the compute, already."""
-    found = log_ratios(power_law(50.0), power_law())
+    found = of_arms((power_law(50.0), power_law()))
     assert all(one.is_least and not one.is_most for one in found)
-    assert all(one.is_most and not one.is_least for one in log_ratios(power_law(), power_law(50.0)))
-    assert [math.exp(one.value) for one in found] == pytest.approx([16, 4, 16])
-    bound = Ratio(dict.fromkeys(SEEDS, found[1])).estimate
-    assert bound.mean == pytest.approx(4)
-    assert bound.bounds is None
+    assert all(one.is_most and not one.is_least for one in of_arms((power_law(), power_law(50.0))))
+    assert values_of(found) == pytest.approx([16, 4, 16])
+    assert found[1].estimate.mean == pytest.approx(4)
+    assert found[1].estimate.bounds is None
 
 
-def test_a_loss_that_rises_has_no_compute():
-    rising_loss = Curve(COSTS, (0.3, 0.2, 0.21))
-    assert log_ratios(rising_loss, power_law()) is None
-    unknown = Ratio({0: one_seed(0.1, 0.5), 1: None, 2: one_seed(0.1, 0.5)})
-    assert unknown.estimate is None
-    assert onset([[unknown]] * 3).answer == "inconclusive"
+@pytest.mark.parametrize("last", [0.21, 0.0])
+def test_a_loss_that_rises_or_has_no_logarithm_has_no_compute(last):
+    """Of one seed of three, which is not left out by how it ended."""
+    seeds = [power_law(), [(1.0, 0.3), (4.0, 0.2), (16.0, last)], power_law()]
+    found = [one for (one,) in compute_ratios([[seeds]], [[power_law(0.9)] * 3])]
+    assert np.isnan([one.logs for one in found]).tolist() == [[False, True, False]] * 3
+    assert all(one.estimate is None for one in found)
+    assert onset([[one] for one in found]).answer == "inconclusive"
 
 
-def test_widths_are_averaged_seed_by_seed_over_the_seeds_they_share():
-    second = Ratio({0: one_seed(0.0, math.log(8.0), True), 1: one_seed(0.0, math.log(2.0))})
-    mean = Ratio.mean_of([ratio(2.0, 8.0, 3.0), second])
-    assert mean.logs == pytest.approx({0: math.log(4.0), 1: math.log(4.0)})
+def test_widths_are_averaged_seed_by_seed():
+    """A bound at one width bounds the mean."""
+    known, bound = (power_law(2.0), power_law()), (power_law(50.0), power_law())
+    (_, mean, _), (_, alone, _) = of_arms(known, bound), of_arms(bound)
+    assert np.exp(mean.logs) == pytest.approx([math.sqrt(2 * 4)] * 3)
+    assert mean.advantages == pytest.approx((of_arms(known)[1].advantages + alone.advantages) / 2)
     assert mean.is_least and not mean.is_most and mean.estimate.bounds is None
+
+
+def test_each_reference_has_its_ratios_at_each_length():
+    found = compute_ratios([[[power_law(2.0)]], [[power_law(0.5)]]], [[power_law()]])
+    assert [values_of(at_length) for at_length in found] == [pytest.approx([2.0, 0.5])] * 3
+
+
+def test_without_a_seed_nothing_is_known():
+    (found, *_) = of_arms((power_law(), power_law()))
+    none = Ratio(found.logs[:0], found.advantages[:, :0])
+    assert none.estimate is None and math.isnan(none.p_value)
 
 
 def test_bounds_from_below_and_from_above_leave_a_ratio_unknown():
     """Four times or more at one width, and a quarter or less at another, may be any ratio."""
-    least, most = (
-        dict.fromkeys(SEEDS, one[1])
-        for one in (log_ratios(power_law(50.0), power_law()), log_ratios(power_law(0.05), power_law()))
-    )
-    assert Ratio.mean_of([Ratio(least), Ratio(most)]).estimate is None
-    assert Ratio.mean_of([Ratio(least), Ratio(most)]).p_value is not None
+    _, found, _ = of_arms((power_law(50.0), power_law()), (power_law(0.05), power_law()))
+    assert found.is_least and found.is_most and found.estimate is None
+    assert not math.isnan(replace(found, advantages=np.add(found.advantages, [-0.1, 0.0, 0.1])).p_value)
 
 
 def test_it_pays_from_the_shortest_length_down_to_which_every_length_does():
@@ -131,14 +145,14 @@ def test_the_number_of_tests_counts():
 @pytest.mark.parametrize("margin", [1.0, 1.2, 2.0])
 def test_at_the_margin_there_is_no_advantage(margin):
     """What is tested is 0 where the ratio is the margin, at every length, and above it where the ratio is."""
-    at, above = (log_ratios(power_law(factor), power_law(), margin) for factor in (margin, 1.1 * margin))
-    assert np.array([one.advantages for one in at]) == pytest.approx(np.zeros((3, 2)), abs=1e-12)
-    assert np.array([one.advantages for one in above]) == pytest.approx(np.full((3, 2), 0.2 * math.log(1.1)))
+    at, above = (of_arms((power_law(factor), power_law()), margin=margin) for factor in (margin, 1.1 * margin))
+    assert np.array([one.advantages for one in at]) == pytest.approx(np.zeros((3, 2, 3)), abs=1e-12)
+    assert np.array([one.advantages for one in above]) == pytest.approx(np.full((3, 2, 3), 0.2 * math.log(1.1)))
 
 
 def test_a_margin_beyond_what_was_measured_decides_nothing():
-    found = log_ratios(power_law(), power_law(), 20.0)
-    assert onset([[Ratio(dict.fromkeys(SEEDS, one))] for one in found]).answer == "inconclusive"
+    found = of_arms((power_law(), power_law()), margin=20.0)
+    assert onset([[one] for one in found]).answer == "inconclusive"
 
 
 @pytest.mark.parametrize("bend", [0.01, -0.01])
@@ -197,8 +211,8 @@ def test_with_a_margin_the_route_is_tested_at_so_much_less_compute():
 def test_the_sequence_has_the_largest_p_value_from_each_length_to_the_longest():
     by_reference = [stats.ttest_rel(one, ROUTED, alternative="greater").pvalue for one in BESIDE.values()]
     expected = np.maximum.accumulate(np.max(by_reference, axis=0)[::-1])[::-1]
-    ratios = zip(*(ratios_of(np.array([[ROUTED, one]])) for one in BESIDE.values()), strict=True)
-    assert onset([*ratios]).p_values == pytest.approx(tuple(expected))
+    by_length = zip(*(ratios_of(np.array([[ROUTED, one]])) for one in BESIDE.values()), strict=True)
+    assert onset([*by_length]).p_values == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("tests", [1, 2])
@@ -209,7 +223,7 @@ def test_the_level_is_five_percent_over_the_sequences_and_for_does_not_pay_over_
     def answer_at(p, sign):
         t = sign * stats.t.isf(p, 2)
         advantages = t / math.sqrt(3) + np.array([-1.0, 0.0, 1.0])  # of spread 1
-        one = Ratio(dict(enumerate(map(one_seed, advantages.tolist()))))
+        one = Ratio(np.zeros(3), np.stack([advantages, advantages]))
         return onset([[one] * references] * 3, tests).answer
 
     for level, sign, answer in ((0.05 / tests, 1, "pays"), (0.05 / tests / references, -1, "does not pay")):

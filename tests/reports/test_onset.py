@@ -17,7 +17,7 @@ from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.page import run as page_of_run
 from tread_bench.reports.questions import onset
 from tread_bench.reports.questions import tuning as tuning_of
-from tread_bench.reports.questions.onset import panels, statements
+from tread_bench.reports.questions.onset import answered, panels
 from tread_bench.reports.study import Study
 from tread_bench.reports.text.numbers import number, words
 from tread_bench.services.decisions import hypothesis_of
@@ -56,7 +56,11 @@ def study(dense=(0.5, 1.5, 2.0), fewer=(0.5, 1.5, 2.0), **changes):
 
 
 def said(records, is_over=True):
-    return statements(panels(records, STATED), records, STATED, is_over)
+    return sentences(records, STATED, is_over)
+
+
+def sentences(records, stated, is_over):
+    return answered([*panels(records, stated)], records, stated, is_over)[0]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,7 @@ def test_it_says_from_where_on_routing_pays(dense, fewer, sentence, answer, begi
     records = study(dense, fewer)
     (found,) = said(records)
     assert sentence in found, found
-    (same,) = hypothesis_of(Study(records), len(records), stated=STATED)["answers"]
+    (same,) = hypothesis_of(Study(records, stated=STATED), len(records))["answers"]
     assert (same["answer"], same["from_training_macs"]) == (answer, begins and pytest.approx(begins))
 
 
@@ -109,7 +113,7 @@ def test_fid_stands_beside_where_every_length_has_it():
         for one, last in zip(records, smallest, strict=True)
     ]
     (panel,) = panels(without, STATED)
-    assert panel.fid == [] and len(panel.loss) == len(panel.macs) == 3
+    assert len(panel.loss) == len(panel.macs) == 3 and all(one.estimate for ratios in panel.loss for one in ratios)
     numbers = draw(onset.figure([panel])).numbers
     assert {line["at"] for line in numbers} == {"equal validation loss (decides)"} and len(numbers) == 6
 
@@ -121,7 +125,7 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
         one.model_copy(update={"config": one.config | until})
         for one in arm("ending", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32)
     ]
-    found = panels([*study(), *rows, *ending], STATED)
+    found = [*panels([*study(), *rows, *ending], STATED)]
     names = ["2:8@0.5", "2:8@0.5 rows", "2:8@0.5, dense from 0.8"]
     assert [panel.route for panel in found] == names
     assert all(ratio.estimate for panel in found for ratios in panel.loss for ratio in ratios)
@@ -130,7 +134,7 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
 
 
 def test_without_a_hypothesis_there_is_no_claim():
-    assert panels(study(), None) == []
+    assert Study(study()).onsets == []
 
 
 def moved(check):
@@ -215,7 +219,7 @@ def test_the_page_says_what_was_decided_before(tmp_path):
 
 def test_the_terminal_answers_what_was_stated(capsys):
     records = study()
-    print_comparison(Study(records), len(records), stated=STATED)
+    print_comparison(Study(records, stated=STATED), len(records))
     told = " ".join(capsys.readouterr().out.split())
     assert "Hypothesis: Routing pays." in told and "2:8@0.5 begins to pay at 4e+10 training MACs" in told
     print_comparison(Study(records), len(records))
@@ -224,7 +228,7 @@ def test_the_terminal_answers_what_was_stated(capsys):
 
 def test_json_answers_what_was_stated():
     records = study()
-    found = hypothesis_of(Study(records), len(records), stated=STATED)
+    found = hypothesis_of(Study(records, stated=STATED), len(records))
     assert (found["claim"], found["sha256"]) == ("Routing pays.", STATED.sha256)
     assert "begins to pay at 4e+10" in found["sentences"][0]
     (answer,) = found["answers"]
@@ -233,10 +237,10 @@ def test_json_answers_what_was_stated():
     assert answer["up_to_training_macs"] == pytest.approx(MACS[-1])
     assert json.loads(json.dumps(found)) == found
 
-    (still_open,) = hypothesis_of(Study(records), len(records) + 1, stated=STATED)["answers"]
+    (still_open,) = hypothesis_of(Study(records, stated=STATED), len(records) + 1)["answers"]
     assert (still_open["answer"], still_open["from_training_macs"]) == ("inconclusive", None)
-    assert hypothesis_of(Study(records, is_smoke=True), len(records), stated=STATED) is None
-    assert hypothesis_of(Study(records), len(records), stated=None) is None
+    assert hypothesis_of(Study(records, is_smoke=True, stated=STATED), len(records)) is None
+    assert hypothesis_of(Study(records), len(records)) is None
 
 
 def test_a_control_that_no_rate_could_train_is_missed(tmp_path):
@@ -269,9 +273,9 @@ def test_a_loss_that_rises_is_said():
 def test_a_margin_is_part_of_the_answer():
     stated = Registered.of(Hypothesis(claim="Routing pays.", test="onset", margin=1.4, stop=3))
     records = study((1.3, 1.3, 1.3), (1.3, 1.3, 1.3))
-    (answer,) = statements(panels(records, stated), records, stated, True)
+    (answer,) = sentences(records, stated, True)
     assert "does not pay within what was measured, up to 1.6e+11 training MACs by more than 1.4 times" in answer
-    answer, *_ = statements(panels(records, stated), records, stated, False)
+    answer, *_ = sentences(records, stated, False)
     assert "is inconclusive (compute of" in answer
 
 
@@ -301,7 +305,7 @@ def test_a_study_that_stops_is_not_advised_to_go_on(tmp_path, capsys):
     assert "Add seeds to this run: --set seeds=" in capsys.readouterr().out
     assert "Add seeds to this run" in render(records, plan, tmp_path)
 
-    print_comparison(Study(records), len(records), stated=STATED)
+    print_comparison(Study(records, stated=STATED), len(records))
     assert "--set seeds" not in capsys.readouterr().out
     stated = render(records, plan | {"registered": STATED.model_dump()}, tmp_path)
     assert "Add seeds to this run" not in stated

@@ -74,9 +74,13 @@ def test_rows_that_cannot_be_compared_are_named(tmp_path, rows, message):
 @pytest.mark.parametrize(
     ("matrix", "overrides", "message"),
     [
-        ("{training.iterations: [60]}", (), "has one length; the ratio of compute is read on a curve"),
+        (
+            "{training.iterations: [60]}",
+            (),
+            "row 'fewer iterations=60' has 1; arms and widths",
+        ),
         (widths((16, (60, 240)), (8, (60, 240))), (), "all arms and widths must cost the same"),
-        (widths((16, (60, 240)), (8, (206,))), (), "must be trained to as many lengths"),
+        (widths((16, (60, 240)), (8, (206,))), (), "row 'fewer hidden=8 iterations=206' has 1 and row"),
         (THREE, ["hypothesis.margin=5"], "margin 5: the second length is 4 times the first; it must not be larger"),
         (LENGTHS, ["hypothesis.margin=1.1"], "margin 1.1: the arms have two lengths; a loss is read between lengths"),
     ],

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.table import Column, Table
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.stored.documents import Registered
 from tread_bench.services.decisions import decisions_of, hypothesis_of
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ def print_comparison(
     study: Study,
     planned: int,
     stand_ins: Sequence[str] = (),
-    stated: Registered | None = None,
 ) -> None:
     """Print a table for each group of rows that may be ranked together, and the decision of each comparison.
 
@@ -28,7 +26,6 @@ def print_comparison(
     Args:
         planned: the number of the run's cells.
         stand_ins: what of a smoke run is random.
-        stated: the hypothesis of the run's suite.
     """
     from tread_bench.reports.cautions import of_smoke_run
     from tread_bench.reports.comparison import short_tables
@@ -47,11 +44,11 @@ def print_comparison(
     for decision in decisions_of(study, planned):
         whose = f"{decision['name']}: " if decision["name"] else ""
         console.print(f"{whose}{decision['sentence']}", style="bold")
-        if decision["choice"] == "undecided" and decision["seeds_to_decide"] and stated is None:
+        if decision["choice"] == "undecided" and decision["seeds_to_decide"] and study.stated is None:
             console.print(f"Add seeds to this run: --set seeds={decision['seeds_to_decide']}")
 
     # What was stated before the run.
-    if answered := hypothesis_of(study, planned, stated):
+    if answered := hypothesis_of(study, planned):
         console.print(f"Hypothesis: {answered['claim']}")
         for sentence in answered["sentences"]:
             console.print(sentence, style="bold")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tread_bench.core.stored.documents import Registered
-
 if TYPE_CHECKING:
     from tread_bench.reports.study import Study
 
@@ -17,20 +15,20 @@ def decisions_of(study: Study, planned: int) -> list[dict[str, Any]]:
     return documents(study.decisions, study.is_over(planned))
 
 
-def hypothesis_of(study: Study, planned: int, stated: Registered | None) -> dict[str, Any] | None:
+def hypothesis_of(study: Study, planned: int) -> dict[str, Any] | None:
     """Return what was stated before the run, with its answer for each number of tokens and each route.
 
     None where nothing was stated, and for a smoke run. docs/methods/onset.md has the rule.
     """
-    if stated is None or study.is_smoke:
+    stated = study.stated
+    if stated is None:
         return None
     from tread_bench.reports.questions import onset
 
-    is_over = study.is_over(planned)
-    panels = onset.panels(study.records, stated)
+    sentences, answers = onset.answered(study.onsets, study.records, stated, study.is_over(planned))
     return {
         "claim": stated.hypothesis.claim,
         "sha256": stated.sha256,
-        "sentences": onset.statements(panels, study.records, stated, is_over),
-        "answers": onset.answers(panels, study.records, stated, is_over),
+        "sentences": sentences,
+        "answers": answers,
     }

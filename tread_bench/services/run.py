@@ -16,6 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import registered
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
@@ -49,7 +50,9 @@ class Done:
         """What the records say: that of the page, where it was drawn."""
         from tread_bench.reports.study import Study
 
-        return self.drawn.study if self.drawn else Study(self.result.records, self.plan.is_smoke)
+        if self.drawn:
+            return self.drawn.study
+        return Study(self.result.records, self.plan.is_smoke, registered(self.plan))
 
     @property
     def page(self) -> Path:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tread_bench.core.config.choices import PLAINLY_ROUTED
 from tread_bench.core.config.suite import SAME_BUDGET, Cell, Hypothesis
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import training_macs
+from tread_bench.core.numbers.onset import Arm
 from tread_bench.core.problems import Loc, Problem
 
 _AT: Loc = ("hypothesis",)
 _NAMED = 3  # rows in a message
-
-
-class _Arm(NamedTuple):
-    """Rows that differ in their length alone; `route` is "" for dense training."""
-
-    tokens: int
-    width: str  # the backbone without its depth
-    depth: int
-    route: str
 
 
 class _Length(NamedTuple):
@@ -30,83 +21,69 @@ class _Length(NamedTuple):
     row: str
 
 
-_Arms = Mapping[_Arm, Sequence[_Length]]  # the shortest length first
+_Arms = Mapping[Arm, Sequence[_Length]]  # the shortest length first
 
 
 def undecidable(hypothesis: Hypothesis, rows: Iterable[tuple[str, Cell]]) -> Iterator[Problem]:
     """The problems of a suite whose hypothesis its rows could never decide; rows of other methods do not count."""
     # The arms, and what those of one number of tokens must share.
-    lengths: dict[_Arm, list[_Length]] = {}
+    lengths: dict[Arm, list[_Length]] = {}
     apart: dict[tuple[int, str], dict[str, str]] = {}  # by what they must share: a row of each
     for name, cell in rows:
         is_routed = bool(cell.routes) and cell.method == PLAINLY_ROUTED and not cell.auxiliary
         if not cell.trains or not (is_routed or cell.is_plainly_dense):
             continue
-        arm = _arm(cell, is_routed)
+        tokens = cell.backbone.spec(cell.data).num_tokens
+        routing = cell.model_dump_json(include={"routes", "selector", "schedule"}) if is_routed else ""
+        arm = Arm.of(tokens, cell.backbone.model_dump(mode="json"), routing)
         lengths.setdefault(arm, []).append(_Length(training_macs(cell), name))
         for key, value in (("data", cell.data), ("objective", cell.objective), ("backbone", cell.backbone.name)):
-            apart.setdefault((arm.tokens, key), {}).setdefault(str(value), name)
+            apart.setdefault((tokens, key), {}).setdefault(str(value), name)
     for (tokens, key), names in apart.items():
         if len(names) > 1:
             rule = "arms are compared and widths averaged, so those of one number of tokens must share it"
             said = few([*names.values()], _NAMED)
             yield Problem(f"{hypothesis.test}: rows of {tokens} tokens differ in {key} ({said}); {rule}", _AT)
 
-    # The references of each route, and the lengths of all.
+    # The references of each route, and the lengths of all arms of a number of tokens with routes.
     arms = {arm: sorted(found) for arm, found in lengths.items()}
-    if not any(arm.route for arm in arms):
+    routes = dict.fromkeys((arm.tokens, arm.route) for arm in arms if arm.route)
+    if not routes:
         rule = "add rows of method tread, and dense ones of the same size and training MACs"
         yield Problem(f"{hypothesis.test}: no row has routes alone, so there is nothing to decide; {rule}", _AT)
-    yield from _without_references(arms)
-    for tokens in sorted({arm.tokens for arm in arms if arm.route}):
+    for tokens, route in routes:
+        yield from _without_references(arms, tokens, route)
+    for tokens in sorted({tokens for tokens, _ in routes}):
         yield from _unequal_lengths({arm: own for arm, own in arms.items() if arm.tokens == tokens}, hypothesis)
 
 
-def _arm(cell: Cell, is_routed: bool) -> _Arm:
-    spec = cell.backbone.spec(cell.data)
-    backbone: dict[str, Any] = cell.backbone.model_dump(mode="json")
-    depth = int(backbone.pop("depth", 0))
-    routing = cell.model_dump_json(include={"routes", "selector", "schedule"})
-    return _Arm(spec.num_tokens, json.dumps(backbone, sort_keys=True), depth, routing if is_routed else "")
-
-
-def _without_references(arms: _Arms) -> Iterator[Problem]:
-    """Routes that have no dense network of their own depth, or that have one at several depths or beside others."""
-    dense = {(arm.tokens, arm.width): set[int]() for arm in arms}
-    for arm in arms:
-        if not arm.route:
-            dense[arm.tokens, arm.width].add(arm.depth)
-    controls: dict[tuple[int, str], dict[frozenset[int], str]] = {}  # of each route, by their depths
-    depths: dict[tuple[int, str, str], int] = {}
-    for arm, own in arms.items():
-        if not arm.route:
+def _without_references(arms: _Arms, tokens: int, route: str) -> Iterator[Problem]:
+    """A route without a dense network of its own depth, at several depths of a width, or with controls at one width."""
+    depths: dict[str, int] = {}
+    controls: dict[frozenset[int], str] = {}  # a row beside each set of depths
+    for arm, (first, *_) in arms.items():
+        if arm[::3] != (tokens, route):
             continue
-        row, references = own[0].row, dense[arm.tokens, arm.width]
-        if arm.depth not in references:
+        dense = {one.depth for one in arms if one[:2] == arm[:2] and not one.route}
+        if arm.depth not in dense:
             rule = "add one to the same training MACs; the route is compared with it"
-            yield Problem(f"row {row!r} has no dense row of the same tokens, width and depth: {rule}", _AT)
-        if depths.setdefault((arm.tokens, arm.width, arm.route), arm.depth) != arm.depth:
+            yield Problem(f"row {first.row!r} has no dense row of the same tokens, width and depth: {rule}", _AT)
+        if depths.setdefault(arm.width, arm.depth) != arm.depth:
             rule = "a route is one arm, so its networks of one width must have one depth; make a suite of each"
-            yield Problem(f"row {row!r} has the route of another row in a network of another depth: {rule}", _AT)
-        of_widths = controls.setdefault((arm.tokens, arm.route), {})
-        of_widths.setdefault(frozenset(references - {arm.depth}), row)
-    for of_widths in controls.values():
-        if len(of_widths) > 1:
-            rule = "ratios are averaged over widths, so each must have the same controls, by their depth"
-            yield Problem(f"rows {few([*of_widths.values()], _NAMED)} have other dense rows beside them: {rule}", _AT)
+            yield Problem(f"row {first.row!r} has the route of another row in a network of another depth: {rule}", _AT)
+        controls.setdefault(frozenset(dense - {arm.depth}), first.row)
+    if len(controls) > 1:
+        rule = "ratios are averaged over widths, so each must have the same controls, by their depth"
+        yield Problem(f"rows {few([*controls.values()], _NAMED)} have other dense rows beside them: {rule}", _AT)
 
 
 def _unequal_lengths(arms: _Arms, hypothesis: Hypothesis) -> Iterator[Problem]:
     """Arms of one number of tokens that are not trained to the same budgets, or to too few of them."""
     counts = {len(own): own[-1].row for own in arms.values()}
-    if len(counts) > 1:
-        rule = "all arms and widths of a number of tokens must be trained to as many lengths"
+    if len(counts) > 1 or 1 in counts:
+        rule = "arms and widths of a number of tokens need as many lengths, two or more, for a ratio is read on a curve"
         found = " and ".join(f"row {row!r} has {count}" for count, row in sorted(counts.items()))
-        yield Problem(f"{hypothesis.test}: {found}; {rule}", _AT)
-        return
-    if 1 in counts:
-        rule = "the ratio of compute is read on a curve over two lengths or more; add rows of other training MACs"
-        yield Problem(f"{hypothesis.test}: row {counts[1]!r} has one length; {rule}", _AT)
+        yield Problem(f"{hypothesis.test}: of lengths, {found}; {rule}; add rows of other training MACs", _AT)
         return
     for at_length in zip(*arms.values(), strict=True):
         least, most = min(at_length), max(at_length)

@@ -56,11 +56,11 @@ def report(
         document = {
             "page": page,
             "decision": decisions_of(study, plan.planned),
-            "hypothesis": hypothesis_of(study, plan.planned, plan.registered),
+            "hypothesis": hypothesis_of(study, plan.planned),
         }
         typer.echo(json.dumps(document, indent=2))
         return
-    print_comparison(study, plan.planned, plan.stand_ins, plan.registered)
+    print_comparison(study, plan.planned, plan.stand_ins)
     typer.echo(page)
 
 

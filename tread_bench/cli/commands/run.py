@@ -113,7 +113,6 @@ def run(
 def _print(done: Done, as_json: bool) -> None:
     """What was done and the table of its rows, or all of it as JSON."""
     from tread_bench.cli.comparison import print_comparison
-    from tread_bench.runner.prepare import registered
 
     result = done.result
     if result.taken:
@@ -135,7 +134,7 @@ def _print(done: Done, as_json: bool) -> None:
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
         plan = done.plan
-        print_comparison(done.study, plan.planned, plan.stand_ins, registered(plan))
+        print_comparison(done.study, plan.planned, plan.stand_ins)
     typer.echo(str(done.page))
 
 
@@ -149,7 +148,6 @@ def _all_there(done: Done) -> str:
 def _as_json(done: Done) -> dict[str, Any]:
     """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
     from tread_bench.runner.folder import RunFolder
-    from tread_bench.runner.prepare import registered
     from tread_bench.services.decisions import decisions_of, hypothesis_of
 
     plan, study = done.plan, done.study
@@ -165,7 +163,7 @@ def _as_json(done: Done) -> dict[str, Any]:
         "failed": len(done.failed),
         "taken": done.result.taken,
         "decision": decisions_of(study, plan.planned),
-        "hypothesis": hypothesis_of(study, plan.planned, registered(plan)),
+        "hypothesis": hypothesis_of(study, plan.planned),
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
 

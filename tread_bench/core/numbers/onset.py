@@ -5,14 +5,14 @@ docs/methods/onset.md argues the rule and has its simulated error rates.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from tread_bench.core.numbers.curves import SAME, Curve
@@ -22,46 +22,97 @@ Answer = Literal["pays", "does not pay", "inconclusive"]
 Logs = tuple[NDArray[np.float64], NDArray[np.float64]]  # log compute and log losses, at the end of each length
 
 
-class LogRatio(NamedTuple):
-    """log(C_reference / C_routed) of one seed; where it is further from 0 than could be measured, `is_least` says that
-    the true one is this or more, and `is_most` that it is this or less.
+class Arm(NamedTuple):
+    """What trainings of several lengths and seeds have in common; `route` is "" for dense training."""
 
-    `advantages` are what is tested, at the two readings of `advantages`.
+    tokens: int
+    width: str  # the backbone without its depth
+    depth: int
+    route: str
+
+    @classmethod
+    def of(cls, tokens: int, backbone: Mapping[str, Any], route: str) -> Arm:
+        """Return the arm of a backbone's settings."""
+        others = dict(backbone)
+        depth = int(others.pop("depth", 0))
+        return cls(tokens, json.dumps(others, sort_keys=True), depth, route)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """C_reference / C_routed at one length, over n paired seeds.
+
+    Args:
+        logs: (n,), log ratios; NaN where the loss of an arm does not fall.
+        advantages: (2, n), what is tested, at the two readings of `advantages`.
+        is_least: the true ratio may be larger: that of some seed or width is this or more.
+        is_most: the true ratio may be smaller.
     """
 
-    value: float
-    advantages: tuple[float, ...]
+    logs: NDArray[np.float64]
+    advantages: NDArray[np.float64]
     is_least: bool = False
     is_most: bool = False
 
+    @property
+    def estimate(self) -> MeanInterval | None:
+        """The ratio and its 95 % interval (Student's, of the logs); without an interval where the ratio is a bound.
 
-def log_ratios(reference: Curve, routed: Curve, margin: float = 1.0) -> list[LogRatio] | None:
-    """Return the log ratio of two arms' compute at equal loss, at each of the K lengths that both were trained for.
+        None where it is not known: there is no seed, a loss does not fall, so that no seed is left out by how it ended,
+        or one bound is from below and another from above.
+        """
+        if not len(self.logs) or np.isnan(self.logs).any() or (self.is_least and self.is_most):
+            return None
+        found = mean_interval(self.logs)
+        if found.bounds is None or self.is_least or self.is_most:
+            return MeanInterval(math.exp(found.mean), None, None, found.n)
+        low, high = map(math.exp, found.bounds)
+        return MeanInterval(math.exp(found.mean), low, high, found.n)
+
+    @property
+    def p_value(self) -> float:
+        """That of a one-sided paired t-test for less compute than the reference's by more than the margin."""
+        return float(p_value_of(self.advantages))
+
+
+def compute_ratios(references: ArrayLike, routed: ArrayLike, margin: float = 1.0) -> list[list[Ratio]]:
+    """Return the ratios of two arms' compute at equal loss, at each of the K lengths that both were trained for.
 
     At every length but the first the two are compared at the loss of the worse arm, so that the better one is read
-    within what it was trained for; at the first length at that of the better arm. Nothing is extrapolated.
+    within what it was trained for; at the first length at that of the better arm. Nothing is extrapolated: where the
+    better arm had that loss at its shortest length already, the ratio is a bound. A seed of which the loss of an arm
+    does not fall from one length to the next has none: then no compute belongs to a loss.
 
     Args:
-        reference: one seed's total training MACs and losses, at the end of each length.
-        routed: those of the same seed and lengths.
+        references: (R, W, n, K, 2), total training MACs and loss at the end of each length, by reference, width, seed.
+        routed: (W, n, K, 2), those of the routed arm.
 
-    None where the loss of an arm does not fall from one length to the next: then no compute belongs to a loss.
+    Returns:
+        (K, R), geometric means over the widths, seed by seed.
     """
-    arms = (reference, routed)
-    if not all(np.all(np.diff(arm.values) < 0) for arm in arms):
-        return None
-    above, below = ((np.log(arm.costs), np.log(arm.values)) for arm in arms)
-    tested = advantages(above, below, margin)
-    found = []
-    for place, ends in enumerate(zip(reference.values, routed.values, strict=True)):
-        loss = max(ends) if place else min(ends)
-        value = math.log(
-            min(reference.cost_at(loss), reference.costs[-1]) / min(routed.cost_at(loss), routed.costs[-1])
-        )
-        is_bound = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
-        at_length = tuple(tested[:, place].tolist())
-        found.append(LogRatio(value, at_length, is_bound and value > 0, is_bound and value < 0))
-    return found
+    above, below = np.asarray(references, dtype=float), np.asarray(routed, dtype=float)
+    shape = above.shape[:4]
+    logs = np.full(shape, math.nan)
+    tested = np.full((2, *shape), math.nan)
+    is_bound = np.zeros(shape, dtype=bool)
+    for one in np.ndindex(shape[:3]):
+        arms = [Curve(tuple(arm[:, 0].tolist()), tuple(arm[:, 1].tolist())) for arm in (above[one], below[one[1:]])]
+        if not all(arm.values[-1] > 0 and np.all(np.diff(arm.values) < 0) for arm in arms):
+            continue
+        reference, beside = ((np.log(arm.costs), np.log(arm.values)) for arm in arms)
+        tested[:, *one] = advantages(reference, beside, margin)
+        for place, ends in enumerate(zip(*(arm.values for arm in arms), strict=True)):
+            loss = max(ends) if place else min(ends)
+            costs = [min(arm.cost_at(loss), arm.costs[-1]) for arm in arms]
+            logs[*one, place] = math.log(costs[0] / costs[1])
+            is_bound[*one, place] = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
+    is_least = np.any(is_bound & (logs > 0), axis=(1, 2))
+    is_most = np.any(is_bound & (logs < 0), axis=(1, 2))
+    logs, tested = logs.mean(axis=1), tested.mean(axis=2)
+    return [
+        [Ratio(logs[r, :, k], tested[:, r, :, k], bool(is_least[r, k]), bool(is_most[r, k])) for r in range(shape[0])]
+        for k in range(shape[3])
+    ]
 
 
 def advantages(reference: Logs, routed: Logs, margin: float = 1.0) -> NDArray[np.float64]:
@@ -128,93 +179,17 @@ def p_value_of(advantages: NDArray[np.float64], sign: int = 1) -> NDArray[np.flo
     return np.asarray(stats.t.sf(sign * t, n - 1).max(axis=0))
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """C_reference / C_routed at one length, over paired seeds.
-
-    Args:
-        by_seed: log ratios; None where a loss does not fall.
-    """
-
-    by_seed: Mapping[int, LogRatio | None]
-
-    @classmethod
-    def mean_of(cls, ratios: Sequence[Ratio]) -> Ratio:
-        """Return the geometric mean over several widths, seed by seed, of the seeds that all of them have."""
-        shared = set.intersection(*(set(ratio.by_seed) for ratio in ratios))
-        return cls({seed: _mean([ratio.by_seed[seed] for ratio in ratios]) for seed in sorted(shared)})
-
-    @cached_property
-    def logs(self) -> dict[int, float]:
-        """The log ratios; empty where that of any seed is unknown, so that no seed is left out by how it ended."""
-        known = {seed: found.value for seed, found in self.by_seed.items() if found is not None}
-        return known if len(known) == len(self.by_seed) else {}
-
-    @property
-    def is_least(self) -> bool:
-        """Whether the true ratio may be larger: that of some seed or width is this or more."""
-        return any(found is not None and found.is_least for found in self.by_seed.values())
-
-    @property
-    def is_most(self) -> bool:
-        """Whether the true ratio may be smaller: that of some seed or width is this or less."""
-        return any(found is not None and found.is_most for found in self.by_seed.values())
-
-    @property
-    def estimate(self) -> MeanInterval | None:
-        """The ratio and its 95 % interval (Student's, of the logs); without an interval where the ratio is a bound.
-
-        None where it is not known: a loss does not fall, or one bound is from below and another from above.
-        """
-        if not self.logs or (self.is_least and self.is_most):
-            return None
-        found = mean_interval(list(self.logs.values()))
-        if found.bounds is None or self.is_least or self.is_most:
-            return MeanInterval(math.exp(found.mean), None, None, found.n)
-        low, high = map(math.exp, found.bounds)
-        return MeanInterval(math.exp(found.mean), low, high, found.n)
-
-    @cached_property
-    def p_value(self) -> float | None:
-        """That of a one-sided paired t-test for less compute than the reference's by more than the margin; None
-        without two seeds.
-        """
-        return self._p_value(1)
-
-    @cached_property
-    def p_value_denied(self) -> float | None:
-        """That of such a test for a gain of less than the margin."""
-        return self._p_value(-1)
-
-    def _p_value(self, sign: int) -> float | None:
-        if not self.logs:
-            return None
-        found = float(p_value_of(np.transpose([one.advantages for one in self.by_seed.values() if one]), sign))
-        return None if math.isnan(found) else found
-
-
-def _mean(ratios: Sequence[LogRatio | None]) -> LogRatio | None:
-    known = [ratio for ratio in ratios if ratio is not None]
-    if len(known) < len(ratios):
-        return None
-    return LogRatio(
-        float(np.mean([ratio.value for ratio in known])),
-        tuple(np.mean([ratio.advantages for ratio in known], axis=0).tolist()),
-        any(ratio.is_least for ratio in known),
-        any(ratio.is_most for ratio in known),
-    )
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Onset:
     """From which length on a route pays: `first` is its place among the lengths, None where it pays at none.
 
-    `p_values` are those for "pays" at each length, adjusted for the sequence: the largest from there to the longest.
+    `p_values`, (K,), are those for "pays" at each length, adjusted for the sequence: the largest from there to the
+    longest.
     """
 
     answer: Answer
     first: int | None
-    p_values: tuple[float | None, ...]
+    p_values: NDArray[np.float64]
 
 
 def onset(ratios: Sequence[Sequence[Ratio]], tests: int = 1) -> Onset:
@@ -228,16 +203,15 @@ def onset(ratios: Sequence[Sequence[Ratio]], tests: int = 1) -> Onset:
         tests: number of such sequences on one page.
     """
     # Where it pays, from the longest length down.
-    p_values = sequence(np.array([[ratio.p_value for ratio in at_length] for at_length in ratios], dtype=float))
+    p_values = sequence(np.array([[ratio.p_value for ratio in at_length] for at_length in ratios]))
     paying = np.flatnonzero(p_values <= LEVEL / tests)
-    shown = tuple(None if math.isnan(p) else p for p in p_values.tolist())
     if len(paying):
-        return Onset("pays", int(paying[0]), shown)
+        return Onset("pays", int(paying[0]), p_values)
 
     # It does not pay even at the longest, where one reference needs less than the margin times its compute.
-    ends = [ratio.p_value_denied for ratio in ratios[-1]]
-    is_worse = any(p is not None and p <= LEVEL / tests / len(ends) for p in ends)
-    return Onset("does not pay" if is_worse else "inconclusive", None, shown)
+    ends = np.array([p_value_of(ratio.advantages, -1) for ratio in ratios[-1]])
+    is_worse = bool(np.any(ends <= LEVEL / tests / len(ends)))
+    return Onset("does not pay" if is_worse else "inconclusive", None, p_values)
 
 
 def sequence(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
