@@ -10,6 +10,7 @@ from typing import Any
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.records import TimingFigures
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import placed
@@ -21,6 +22,14 @@ COST = {
     "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
     "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
 }  # fmt: skip
+
+
+def figures_of_speed(**figures: float) -> TimingFigures:
+    """Of steps of a millisecond."""
+    return TimingFigures(
+        step_time_ms=1, step_time_low_ms=1, step_time_high_ms=1, images_per_s=1, speedup=1, speedup_low=1,
+        speedup_high=1, step_times_ms=[1], reference_step_times_ms=[1], batch=16, warmup=1, **figures,
+    )  # fmt: skip
 
 
 def new_folder(root: Path) -> RunFolder:

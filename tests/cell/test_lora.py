@@ -54,7 +54,7 @@ def folder(plan, tmp_path_factory):
 
 def outcome(plan, folder, row):
     (cell,) = plan.rows[row]
-    found = folder.outcome(cell.id)
+    found = folder.record(cell.id)
     assert found.status == "done", found.reason
     return found
 
@@ -103,7 +103,7 @@ def test_resumed_it_ends_with_the_same_weights_bit_for_bit(row, plan, folder, tm
     shutil.copytree(folder.root, tmp_path / "run")
     again = new_folder(tmp_path / "run")
     own = cell_folder(plan, again, row)
-    (own / "outcome.json").unlink()
+    (own / "record.json").unlink()
     for path in own.glob("checkpoints/step-*8.*"):
         path.unlink()
     assert [*own.glob("checkpoints/step-*6.safetensors")]

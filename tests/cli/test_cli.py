@@ -194,8 +194,8 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, finished, tmp_path):
     out = tmp_path / "killed"
     runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    outcome = wait_for(lambda: next(out.glob("cells/*/outcome.json"), None))
-    finished_before = outcome.read_bytes()
+    record = wait_for(lambda: next(out.glob("cells/*/record.json"), None))
+    trained = json.loads(record.read_text())
     family = psutil.Process(runner.pid).children(recursive=True)
     runner.send_signal(signal.SIGKILL)
     runner.wait()
@@ -203,7 +203,7 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
     again = tread_bench("run", toy, "--out", out)
     assert again.returncode == 0, again.stderr
     assert "training: 4 to do" not in again.stderr
-    assert outcome.read_bytes() == finished_before
+    assert {**json.loads(record.read_text()), "timing": None} == trained
     kept = [pd.read_csv(folder / "results.csv").drop(columns=list(TIMINGS)) for folder in (out, finished[0])]
     pd.testing.assert_frame_equal(*kept)
 
@@ -446,11 +446,11 @@ def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, mo
 def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_again(toy, tmp_path):
     out = tmp_path / "run"
     assert tread_bench("run", toy, "--out", out, "--set", "seeds=1", "--set", "timing.pairs=0").returncode == 0
-    trained = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")}
+    trained = {path: json.loads(path.read_text()) for path in out.glob("cells/*/record.json")}
     assert pd.read_csv(out / "results.csv")["speedup"].isna().all()
     assert tread_bench("run", toy, "--out", out, "--set", "seeds=1").returncode == 0
     assert pd.read_csv(out / "results.csv")["speedup"].notna().all()
-    assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")} == trained
+    assert {path: {**json.loads(path.read_text()), "timing": None} for path in trained} == trained
     os.utime(out / "index.html", (0, 0))
     tread_bench("run", toy, "--out", out, "--set", "seeds=1")
     assert (out / "index.html").stat().st_mtime > 0

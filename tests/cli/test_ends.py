@@ -80,7 +80,7 @@ def test_a_disk_that_a_cell_cannot_write_to_ends_the_run_and_no_cell_has_failed(
 
     with pytest.raises(StoreError, match=r"^step-1.safetensors: File too large; .*`ulimit -f unlimited`"):
         run(refused, "timing.pairs=0")
-    assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
+    assert not list(tmp_path.glob("cells/*/record.json"))
 
 
 def test_a_folder_that_goes_while_numerical_choices_are_made_is_gone(run, tmp_path, monkeypatch):
@@ -150,7 +150,7 @@ def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_e
         held = set[str]()
         result, folder = run(end)
         assert (result.records, result.finished_now, result.taken) == ([], 0, 2)
-        assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
+        assert not list(tmp_path.glob("cells/*/record.json"))
     result, _ = run(lambda task: Ended(task.key, failure="crash"), "limits.retries=0")
     assert [record.reason for record in result.records] == ["crash", "crash"] and not result.taken
 

@@ -14,6 +14,7 @@ from torch import randint, randn
 
 from tests.run_folders import begun, new_folder, planned, quiet
 from tread_bench.cell.checkpoint import load_latest
+from tread_bench.cell.loop import History
 from tread_bench.cell.run import run_cell
 from tread_bench.core.config.suite import files_of
 from tread_bench.core.stored import data_files
@@ -229,7 +230,7 @@ def test_a_folder_that_changed_is_named(pictures, change):
 
 @pytest.fixture
 def broken_off(tmp_path):
-    """A run whose first cell has a checkpoint of half its training and no outcome, and what it would have ended as."""
+    """A run whose first cell has a checkpoint of half its training and no record, and what it would have ended as."""
     for name in ("train", "held_out"):
         rows = BYTES // 64
         save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
@@ -241,7 +242,7 @@ def broken_off(tmp_path):
     assert outcome.status == "done", outcome.reason
     for suffix in (".safetensors", ".sha256"):
         (folder.cell(cell.id) / "checkpoints" / f"step-000000004{suffix}").unlink()
-    (folder.cell(cell.id) / "outcome.json").rename(tmp_path / "outcome.json")
+    (folder.cell(cell.id) / "record.json").rename(tmp_path / "record.json")
     return plan, folder, cell, outcome
 
 
@@ -250,7 +251,9 @@ def test_a_record_and_a_checkpoint_say_what_they_were_made_from(broken_off, tmp_
     assert outcome.data_files.keys() == {str(tmp_path / f"{name}.st") for name in ("train", "held_out")}
     assert all(file.sha256 == content_sha256(path) for path, file in outcome.data_files.items())
     state = load_latest(folder.cell(cell.id) / "checkpoints", cell.identity).state
-    assert state["files"].keys() == outcome.data_files.keys()
+    assert state["data_files"].keys() == outcome.data_files.keys()
+    of_older_version = {**state, "files": state.pop("data_files")}
+    assert History.model_validate(of_older_version).data_files == outcome.data_files
 
 
 def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(broken_off, tmp_path):
@@ -262,7 +265,7 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
     assert refused.status == "failed" and "train.st has changed since its last checkpoint" in refused.reason
     assert sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*")) == checkpoints
     shutil.copy(tmp_path / "kept", tmp_path / "train.st")  # with another time
-    (folder.cell(cell.id) / "outcome.json").unlink()
+    (folder.cell(cell.id) / "record.json").unlink()
     resumed = run_cell(folder.root, cell.id, 1, quiet)
     assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)
     assert resumed.data_files == outcome.data_files
@@ -271,19 +274,19 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
 def test_the_same_command_refuses_other_data_before_it_changes_anything(broken_off, tmp_path):
     plan, folder, cell, outcome = broken_off
     again = plan.rows["again"][0]
-    shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
+    shutil.copy(tmp_path / "record.json", folder.cell(cell.id))
     write_document(folder.plan_path, folder.existing_plan().model_copy(update={"files": outcome.data_files}))
     CHANGES["longer"][0](tmp_path / "held_out.st")
     before = {path: path.read_bytes() for path in folder.root.rglob("*.json")}
     with pytest.raises(ChangedDataError, match=r"held_out\.st has changed since the run began"):
         run(plan, SMALL, folder.root, Options(), Lines(quiet))
     assert {path: path.read_bytes() for path in folder.root.rglob("*.json")} == before
-    assert folder.outcome(again.id) is None
+    assert folder.record(again.id) is None
 
 
 def test_what_is_judged_on_other_data_than_it_was_trained_with_is_refused(broken_off, tmp_path):
     plan, folder, cell, _ = broken_off
-    shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
+    shutil.copy(tmp_path / "record.json", folder.cell(cell.id))
     flip(tmp_path / "held_out.st", 2 * BYTES)
     record = run_cell(folder.root, plan.rows["again"][0].id, 1, quiet)
     assert record.status == "failed"

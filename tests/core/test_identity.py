@@ -51,7 +51,6 @@ def trained(suite, tmp_path_factory):
     for cell in plan.cells:
         outcome = run_cell(folder.root, cell.id, 1, quiet)
         assert outcome.status == "done", outcome.reason
-        folder.write_record(outcome)
     return folder
 
 
@@ -67,9 +66,8 @@ def two_cells(folder):
 
 
 def resumed(folder, cell_id):
-    """The outcome of a cell that is taken up again from its checkpoints."""
-    for name in ("record.json", "outcome.json"):
-        (folder.cell(cell_id) / name).unlink(missing_ok=True)
+    """What comes of a cell that is taken up again from its checkpoints."""
+    (folder.cell(cell_id) / "record.json").unlink(missing_ok=True)
     return run_cell(folder.root, cell_id, 1, quiet)
 
 
@@ -88,7 +86,6 @@ def checkpoints_read(folder, cell_id):
 READERS = {
     "cell.json": lambda folder, cell: folder.existing_request(cell),
     "record.json": lambda folder, cell: folder.record(cell),
-    "outcome.json": lambda folder, cell: folder.outcome(cell),
     "attempts.json": lambda folder, cell: folder.attempts(cell),
     "checkpoints": checkpoints_read,
     "weights": weights_read,

@@ -30,7 +30,7 @@ def folder(tmp_path):
     for cell, row in zip(cells, ("dense", "tread-1:2"), strict=True):
         place = tmp_path / "run" / "cells" / cell
         (place / "checkpoints").mkdir(parents=True)
-        for name, content in (("record", record), ("outcome", {**record, "timing": None}), ("cell", about)):
+        for name, content in (("record", record), ("cell", about)):
             write(place / f"{name}.json", {**content, "cell": cell, "row": row})
         write(place / "attempts.json", {"cell": cell, "attempts": ["broken off"]})
         (place / "checkpoints" / "step-000000004.safetensors").write_text("weights")
@@ -54,7 +54,7 @@ def write(path, content):
 
 def documents(folder):
     cell = folder.plan().cells[1]
-    names = ("record.json", "outcome.json", "cell.json", "attempts.json")
+    names = ("record.json", "cell.json", "attempts.json")
     own = [folder.cell(cell) / name for name in names]
     return [*own, folder.timing_path(cell.rpartition("-")[2]), folder.plan_path]
 

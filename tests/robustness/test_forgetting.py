@@ -52,8 +52,7 @@ def folder(tmp_path) -> RunFolder:
     write_plan(PLAN, PLAN.cells, "", found, CHOICES)
     for cell in PLAN.cells:
         request = found.existing_request(cell.id)
-        for name in ("outcome.json", "record.json"):
-            found.write_record(initial_record(request, found.plan(), reason="no luck"), name)
+        found.write_record(initial_record(request, found.plan(), reason="no luck"))
         put(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
     return found
 
@@ -128,8 +127,7 @@ def test_a_failed_cell_resumes_from_its_checkpoint_unless_it_diverged(folder, th
     there(Executor())
     for cell in PLAN.cells:
         request = folder.existing_request(cell.id)
-        for name in ("outcome.json", "record.json"):
-            folder.write_record(initial_record(request, folder.plan(), reason=reason, attempts=["failed"]), name)
+        folder.write_record(initial_record(request, folder.plan(), reason=reason, attempts=["failed"]))
         for name in ("step-000000010.safetensors", "step-000000010.sha256"):
             put(folder.cell(cell.id) / "checkpoints" / name, "here")
     run(folder.root, retry_failed=True)

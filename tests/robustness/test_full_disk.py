@@ -81,9 +81,9 @@ def timeless(value):
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
-def ending(folder: RunFolder, cell_id: str, name: str) -> tuple[dict, dict[str, bytes]]:
+def ending(folder: RunFolder, cell_id: str) -> tuple[dict, dict[str, bytes]]:
     """What the cell came to: its record, and its pictures bit by bit."""
-    record = timeless(json.loads((folder.cell(cell_id) / name).read_text()))
+    record = timeless(json.loads((folder.cell(cell_id) / "record.json").read_text()))
     assert record["status"] == "done", record["reason"]
     return record, {path.name: path.read_bytes() for path in folder.cell(cell_id).rglob("*.png")}
 
@@ -96,7 +96,7 @@ def is_harmless(operation: str) -> bool:
 def assert_nothing_torn(root: Path):
     for path in root.rglob("*.json"):
         content = json.loads(path.read_text())
-        if path.name in ("record.json", "outcome.json"):
+        if path.name == "record.json":
             Record.model_validate(content)
 
 
@@ -147,7 +147,7 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(begun, cell
         run_cell(root, cell_id, 1, quiet)
 
     def end(root):
-        return ending(RunFolder(root), cell_id, "outcome.json")
+        return ending(RunFolder(root), cell_id)
 
     def errors_at(n):
         return [ERRORS[n % len(ERRORS)]] if n % 4 == 1 else []
@@ -167,7 +167,7 @@ def test_a_runner_survives_a_failure_of_the_disk_at_every_write(begun, plan, cel
         run(plan, SUITE, root, Options(), Lines(quiet))
 
     def end(root):
-        return ending(RunFolder(root), cell_id, "record.json")
+        return ending(RunFolder(root), cell_id)
 
     writes = fail_at_each_write(trained, tmp_path, work, UserError, end, lambda n: [ERRORS[n % len(ERRORS)]])
     assert 10 < len(writes) <= MOST_WRITES, writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run_folders import CHOICES, new_folder, put
+from tests.run_folders import CHOICES, COST, figures_of_speed, new_folder, put
 from tread_bench.core.errors import failure_text
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.runner.folder import Kept
@@ -12,6 +12,7 @@ from tread_bench.runner.items import Todo, work_items
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.shards import Shard
+from tread_bench.runner.speed_phase import _completed
 from tread_bench.suite.load import find_suite, load_plan
 
 PLAN = load_plan(find_suite("smoke"), ["seeds=2"])
@@ -21,14 +22,16 @@ DIVERGED = failure_text(FloatingPointError("fid is nan"))
 RETRY, FRESH, PART = Options(retry_failed=True), Options(fresh=True), Options(shard=Shard(1, 2))
 
 
-def item(root, asked, plan=PLAN, has_checkpoint=False, **left):
-    """Of the first cell, which has `left` documents: status, or the reason of a failure."""
+TIMED = {"status": "done", "timing": figures_of_speed()}
+UNTRAINED, UNTIMEABLE = {"reason": "no luck"}, {"reason": "no luck", "cost": COST}
+
+
+def item(root, asked, plan=PLAN, has_checkpoint=False, record=None):
+    """Of the first cell, whose record has some values, if there is one."""
     folder = new_folder(root)
     write_plan(plan, plan.cells, "", folder, CHOICES)
-    for name, status in left.items():
-        about = {"status": status} if status == "done" else {"reason": status}
-        record = initial_record(folder.existing_request(CELL.id), folder.plan(), **about)
-        folder.write_record(record, f"{name}.json")
+    if record is not None:
+        folder.write_record(initial_record(folder.existing_request(CELL.id), folder.plan(), **record))
     if has_checkpoint:
         put(folder.cell(CELL.id) / "checkpoints" / "step-000000010.sha256", "here")
     (found,) = (item for item in work_items(plan.cells, plan, folder, asked) if item.cell.id == CELL.id)
@@ -40,23 +43,48 @@ def item(root, asked, plan=PLAN, has_checkpoint=False, **left):
     [
         (Options(), {}, ("", Todo.TRAIN, None)),
         (Options(), {"has_checkpoint": True}, ("begun", Todo.TRAIN, None)),
-        (Options(), {"outcome": "done"}, ("trained", Todo.FINISH, None)),
-        (PART, {"outcome": "done"}, ("trained", Todo.KEEP, None)),
-        (Options(), {"outcome": "done", "record": "done"}, ("finished", Todo.FINISH, None)),  # without speed
-        (PART, {"outcome": "done", "record": "done"}, ("finished", Todo.KEEP, None)),
-        (Options(), {"outcome": "done", "record": "done", "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
-        (Options(), {"outcome": "no luck", "record": "no luck"}, ("finished", Todo.KEEP, None)),
-        (RETRY, {"outcome": "done", "record": "no luck"}, ("finished", Todo.FINISH, Kept.TRAINING)),
-        (RETRY, {"outcome": "no luck", "has_checkpoint": True}, ("trained", Todo.TRAIN, Kept.CHECKPOINTS)),
-        (RETRY, {"outcome": "no luck"}, ("trained", Todo.TRAIN, Kept.NOTHING)),
-        (RETRY, {"outcome": DIVERGED, "has_checkpoint": True}, ("trained", Todo.TRAIN, Kept.NOTHING)),
-        (RETRY, {"outcome": "done", "record": "done", "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
-        (FRESH, {"outcome": "done", "record": "done", "plan": UNTIMED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
+        (Options(), {"record": {"status": "done"}}, ("trained", Todo.FINISH, None)),
+        (PART, {"record": {"status": "done"}}, ("trained", Todo.KEEP, None)),
+        (Options(), {"record": TIMED}, ("finished", Todo.KEEP, None)),
+        (PART, {"record": TIMED}, ("finished", Todo.KEEP, None)),
+        (Options(), {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
+        (Options(), {"record": UNTRAINED}, ("finished", Todo.KEEP, None)),
+        (Options(), {"record": UNTIMEABLE}, ("finished", Todo.KEEP, None)),
+        (RETRY, {"record": UNTIMEABLE}, ("finished", Todo.FINISH, Kept.TRAINING)),
+        (RETRY, {"record": UNTRAINED, "has_checkpoint": True}, ("finished", Todo.TRAIN, Kept.CHECKPOINTS)),
+        (RETRY, {"record": UNTRAINED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
+        (RETRY, {"record": {"reason": DIVERGED}, "has_checkpoint": True}, ("finished", Todo.TRAIN, Kept.NOTHING)),
+        (RETRY, {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
+        (FRESH, {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
         (FRESH, {}, ("", Todo.TRAIN, Kept.NOTHING)),
     ],
 )
 def test_what_is_to_be_done_for_a_cell(tmp_path, asked, left, expected):
     assert item(tmp_path, asked, **left) == expected
+
+
+def test_a_cell_that_an_older_version_left_between_training_and_timing_is_finished(tmp_path):
+    folder = new_folder(tmp_path)
+    write_plan(PLAN, PLAN.cells, "", folder, CHOICES)
+    trained = initial_record(folder.existing_request(CELL.id), folder.plan(), status="done")
+    folder.write_record(trained)
+    (folder.cell(CELL.id) / "record.json").rename(folder.cell(CELL.id) / "outcome.json")
+    found = next(item for item in work_items(PLAN.cells, PLAN, folder, Options()) if item.cell == CELL)
+    assert (found.state, found.todo, folder.record(CELL.id)) == ("trained", Todo.FINISH, trained)
+
+
+def test_a_cell_whose_steps_could_not_be_timed_is_what_training_left_when_it_is_finished_again(tmp_path):
+    folder = new_folder(tmp_path)
+    write_plan(PLAN, PLAN.cells, "", folder, CHOICES)
+    left = {"cost": COST, "attempts": ["done"]}
+    trained = initial_record(
+        folder.existing_request(CELL.id), folder.plan(), status="done", reason="no equal time", **left
+    )
+    folder.write_record(_completed(trained, "out of memory"))
+    failed = folder.record(CELL.id)
+    assert (failed.status, failed.reason) == ("failed", "out of memory")
+    folder.forget(CELL.id, CELL.row_key, Kept.TRAINING)
+    assert folder.record(CELL.id) == trained
 
 
 def test_pairs_come_seed_by_seed(tmp_path):

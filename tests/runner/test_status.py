@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
-from tests.run_folders import CHOICES
+from tests.run_folders import CHOICES, figures_of_speed
 from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.commands.status import headline
@@ -25,7 +25,6 @@ from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
 from tread_bench.core.stored.locks import is_locked
-from tread_bench.core.stored.records import TimingFigures
 from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
@@ -57,9 +56,11 @@ def cells_of(folder: RunFolder) -> list[str]:
     return folder.existing_plan().cells
 
 
-def end(folder: RunFolder, cell: str, name: str = "record.json", **changes: object) -> None:
+def end(folder: RunFolder, cell: str, is_timed: bool = True, **changes: object) -> None:
     initial = initial_record(folder.existing_request(cell), folder.existing_plan())
-    folder.write_record(initial.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
+    timing = figures_of_speed() if is_timed else None
+    ended = {"status": "done", "attempts": ["done"], "timing": timing, **changes}
+    folder.write_record(initial.model_copy(update=ended))
 
 
 def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: float = 0.0, **changes: object) -> None:
@@ -74,13 +75,6 @@ def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: fl
     (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
 
 
-def figures_of_speed(**figures: float) -> TimingFigures:
-    return TimingFigures(
-        step_time_ms=1, step_time_low_ms=1, step_time_high_ms=1, images_per_s=1, speedup=1, speedup_low=1,
-        speedup_high=1, step_times_ms=[1], reference_step_times_ms=[1], batch=16, warmup=1, **figures,
-    )  # fmt: skip
-
-
 def states(folder: RunFolder) -> list[str]:
     return [cell.state for cell in status_of(folder).cells]
 
@@ -93,7 +87,7 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
     assert states(folder) == ["waiting"] * 4
     dense, other, routed, last = cells_of(folder)
     end(folder, dense)
-    end(folder, other, "outcome.json")
+    end(folder, other, is_timed=False)
     folder.begin_attempt(last)
     with folder.cell_lock(routed):
         assert states(folder) == ["done", "trained", "running", "lost"]
@@ -204,13 +198,13 @@ def test_cells_that_have_not_begun_stand_in_their_rows_with_their_seeds(folder, 
 
 def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
     dense, other, routed, last = cells_of(folder)
-    end(folder, dense, "outcome.json")
-    end(folder, routed, "outcome.json")
+    end(folder, dense, is_timed=False)
+    end(folder, routed, is_timed=False)
     assert "no runner is active, 2 of 4 cells have not started;" in headline(status_of(folder))
     folder.begin_attempt(other)
     assert "no runner is active, it was interrupted;" in headline(status_of(folder))
-    end(folder, other, "outcome.json")
-    end(folder, last, "outcome.json")
+    end(folder, other, is_timed=False)
+    end(folder, last, is_timed=False)
     assert "no runner is active, every cell is trained;" in headline(status_of(folder))
     (folder.cell(last) / "record.json").write_text("{")
     assert "1 of 4 cells cannot be read, for the reasons" in headline(status_of(folder))
@@ -288,7 +282,7 @@ def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_
         pace = work.until(300) / 150
         left = (work.total - work.until(300)) / pace
         assert told.cells[0].seconds_left == pytest.approx(left, rel=0.01)
-        end(folder, routed, "outcome.json")
+        end(folder, routed, is_timed=False)
         tell(folder, routed, 400, seconds=20)
         pace = (work.until(300) + total(folder, routed)) / (150 + 20)  # of both cells
         expected = (work.total - work.until(300) + total(folder, other) + total(folder, routed)) / pace

@@ -91,7 +91,7 @@ def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ) as runner:
-        wait_for(lambda: len(list(out.glob("cells/*/outcome.json"))) >= left or runner.poll() is not None)
+        wait_for(lambda: len(list(out.glob("cells/*/record.json"))) >= left or runner.poll() is not None)
         os.killpg(runner.pid, signal.SIGKILL)
     done = tread_bench("run", suite, "--out", out)
     assert done.returncode == 0, done.stderr

@@ -300,7 +300,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(trained):
-    records = records_of(trained / "run", RunFolder.outcome)
+    records = records_of(trained / "run", RunFolder.record)
     assert {row: record.seed for row, record in records.items()} == {"dense": 3, "again": 1003, "routed": 3}
 
     # The routed row is evaluated where the dense one is, and where it has cost as much.

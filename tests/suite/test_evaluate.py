@@ -65,7 +65,7 @@ def folder(plan, tmp_path_factory):
 
 def outcome(plan, folder, row):
     (cell,) = plan.rows[row]
-    return folder.outcome(cell.id)
+    return folder.record(cell.id)
 
 
 def figures(record):
@@ -222,7 +222,7 @@ def copied(folder, tmp_path):
 
 
 def judged_again(folder, cell_id):
-    (folder.cell(cell_id) / "outcome.json").unlink()
+    (folder.cell(cell_id) / "record.json").unlink()
     return run_cell(folder.root, cell_id, 1, quiet)
 
 
@@ -242,8 +242,8 @@ def test_damaged_weights_are_refused(plan, folder, tmp_path):
 def test_a_failed_source_fails_those_that_evaluate_it_with_its_reason(plan, folder, tmp_path):
     folder = copied(folder, tmp_path)
     (source,), (again,) = plan.rows["tread"], plan.rows["unguided"]
-    failed = folder.outcome(source.id).model_copy(update={"status": "failed", "reason": "out of memory: so much"})
-    folder.write_record(failed, "outcome.json")
+    failed = folder.record(source.id).model_copy(update={"status": "failed", "reason": "out of memory: so much"})
+    folder.write_record(failed)
     record = judged_again(folder, again.id)
     assert record.status == "failed"
     assert record.reason.endswith(f"cell {source.id}, whose weights this one reads, is failed: out of memory: so much")

@@ -52,7 +52,7 @@ def folder(plan, tmp_path_factory):
 
 def outcome(plan, folder, row):
     (cell,) = plan.rows[row]
-    found = folder.outcome(cell.id)
+    found = folder.record(cell.id)
     assert found.status == "done", found.reason
     return found
 
@@ -203,11 +203,11 @@ def test_killed_and_resumed_it_ends_with_the_same_weights(plan, folder, tmp_path
     shutil.copytree(folder.root, tmp_path / "run")
     again = new_folder(tmp_path / "run")
     own = again.cell(cell.id)
-    (own / "outcome.json").unlink()
+    (own / "record.json").unlink()
     for path in own.glob("checkpoints/step-*[468].*"):
         path.unlink()
     run_cell(again.root, cell.id, 1, quiet)
-    found = again.outcome(cell.id)
+    found = again.record(cell.id)
     assert found.final_weights_sha256 == whole.final_weights_sha256
     assert [e.validation_loss for e in found.evaluations] == [e.validation_loss for e in whole.evaluations]
 

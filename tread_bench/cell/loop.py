@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, ConfigDict, Field, NonNegativeFloat
 from torch import Tensor
 
 from tread_bench.cell.checkpoint import Checkpoint, CheckpointWriter, load_latest
@@ -19,7 +19,7 @@ from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
 from tread_bench.core.stored.data_files import DataFiles
 from tread_bench.core.stored.identity import Identity
-from tread_bench.core.stored.records import DataFile, Evaluation
+from tread_bench.core.stored.records import DataFile, Evaluation, Trained
 from tread_bench.data.ranks import Ranks
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
@@ -30,20 +30,20 @@ class DivergedError(RuntimeError):
     """The training loss is NaN or infinite."""
 
 
-class History(BaseModel):
-    """What training has produced so far, as stored in a checkpoint."""
+class History(Trained):
+    """The state in a checkpoint beside its tensors: the record so far, and what resuming needs besides."""
 
-    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # means, each since the entry before
-    partial_sum: float = 0.0  # of the losses since the last entry
-    partial_count: int = 0
+    model_config = ConfigDict(frozen=False, extra="ignore")
+
     step: int = 0
-    train_seconds: float = 0.0
-    data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
-    evaluations: list[Evaluation] = Field(default_factory=list)
-    at_equal_time: Evaluation | None = None  # where that lies within the training
+    train_seconds: NonNegativeFloat = 0.0
+    data_wait_seconds: NonNegativeFloat = 0.0
+    partial_sum: float = 0.0  # of the losses since the last entry of `train_loss`
+    partial_count: int = 0
     conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
-    files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
-    weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
+    data_files: dict[str, DataFile] = Field(  # `files` in checkpoints of older versions
+        default_factory=dict, validation_alias=AliasChoices("data_files", "files")
+    )
 
 
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
@@ -90,7 +90,7 @@ def train(
     # Resume from the newest checkpoint.
     history = _resume(trainer, folder, owner) or begun or History()
     if files is not None:
-        files.expect(history.files, "its last checkpoint")
+        files.expect(history.data_files, "its last checkpoint")
     _note_conditions(history, conditions or Conditions())
 
     # At which iterations the loss is read, the network evaluated, and its weights kept.
@@ -118,7 +118,7 @@ def train(
         def save() -> None:
             """Copy the state for a checkpoint, which is written beside the next steps, by the first rank."""
             if files is not None:
-                history.files = files.verified()
+                history.data_files = files.verified()
             if trainer.ranks.is_first:
                 checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
             trainer.ranks.wait()

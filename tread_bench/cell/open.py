@@ -179,24 +179,25 @@ class Job:
 
     def taught_by(self, source: WeightsRef) -> str:
         """Hash of the network whose features the cell that `source` names was aligned with; "" if there was none."""
-        found = self._source(source)._left()
+        found = self._source(source).record
         return found.target_features_sha256 if found else ""
 
     def trained_on(self, source: WeightsRef) -> dict[str, DataFile]:
         """Return the files that the cell that `source` names was trained on, by path."""
-        found = self._source(source)._left()
+        found = self._source(source).record
         return found.data_files if found else {}
 
     def _source(self, source: WeightsRef) -> Job:
         return Job.open(Path(source.run) if source.run else self.folder.root, source.cell)
 
-    def _left(self) -> Record | None:
-        return self.folder.outcome(self.id) or self.folder.record(self.id)
+    @property
+    def record(self) -> Record | None:
+        return self.folder.record(self.id)
 
     def load(self, iteration: int, network: Network) -> None:
         """Read the weights that this cell kept of an iteration. Raises StoreError."""
         name = self.id
-        record = self._left()
+        record = self.record
         if record is None or record.status != "done":
             how = f"{record.status}: {record.reason}" if record else "not trained yet"
             raise StoreError(f"cell {name}, whose weights this one reads, is {how}")

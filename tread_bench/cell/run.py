@@ -1,4 +1,4 @@
-"""One cell's life: build, train, evaluate, leave an outcome. Runs in a process of its own."""
+"""One cell's life: build, train, evaluate, leave a record. Runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
-from tread_bench.core.stored.records import Evaluation, GradientNorms, Record
+from tread_bench.core.stored.records import Evaluation, GradientNorms, Record, Trained
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
@@ -45,8 +45,8 @@ GRADIENT_BATCHES = 4
 
 
 def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record | None:
-    """Train and evaluate, or evaluate what another cell trained, and write the cell's outcome, which may be a failure
-    with its reason.
+    """Train and evaluate, or evaluate what another cell trained, and write the cell's record, which still lacks speed
+    and memory, and may be a failure with its reason.
 
     Of several machines, each starts its part of the processes, and the first one does all else.
 
@@ -58,7 +58,7 @@ def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record | N
         return None
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
-        finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
+        finished = job.folder.record(cell_id)  # by a process that outlived its runner
         if finished:
             return finished
         return _attempt(job, cell_id, processes, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
@@ -66,7 +66,7 @@ def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record | N
 
 def _help(job: Job, processes: int) -> None:
     """Run this machine's part of the processes of an attempt; of a cell that is only timed, there is none."""
-    if not job.cell.is_timed_only and job.folder.outcome(job.id) is None:
+    if not job.cell.is_timed_only and job.folder.record(job.id) is None:
         in_ranks("tread_bench.cell.run:work", job.folder.root, job.id, processes)
 
 
@@ -77,19 +77,19 @@ def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
             left.unlink()
         job.folder.begin_attempt(cell_id)
         processes = 1 if job.cell.is_timed_only else processes
-        outcome = in_ranks("tread_bench.cell.run:work", job.folder.root, cell_id, processes, tell)
+        record = in_ranks("tread_bench.cell.run:work", job.folder.root, cell_id, processes, tell)
     except LostError:
         raise
     except RankError as error:  # whose log has the traceback
-        outcome = job.initial_record().model_copy(update={"reason": str(error)})
+        record = job.initial_record().model_copy(update={"reason": str(error)})
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         if is_of_disk(error):  # which is the run's
             raise
         log.error("%s", traceback.format_exc())
-        outcome = job.initial_record().model_copy(update={"reason": failure_text(error)})
-    outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
-    job.folder.write_record(outcome, "outcome.json")
-    return outcome
+        record = job.initial_record().model_copy(update={"reason": failure_text(error)})
+    record = record.model_copy(update={"attempts": [*lost, record.status]})
+    job.folder.write_record(record)
+    return record
 
 
 def in_ranks(function: str, root: Path, cell_id: str, processes: int, tell: Tell = lambda *news: None) -> Any:
@@ -148,16 +148,12 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "status": "done",
             "reason": reason,
             "conditions": record.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
+            **{name: getattr(history, name) for name in Trained.model_fields},
             **inside,
-            "cost": cell_cost(job.cell),
-            "evaluations": history.evaluations,
             "at_equal_time": at_equal_time,
-            "sampling_macs": evaluator.sampling_macs(),
-            "weights": history.weights,
-            "train_loss": history.train_loss,
-            "train_seconds": history.train_seconds,
             "data_files": files.verified(),
-            "data_wait_seconds": history.data_wait_seconds,
+            "cost": cell_cost(job.cell),
+            "sampling_macs": evaluator.sampling_macs(),
             "skipped_steps": skipped,
             "target_features_sha256": taught_by,
             "initial_weights_sha256": initial,

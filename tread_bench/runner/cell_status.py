@@ -21,7 +21,6 @@ class CellStatus:
     state: State
     reason: str = ""  # of a failure or a loss
     attempts: int = 0  # that were started
-    has_record: bool = False
     progress: Progress | None = None  # of the latest attempt, unless the cell has ended
     silent_s: float | None = None  # of a running cell: since its last report
     seconds_left: float | None = None  # of a running cell; None: unknown
@@ -34,5 +33,5 @@ class CellStatus:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has an outcome, even if a failure."""
+        """Whether it has a record, even if a failure."""
         return self.state not in ("running", "lost", "waiting")

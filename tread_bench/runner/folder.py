@@ -39,6 +39,7 @@ MADE = re.compile(  # what this program makes in a cell's folder
     rf"|samples/(\d+|real)\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _BELOW_CELL = ("checkpoints", "equal_time", "samples", "tensorboard", "weights")
+_OLDER = "outcome.json"  # where older versions wrote the record that still lacked speed and memory
 LOST_WITH_RUNNER = "broken off with its runner"
 
 
@@ -46,8 +47,8 @@ class Kept(Enum):
     """What a cell keeps when it is run again."""
 
     NOTHING = auto()
-    CHECKPOINTS = auto()  # and all else that training left but its outcome: it resumes from the last one
-    TRAINING = auto()  # its outcome too: speed is measured again
+    CHECKPOINTS = auto()  # and all else that training left but its record: it resumes from the last one
+    TRAINING = auto()  # its record too: speed is measured again
 
 
 @contextmanager
@@ -175,7 +176,7 @@ class RunFolder:
         raise StoreError(f"{self.root}: {why}")
 
     def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """Return a cell's record, or None while it has none.
+        """Return a cell's record, or None while it is not trained.
 
         Args:
             request: its cell.json, where that has just been read.
@@ -183,16 +184,9 @@ class RunFolder:
         Raises:
             UserError: it cannot be read, is another cell's, or has another configuration than cell.json.
         """
-        return self._read_record(cell_id, "record.json", request)
-
-    def outcome(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """Return what training left (`outcome.json`): a record that still lacks speed and memory. As `record` in all
-        else.
-        """
-        return self._read_record(cell_id, "outcome.json", request)
-
-    def _read_record(self, cell_id: str, name: str, request: CellRequest | None) -> Record | None:
-        path = self.cell(cell_id) / name
+        path = self.cell(cell_id) / "record.json"
+        if not path.exists():
+            path = path.with_name(_OLDER)
         record = read_document(path, Record)
         if record is None:
             return None
@@ -203,9 +197,9 @@ class RunFolder:
             request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
         return record
 
-    def write_record(self, record: Record, name: str = "record.json") -> None:
-        """Write a cell's complete record."""
-        write_atomically(self.made(record.cell) / name, record.model_dump_json(indent=1) + "\n")
+    def write_record(self, record: Record) -> None:
+        """Write a cell's record: after training, and again with speed and memory of its row."""
+        write_atomically(self.made(record.cell) / "record.json", record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
         """Return how each interrupted attempt at a cell ended, in order. Raises StrangerError: it is another's."""
@@ -235,23 +229,14 @@ class RunFolder:
         Raises:
             StoreError: some cannot be read; it names all of them.
         """
-        found, unreadable = self.readable_records(references, or_outcomes=False)
+        found, unreadable = self.readable_records(references)
         if unreadable:
             raise StoreError("\n".join(unreadable.values()))
         return found
 
-    def readable_records(
-        self, references: Mapping[str, str], or_outcomes: bool = True
-    ) -> tuple[list[Record], dict[str, str]]:
-        """Return the records that can be read, and why the others cannot, by cell.
-
-        With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
-        """
-
-        def read(cell_id: str) -> Record | None:
-            return self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
-
-        found, unreadable = _readable(read, references)
+    def readable_records(self, references: Mapping[str, str]) -> tuple[list[Record], dict[str, str]]:
+        """Return the records that can be read, and why the others cannot, by cell."""
+        found, unreadable = _readable(self.record, references)
         records = [record.model_copy(update={"reference": references[cell]}) for cell, record in found.items()]
         return records, unreadable
 
@@ -263,7 +248,7 @@ class RunFolder:
         """
         _, of_rows = _readable(self.timing, dict.fromkeys(row_keys.values()))
         damaged = [*of_rows.values()]
-        for read in (self.record, self.outcome, self.attempts):
+        for read in (self.record, self.attempts):
             _, of_cells = _readable(read, row_keys)
             damaged += of_cells.values()
         if damaged:
@@ -274,19 +259,23 @@ class RunFolder:
         return any(self.cell(cell_id).glob("checkpoints/step-*.sha256"))
 
     def forget(self, cell_id: str, row_key: str, kept: Kept) -> None:
-        """Remove a cell's record and its row's timing, and of what training left all but what is kept.
+        """Remove its row's timing, and all of a cell but what is kept.
 
-        What others put into the cell's folder stays. A removal that is broken off leaves what can be resumed: the
-        record goes first, checkpoints before the outcome, this before its weights, and `cell.json` last.
+        What others put into the cell's folder stays. A removal that is broken off leaves what can be resumed:
+        checkpoints go before the record, this before its weights, and `cell.json` last.
         """
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
-        if kept is Kept.CHECKPOINTS and (failed := self.outcome(cell_id)) is not None:
+        failed = None if kept is Kept.NOTHING else self.record(cell_id)
+        if failed is not None and kept is Kept.TRAINING:
+            trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
+            self.write_record(failed.model_copy(update=trained))
+        elif failed is not None:
             self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
-            (cell / "outcome.json").unlink()
-        (cell / "record.json").unlink(missing_ok=True)
-        if kept is Kept.NOTHING:
+            (cell / _OLDER).unlink(missing_ok=True)
+            (cell / "record.json").unlink(missing_ok=True)
+        else:
             made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]
             for path in sorted(made, key=lambda path: path.name == "cell.json"):
                 path.unlink()
@@ -315,7 +304,7 @@ class RunFolder:
 
     def stale(self) -> list[str]:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""
-        sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
+        sources = [self.plan_path, *self.root.glob("cells/*/record.json"), *self.root.glob(f"cells/*/{_OLDER}")]
         latest = max(source.stat().st_mtime_ns for source in sources)
         pictures = pictures_of(self.root / "index.html")
         names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))

@@ -206,7 +206,7 @@ def write_plan(
     # What an earlier start left: its time is kept, half-written files are removed.
     before = None if fresh else folder.plan()
     started = datetime.fromisoformat(before.started).astimezone(UTC) if before else datetime.now(UTC)
-    trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
+    trained = [folder.cell(cell.id) for cell in missing if folder.record(cell.id) is not None]
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
 

@@ -189,11 +189,12 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
         elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
             display.note("not evaluated at equal time: a part of a run does not measure the speed of its steps")
 
-        # Train, first the cells whose steps or weights others have; then write the records.
+        # Train, first the cells whose steps or weights others have; then complete the records.
         for wave in placed(untrained):
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
-        trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
-        complete(plan, trained, folder, site, display, is_part=options.shard is not None)
+        trained = [cell for cell in missing if folder.record(cell.id) is not None]
+        if plan.suite.timing.pairs and options.shard is None:
+            complete(plan, trained, folder, site, display)
     finally:
         display.end()
     return _Ended(len(trained), len(missing) - len(trained))
@@ -219,7 +220,7 @@ def placed(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
 def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
     """Whether no other process is still training what the cell reads."""
     read = [source.cell for source in cell.sources.values() if not source.run]
-    return all(folder.outcome(name) or folder.record(name) for name in read)
+    return all(folder.record(name) for name in read)
 
 
 def _result(
@@ -230,8 +231,7 @@ def _result(
     if call.options.shard is None:
         records = folder.records(references(plan))
     else:
-        left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
-        records = [one for one in left if one is not None]
+        records = [record for cell in mine if (record := folder.record(cell.id)) is not None]
     return Result(plan, [cell.id for cell in requested], records, ended.finished, ended.taken, ended.untuned)
 
 
@@ -247,7 +247,7 @@ def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> b
 
 
 def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
-    """Train in parallel, in this order; a cell without an outcome at the end keeps a row with the reason.
+    """Train in parallel, in this order; a cell without a record at the end gets one with the reason.
 
     Cells whose process was lost resume from their checkpoint after all others, where there is more room.
     """
@@ -273,28 +273,27 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
         with closing(site.executor(tasks)) as events:
             for event in _shown(events, folder, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
-        left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
+        left = {cell_id: cell for cell_id, cell in left.items() if folder.record(cell_id) is None}
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
-    """Show how an attempt ended; one without an outcome is noted in the cell's log, and the last one gets a row.
+    """Show how an attempt ended; one without a record is noted in the cell's log, and the last one gets a failed one.
 
     It gets none while a process still works on the cell. A retry waits for that process, often its dying predecessor.
     """
-    outcome = folder.outcome(event.key)
-    if outcome is None and not event.failure:
-        outcome = event.value  # a shared disk may show the file only later
-        folder.write_record(event.value, "outcome.json")
-    if outcome is not None or (is_final and folder.is_taken(event.key)):
-        display.ended(event.key, outcome.reason if outcome else "another process is still working on it")
+    record = folder.record(event.key)
+    if record is None and not event.failure:
+        record = event.value  # a shared disk may show the file only later
+        folder.write_record(event.value)
+    if record is not None or (is_final and folder.is_taken(event.key)):
+        display.ended(event.key, record.reason if record else "another process is still working on it")
         return
     folder.end_attempt(event.key, event.failure)
     attempts = folder.attempts(event.key)
     message = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
     if is_final:
         request, plan = folder.existing_request(event.key), folder.existing_plan()
-        lost = initial_record(request, plan, reason=message, attempts=attempts)
-        folder.write_record(lost, "outcome.json")
+        folder.write_record(initial_record(request, plan, reason=message, attempts=attempts))
     display.ended(event.key, message if is_final else f"{message}; it will be retried")
     with open_plain(folder.cell(event.key) / "log", "a") as log:
         log.write(f"runner: {message}\n")

@@ -1,4 +1,4 @@
-"""Speed and memory of each row, alone and one at a time, before any training; later, complete records. No torch."""
+"""Speed and memory of each row, alone and one at a time, before any training; later, in its records. No torch."""
 
 from __future__ import annotations
 
@@ -25,25 +25,13 @@ def measure(
     return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
 
 
-def complete(
-    plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display, is_part: bool = False
-) -> None:
-    """Write the cells' complete records, with speed and memory of their rows; what was not measured yet, is now.
-
-    A part of a run measures no speed, so that its trained cells wait for it.
-    """
-    ended: list[tuple[PlannedCell, Record]] = []
-    for cell in cells:
-        outcome = folder.outcome(cell.id)
-        assert outcome is not None, f"{cell.id} has no outcome after training"
-        waits = is_part and plan.suite.timing.pairs and cell.is_timed and outcome.status != "failed"
-        if not waits:
-            ended.append((cell, outcome))
-    timings: dict[str, RowTiming | str] = {}
-    if plan.suite.timing.pairs:
-        timings = _timed(plan, [cell for cell, outcome in ended if outcome.status == "done"], folder, site, display)
-    for cell, outcome in ended:
-        folder.write_record(_completed(outcome, timings.get(cell.row_key)))
+def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
+    """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
+    records = {cell.id: folder.record(cell.id) for cell in cells}
+    waiting = [(cell, record) for cell in cells if (record := records[cell.id]) and record.lacks_speed]
+    timings = _timed(plan, [cell for cell, _ in waiting], folder, site, display)
+    for cell, record in waiting:
+        folder.write_record(_completed(record, timings[cell.row_key]))
 
 
 def _timed(
@@ -97,13 +85,12 @@ def _time_row(
     return measured
 
 
-def _completed(outcome: Record, timing: RowTiming | str | None) -> Record:
-    """The record of a cell: its outcome with its row's timing, and the timing's conditions where they differ."""
-    if outcome.status != "done" or timing is None:
-        return outcome
+def _completed(trained: Record, timing: RowTiming | str) -> Record:
+    """The record of a trained cell with its row's timing, and the timing's conditions where they differ."""
     if isinstance(timing, str):
-        return outcome.model_copy(update={"status": "failed", "reason": timing})
-    conditions = outcome.conditions
+        failure = {"status": "failed", "reason": timing, "reason_in_training": trained.reason}
+        return trained.model_copy(update=failure)
+    conditions = trained.conditions
     if differences(conditions, timing.conditions):
         conditions = conditions.model_copy(update={"timed_under": timing.conditions})
-    return outcome.model_copy(update={"timing": timing.timing, "conditions": conditions})
+    return trained.model_copy(update={"timing": timing.timing, "conditions": conditions})

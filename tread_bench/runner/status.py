@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import Work, expected_work
+from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.cell_status import STATES, CellStatus, State
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
@@ -44,8 +45,8 @@ class Status:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every cell has its record."""
-        return bool(self.cells) and all(cell.has_record for cell in self.cells)
+        """Whether every cell has ended, with the speed of its row."""
+        return bool(self.cells) and all(cell.state in ("done", "failed", "skipped") for cell in self.cells)
 
 
 def status_of(folder: RunFolder) -> Status:
@@ -59,7 +60,7 @@ def status_of(folder: RunFolder) -> Status:
     if is_held and not folder.plan_path.exists():  # by a runner that has just started
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
-    looked = [_look(folder, cell_id, plan.rows[cell_id], now) for cell_id in plan.cells]
+    looked = [_look(folder, cell_id, plan, now) for cell_id in plan.cells]
 
     # What is left to do, and how long that may take.
     works = _works(folder, looked)
@@ -78,12 +79,12 @@ def status_of(folder: RunFolder) -> Status:
     )
 
 
-def _look(folder: RunFolder, cell_id: str, named: tuple[str, int], now: float) -> CellStatus:
-    """Return the state of a cell, whose row and seed are `named`."""
-    row, seed = named
+def _look(folder: RunFolder, cell_id: str, plan: RunPlan, now: float) -> CellStatus:
+    """Return the state of a cell."""
+    row, seed = plan.rows[cell_id]
     try:
         attempts = folder.attempts(cell_id)
-        ended = _ended(folder, cell_id, named, _changed_ns(folder.cell(cell_id)))
+        ended = _ended(folder, cell_id, (row, seed), plan.timing.pairs > 0, _changed_ns(folder.cell(cell_id)))
     except UserError as error:
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
     if ended is not None:
@@ -112,17 +113,14 @@ def _changed_ns(cell: Path) -> tuple[int | None, ...]:
 
 @cache
 def _ended(
-    folder: RunFolder, cell_id: str, named: tuple[str, int], changed_ns: tuple[int | None, ...]
+    folder: RunFolder, cell_id: str, named: tuple[str, int], is_timed: bool, changed_ns: tuple[int | None, ...]
 ) -> CellStatus | None:
     """The state of a cell that has ended, kept while no file changes; None: it has not. Raises UserError."""
-    request = folder.request(cell_id)
-    record = folder.record(cell_id, request)
-    ended = record or folder.outcome(cell_id, request)
-    if ended is None:
+    record = folder.record(cell_id, folder.request(cell_id))
+    if record is None:
         return None
-    state: State = "trained" if record is None and ended.status == "done" else ended.status
-    attempts, has_record = len(ended.attempts), record is not None
-    return CellStatus(cell_id, *named, state, ended.reason, attempts, has_record)
+    state: State = "trained" if is_timed and record.lacks_speed else record.status
+    return CellStatus(cell_id, *named, state, record.reason, len(record.attempts))
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
@@ -214,9 +212,8 @@ def _spent(folder: RunFolder, cell: CellStatus, work: Work | None) -> _Spent:
     if work is None:
         return _Spent()
     if cell.state in ENDED:
-        outcome = folder.cell(cell.cell) / "outcome.json"
-        progress = read_progress(folder, cell.cell) if cell.attempts <= 1 and outcome.exists() else None
-        seconds = outcome.stat().st_mtime - progress.began if progress else 0.0
+        progress = read_progress(folder, cell.cell) if cell.attempts <= 1 else None
+        seconds = progress.updated - progress.began if progress else 0.0
         return _Spent(work.total, seconds, is_evaluated=True) if work.total and seconds > 0 else _Spent()
     progress = cell.progress
     if progress is None or progress.done <= progress.first or progress.updated <= progress.began:

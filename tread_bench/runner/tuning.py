@@ -18,7 +18,7 @@ def tunings(plan: Plan, folder: RunFolder) -> dict[str, Tuning]:
     tune = plan.suite.tune
     if tune is None:
         return {}
-    left = {cell.id: _left(cell.id, folder) for cell in plan.tuning_cells(plan.tuning)}
+    left = {cell.id: folder.record(cell.id) for cell in plan.tuning_cells(plan.tuning)}
     found = {}
     for row, candidates in plan.tuning.items():
         found[row] = Tuning(
@@ -46,13 +46,9 @@ def restate(cells: Iterable[PlannedCell], tuned: Mapping[str, Tuning], folder: R
     More candidates may have been tried since, and the same one may be the best; or the suite gave it at first.
     """
     for cell in cells:
-        for record, name in ((folder.outcome(cell.id), "outcome.json"), (folder.record(cell.id), "record.json")):
-            if record is not None and record.tuning != tuned.get(cell.row):
-                folder.write_record(record.model_copy(update={"tuning": tuned.get(cell.row)}), name)
-
-
-def _left(cell_id: str, folder: RunFolder) -> Record | None:
-    return folder.record(cell_id) or folder.outcome(cell_id)
+        record = folder.record(cell.id)
+        if record is not None and record.tuning != tuned.get(cell.row):
+            folder.write_record(record.model_copy(update={"tuning": tuned.get(cell.row)}))
 
 
 def _candidate(rate: float, cells: Sequence[PlannedCell], left: Mapping[str, Record | None]) -> Candidate:

@@ -47,7 +47,7 @@ def cluster():
 def in_training(out: Path) -> psutil.Process | None:
     """The process of a cell that has written a checkpoint and has not ended."""
     begun = {path.parts[-3] for path in out.glob("cells/*/checkpoints/*.sha256")}
-    left = [cell for cell in begun if RunFolder(out).outcome(cell) is None]
+    left = [cell for cell in begun if RunFolder(out).record(cell) is None]
     return psutil.Process(read_progress(RunFolder(out), left[0]).pid) if left else None
 
 

@@ -302,8 +302,23 @@ def paired_seed(cell: Seeded) -> int:
     return cell.seed - SEEDS_PER_GROUP * seed_group(cell)
 
 
-class Record(Part):
-    """One cell: what was requested, the results, and the conditions."""
+class Trained(Part):
+    """What training has produced so far: a part of a record, and of the state in a checkpoint."""
+
+    evaluations: list[Evaluation] = Field(default_factory=list)
+    at_equal_time: Evaluation | None = None  # there, which may lie beyond the cell's own length
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
+    train_seconds: NonNegativeFloat | None = None
+    data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
+    weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
+    data_files: dict[str, DataFile] = Field(default_factory=dict)  # files that the cell has read, by path
+
+
+class Record(Trained):
+    """One cell: what was requested, the results, and the conditions.
+
+    It is written after training, and again with the speed and memory of its row.
+    """
 
     schema_version: Literal[2] = SCHEMA_VERSION
     cell: str
@@ -313,6 +328,7 @@ class Record(Part):
     role: Role = "study"  # "tuning": it only helps to choose a learning rate
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
+    reason_in_training: str = Field("", exclude_if=is_unused)  # `reason` before the timing of its steps failed
     attempts: list[str] = Field(default_factory=list)  # how each attempt ended, in order; empty if not recorded
     config: dict[str, Any]  # the resolved cell
     backbone: str  # readable name: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
@@ -324,24 +340,17 @@ class Record(Part):
     reference: str = ""  # dense cell of the same seed and architecture, for comparison
     cost: CostFigures | None = None
     timing: TimingFigures | None = None
-    evaluations: list[Evaluation] = Field(default_factory=list)
     tuning: Tuning | None = None  # how its learning rate was chosen; None: it was given
     equal_time: EqualTime | None = None  # None: not planned
-    at_equal_time: Evaluation | None = None  # at that iteration, which may lie beyond the cell's own length
     similarity: Similarity | None = None
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
-    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
     shared_iterations: Gone = None
-    train_seconds: NonNegativeFloat | None = None
-    data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
     target_features_sha256: str = ""  # hash of the network that REPA aligns tokens with
     skipped_steps: NonNegativeInt = 0  # steps whose float16 gradients overflowed, so that the weights stayed the same
     initial_weights_sha256: str = ""
     final_weights_sha256: str = ""
     sampling_macs: PositiveInt | None = None  # per generated image: all calls, both guidance branches
-    weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
-    data_files: dict[str, DataFile] = Field(default_factory=dict)  # files that the cell has read, by path
     conditions: Conditions = Field(default_factory=Conditions)
 
     @field_validator("routes")
@@ -357,6 +366,11 @@ class Record(Part):
             return None
         timed_with = self.timing.reference_forward_macs if self.timing else None
         return (timed_with or self.cost.dense_forward_macs) / self.cost.forward_macs
+
+    @property
+    def lacks_speed(self) -> bool:
+        """Whether it is trained, and waits for speed and memory of its steps, if its run measures them."""
+        return self.status == "done" and self.timing is None and self.config.get("evaluate") is None
 
     @property
     def has_diverged(self) -> bool:
