@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tread_bench.core.stored.records import GpuConditions, Record
-from tread_bench.regression.baseline import Baseline, CellFigures, Speed, figures_of
-from tread_bench.regression.compare import Verdict, compare, exit_status
+from tread_bench.regression.compare import Baseline, CellFigures, Speed, Verdict, compare, exit_status, figures_of
 
 CPU = {"device": "cpu", "device_name": "a CPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
 GPU = {"device": "cuda", "device_name": "a GPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}

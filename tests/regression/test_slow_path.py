@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench, tread_bench_anew
-from tread_bench.regression.baseline import Baseline, figures_of, write_baseline
+from tread_bench.regression.compare import Baseline, figures_of
 from tread_bench.runner.folder import RunFolder
 
 SUITE = """\
@@ -27,7 +27,8 @@ timing: {pairs: 20, warmup: 3}
 def accept(folder: RunFolder, baseline: Path) -> None:
     """Accept a run as `--accept` does, also where others disturbed its timing."""
     plan = folder.existing_plan()
-    write_baseline(baseline, Baseline(suite=plan.suite.name, cells=figures_of(folder.records(plan.references))))
+    accepted = Baseline(suite=plan.suite.name, cells=figures_of(folder.records(plan.references)))
+    baseline.write_text(accepted.model_dump_json())
 
 
 @pytest.mark.slow

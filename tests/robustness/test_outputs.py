@@ -20,9 +20,9 @@ from tread_bench.cli.commands.report import export_run
 from tread_bench.cli.commands.sample import sample
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
-from tread_bench.core.stored.files import replacing, write_atomically
+from tread_bench.core.stored.files import read_document, replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
-from tread_bench.regression.baseline import read_baseline
+from tread_bench.regression.compare import Baseline
 from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.report import write_report
 
@@ -181,7 +181,7 @@ def test_accept_replaces_a_baseline_alone(tmp_path, content):
     path = tmp_path / "baseline.json"
     path.write_text(content)
     with pytest.raises(UserError, match=r"baseline\.json"):
-        read_baseline(path)
+        read_document(path, Baseline)
     assert path.read_text() == content
 
 

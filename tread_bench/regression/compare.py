@@ -1,4 +1,6 @@
-"""A run against a baseline: each kind of figure by the rule that suits it.
+"""A run against a baseline, the reviewed figures of one run: each kind of figure by the rule that suits it.
+
+A baseline is a JSON file that people read in a diff.
 
 Two ratios of times that were measured side by side say how fast a row is: dense over routed step times, and step times
 in units of a probe of fixed work. New over old is 1 where nothing changed, below 1 where this run is slower. It is a
@@ -14,27 +16,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
+from typing import Literal
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, PositiveFloat, model_validator
 from scipy.stats import chi2, ttest_ind
 
+from tread_bench.core.config.base import Model
 from tread_bench.core.describe.metrics import known_figures
 from tread_bench.core.numbers.statistics import holm, mean_interval
-from tread_bench.core.stored.conditions import BLAS_KERNELS, is_same_figure
-from tread_bench.core.stored.records import GpuConditions
-from tread_bench.regression.baseline import MARGIN, QUALITY, Baseline, CellFigures, Speed
+from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decisive_to_the_bit, is_same_figure
+from tread_bench.core.stored.records import GpuConditions, Record
 
+_EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
+MARGIN = 0.03  # of a metric that a suite adds, where a baseline does not state another
+MARGINS = {"validation_loss": MARGIN, "fid": MARGIN}
 _CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 1.0 cannot represent these
 MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and
 MEMORY_MIB = 8.0  # by this much in addition
 _NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
 
 # Of the conditions, what is configuration: set by the suite, or resolved on the machine where the suite says auto.
-_SET = tuple(f"compute.{one}" for one in ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch"))
-_RESOLVED = ("compute.matmul_precision", "compute.tf32", "compute.kernels")
+_SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
+_RESOLVED = ("matmul_precision", "tf32", "kernels")
 
 LIMIT = 0.97  # of the speed-up: a loss of up to 3 % is not distinguishable from none
 ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier
@@ -46,6 +52,66 @@ CLOCK_SHARE = 0.05  # that a GPU's clock may change by while it is timed; boost 
 # What protects the device. A software power cap is not among these: under full load many GPUs are at their cap all the
 # time, and its cost shows in the clock.
 SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
+
+
+class Speed(Model):
+    """Step times of a row beside those of its dense twin, pair by pair, and of a probe of fixed work beside them."""
+
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)
+    reference_step_times_ms: list[PositiveFloat]
+    probe_ms: PositiveFloat | None = None
+    gpu_before: GpuConditions | None = None
+    gpu_after: GpuConditions | None = None
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> Speed:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step times come in pairs")
+        return self
+
+
+class CellFigures(Model):
+    """One cell of a baseline. `exact` contains what must not differ at all."""
+
+    exact: dict[str, JsonValue]
+    conditions: dict[str, JsonValue]
+    speed: Speed | None = None
+    peak_memory_mib: float | None = None
+    memory_kind: str | None = None
+    quality: dict[str, float] = Field(default_factory=dict)
+    final_weights_sha256: str = ""
+
+    @classmethod
+    def of(cls, record: Record) -> CellFigures:
+        """Return the figures of a finished cell."""
+        cost, timing, last = record.cost, record.timing, record.last
+        exact = {name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}
+        exact |= {"initial_weights_sha256": record.initial_weights_sha256, "config": by_file_name(record.config)}
+        quality = {name: last.figure(name) for name in (*MARGINS, *last.figures)} if last else {}
+        return cls(
+            exact=exact,
+            conditions=decisive_to_the_bit(record.conditions),
+            speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
+            peak_memory_mib=timing and timing.peak_memory_mib,
+            memory_kind=timing and timing.memory_kind,
+            quality={name: value for name, value in quality.items() if value is not None},
+            final_weights_sha256=record.final_weights_sha256,
+        )
+
+
+class Baseline(Model):
+    """Cells by "row seed"; `margins` are how much worse a metric may become, as a share of the accepted mean."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    margins: dict[str, float] = MARGINS
+    cells: dict[str, CellFigures] = Field(min_length=1)
+
+
+def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
+    """Return the figures of all finished cells, sorted by row and seed: a diff shows what changed."""
+    cells = {f"{r.row} seed {r.seed}": CellFigures.of(r) for r in records if r.status == "done"}
+    return dict(sorted(cells.items()))
 
 
 class Verdict(StrEnum):
@@ -70,11 +136,10 @@ class Finding:
     reason: str = ""
 
 
-Cells = Mapping[str, CellFigures]
 Pair = tuple[CellFigures, CellFigures]  # accepted, measured
 
 
-def compare(baseline: Baseline, cells: Cells, failed: Mapping[str, str]) -> list[Finding]:
+def compare(baseline: Baseline, cells: Mapping[str, CellFigures], failed: Mapping[str, str]) -> list[Finding]:
     """Return every finding, cell by cell.
 
     Args:
@@ -92,17 +157,14 @@ def compare(baseline: Baseline, cells: Cells, failed: Mapping[str, str]) -> list
     for name, (old, new) in shared.items():
         findings += _exact(name, old, new)
         for figure in sorted(_measured(old) - _measured(new)):
-            reason = "it is not measured any more"
-            findings.append(Finding(name, "presence", figure, Verdict.FAIL, "measured", "absent", reason))
+            findings.append(
+                Finding(name, "presence", figure, Verdict.FAIL, "measured", "absent", "not measured any more")
+            )
 
     # Memory and speed of each row, which its seeds share; quality of each row over its seeds.
-    rows = {_row(name): pair for name, pair in reversed(shared.items())}
+    rows = {name.rpartition(" seed ")[0]: pair for name, pair in reversed(shared.items())}
     findings += [*_memory(rows), *_speed(rows), *_quality(shared, baseline.margins)]
     return sorted(findings, key=lambda finding: finding.cell)
-
-
-def _row(name: str) -> str:
-    return name.rpartition(" seed ")[0]
 
 
 def _measured(figures: CellFigures) -> set[str]:
@@ -114,27 +176,24 @@ def _measured(figures: CellFigures) -> set[str]:
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
     """Counts, initial weights, configuration, and how they were computed."""
-    before, now = _flat(_all_exact(old)), _flat(_all_exact(new))
+    sides = []
+    for side in (old, new):
+        computed = {key: value for key, value in side.conditions.items() if key in (*_SET, *_RESOLVED)}
+        sides.append(_flat({**side.exact, "compute": computed}))
+    before, now = sides
     changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     if not changed:
         yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
 
     # Some may differ between machines: weights are drawn on the CPU, whose instructions round logarithms differently.
-    other_cpu, other_device = (
-        old.conditions.get(one) != new.conditions.get(one) for one in ("cpu_capability", "device_name")
-    )
+    is_other_cpu = old.conditions.get("cpu_capability") != new.conditions.get("cpu_capability")
+    is_elsewhere = is_other_cpu or old.conditions.get("device_name") != new.conditions.get("device_name")
     for key in changed:
         verdict, reason = Verdict.FAIL, "must not differ"
-        is_resolved = key.startswith(_RESOLVED)
-        if (other_cpu and (is_resolved or key == "initial_weights_sha256")) or (other_device and is_resolved):
+        is_resolved = key.startswith(tuple(f"compute.{one}" for one in _RESOLVED))
+        if (is_elsewhere and is_resolved) or (is_other_cpu and key == "initial_weights_sha256"):
             verdict, reason = Verdict.SKIPPED, "it may differ on another machine"
-        was, is_now = (str(side.get(key, "absent")) for side in (before, now))
-        yield Finding(name, "exact", key, verdict, was, is_now, reason)
-
-
-def _all_exact(figures: CellFigures) -> dict[str, JsonValue]:
-    compute = {f"compute.{key}": value for key, value in figures.conditions.items()}
-    return {**figures.exact, **{key: compute[key] for key in (*_SET, *_RESOLVED) if key in compute}}
+        yield Finding(name, "exact", key, verdict, str(before.get(key, "absent")), str(now.get(key, "absent")), reason)
 
 
 def _flat(value: JsonValue, path: str = "") -> dict[str, JsonValue]:
@@ -193,8 +252,7 @@ def judge(samples: Mapping[str, Sequence[ArrayLike]], limit: float) -> dict[str,
     largest = LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)
     raw = []
     for old, new in samples.values():
-        beside_limit = np.asarray(new) - math.log(limit)
-        raw.append(float(ttest_ind(beside_limit, old, equal_var=False, alternative="less").pvalue))
+        raw.append(float(ttest_ind(np.subtract(new, math.log(limit)), old, equal_var=False, alternative="less").pvalue))
     judged = {}
     for (row, (old, new)), p_value in zip(samples.items(), holm(raw), strict=True):
         low, high = np.exp(ttest_ind(new, old, equal_var=False).confidence_interval(CONFIDENCE))
@@ -216,8 +274,7 @@ def _unfit(old: CellFigures, new: CellFigures, pair: tuple[Speed, Speed]) -> tup
     machine = old.conditions.get("device_name")
     if machine != new.conditions.get("device_name"):
         has_gpu = "cuda" in (old.conditions.get("device"), new.conditions.get("device"))
-        verdict = Verdict.INCONCLUSIVE if has_gpu else Verdict.SKIPPED
-        return verdict, f"accepted on another machine, {machine}"
+        return Verdict.INCONCLUSIVE if has_gpu else Verdict.SKIPPED, f"accepted on another machine, {machine}"
 
     # Fewer pairs than accepted would switch the gate off.
     before, now = (len(side.step_times_ms) for side in pair)
@@ -249,19 +306,17 @@ def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str
 
 def _quality(shared: Mapping[str, Pair], margins: Mapping[str, float]) -> Iterator[Finding]:
     """Bits where they are comparable, and else the means over the seeds of a row."""
-    rows: dict[str, list[Pair]] = {}
-    for name, pair in shared.items():
-        if finding := _bits(name, *pair):
+    values: dict[tuple[str, str], list[tuple[float, float]]] = {}  # by row and metric
+    for name, (old, new) in shared.items():
+        if finding := _bits(name, old, new):
             yield finding
-        else:
-            rows.setdefault(_row(name), []).append(pair)
-    for row, pairs in rows.items():
-        for metric in sorted({metric for pair in pairs for side in pair for metric in side.quality}):
-            values = [(old.quality.get(metric), new.quality.get(metric)) for old, new in pairs]
-            complete = [(old, new) for old, new in values if old is not None and new is not None]
-            if complete:
-                unstated = 0.0 if metric in QUALITY else MARGIN
-                yield _within_margin(row, metric, complete, margins.get(metric, unstated))
+            continue
+        row = name.rpartition(" seed ")[0]
+        for metric in sorted(old.quality.keys() & new.quality.keys()):
+            values.setdefault((row, metric), []).append((old.quality[metric], new.quality[metric]))
+    for (row, metric), both in values.items():
+        unstated = 0.0 if metric in MARGINS else MARGIN
+        yield _within_margin(row, metric, both, margins.get(metric, unstated))
 
 
 def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding | None:
@@ -291,7 +346,7 @@ def _within_margin(row: str, metric: str, values: Sequence[tuple[float, float]],
     difference = mean_interval([new - old for old, new in values])
     allowed = margin * abs(accepted)
     figure = known_figures().get(metric)
-    if figure is None and metric not in QUALITY:
+    if figure is None and metric not in MARGINS:
         verdict, reason = Verdict.SKIPPED, "its metric is not installed here: whether lower is better is unknown"
     elif difference.bounds is None:
         verdict, reason = Verdict.SKIPPED, "one seed has no interval: two or more are needed"
@@ -322,8 +377,7 @@ def to_junit(findings: Sequence[Finding], title: str) -> str:
     for cell, of_cell in groupby(findings, key=lambda finding: finding.cell):
         part = ElementTree.SubElement(root, "testsuite", name=cell)
         for finding in of_cell:
-            name = f"{finding.kind}: {finding.figure}"
-            case = ElementTree.SubElement(part, "testcase", classname=cell, name=name)
+            case = ElementTree.SubElement(part, "testcase", classname=cell, name=f"{finding.kind}: {finding.figure}")
             if finding.verdict is not Verdict.PASS:
                 text = f"{finding.verdict}: accepted {finding.accepted}, measured {finding.measured}; {finding.reason}"
                 ElementTree.SubElement(case, "failure" if finding.verdict is Verdict.FAIL else "skipped", message=text)

@@ -28,11 +28,10 @@ def check(
 
     from tread_bench.cli.console import stdout_console
     from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
-    from tread_bench.core.stored.files import write_atomically
+    from tread_bench.core.stored.files import read_document, write_atomically, write_json
     from tread_bench.core.stored.outputs import try_file
     from tread_bench.core.stored.records import of_study
-    from tread_bench.regression.baseline import Baseline, figures_of, read_baseline, write_baseline
-    from tread_bench.regression.compare import compare, exit_status, to_junit
+    from tread_bench.regression.compare import MARGINS, Baseline, compare, exit_status, figures_of, to_junit
     from tread_bench.runner.folder import RunFolder
 
     # Where to write.
@@ -47,28 +46,25 @@ def check(
     folder = RunFolder(run_dir)
     plan = folder.existing_plan()
     if plan.smoke:
-        raise UserError(
-            f"{run_dir} is a smoke run of a few iterations: it can be neither checked nor accepted as a baseline; run "
-            "its suite without --smoke into another folder"
-        )
+        raise UserError(f"{run_dir} is a smoke run, neither checked nor accepted: run its suite without --smoke")
     suite = plan.suite.name
     records = of_study(folder.records(plan.references))
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
-    count = plan.planned - len(plan.tuning_cells)
-    missing = count - len(records)
+    missing = plan.planned - len(plan.tuning_cells) - len(records)
     if missing or (accept and failed):
         raise UserError(
-            f"{run_dir} is not finished: of {count} cells, {len(failed)} failed and {missing} have no record; run its "
-            f"suite again with --out {run_dir} --retry-failed, which resumes from there"
+            f"{run_dir} is not finished: of {len(records) + missing} cells, {len(failed)} failed and {missing} have no "
+            f"record; run its suite again with --out {run_dir} --retry-failed, which resumes from there"
         )
 
     # What was accepted before, and what differs.
     cells = figures_of(records)
-    old = None if accept and not baseline.exists() else read_baseline(baseline)
+    old = read_document(baseline, Baseline, "restore it from version control, or `--accept` a run into another file")
+    if old is None and not accept:
+        raise UserError(f"no such baseline: {baseline}; the same command with --accept writes one")
     if old and old.suite != suite:
         raise UserError(
-            f"{baseline}: the baseline is of suite {old.suite}, the run in {run_dir} of {suite}; give the baseline of "
-            f"{suite}, or `--accept` the run into another file"
+            f"{baseline}: the baseline is of suite {old.suite}, the run in {run_dir} of {suite}; give its own"
         )
     findings = compare(old, cells, failed) if old else []
     status = 0 if accept else exit_status(findings)
@@ -77,8 +73,9 @@ def check(
     if junit:
         write_atomically(junit, to_junit(findings, f"tread-bench ci check: {suite}"), overwrite)
     if accept:
-        new = Baseline(suite=suite, cells=cells)
-        write_baseline(baseline, new.model_copy(update={"margins": old.margins}) if old else new)
+        new = Baseline(suite=suite, margins=old.margins if old else MARGINS, cells=cells)
+        baseline.parent.mkdir(parents=True, exist_ok=True)
+        write_json(baseline, new.model_dump(mode="json"))
         typer.echo(f"accepted: {baseline}", err=True)
 
     # What did not pass, and a line about all.
