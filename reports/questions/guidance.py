@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pandas as pd
@@ -16,34 +17,17 @@ from tread_bench.reports.text.numbers import decimals, interval, names, number, 
 _LISTED = 3  # rules in a statement
 
 
-class Sweep(NamedTuple):
-    """One rule on one checkpoint, its rows by scale."""
-
-    rule: str
-    rows: list[Row]
-
-    @property
-    def best(self) -> Row:
-        """Of the lowest mean FID. Every row of a sweep has one."""
-        return min(self.rows, key=fid_of)
-
-
 class Checkpoint(NamedTuple):
-    """The results of a checkpoint without guidance, and under each rule."""
+    """The results of a checkpoint without guidance, and under each rule, by scale. Every row has an FID."""
 
     name: str
     unguided: Row | None
-    sweeps: list[Sweep]
-
-    @property
-    def judged(self) -> list[Sweep]:
-        """Those of several scales."""
-        return [sweep for sweep in self.sweeps if len(sweep.rows) > 1]
+    rules: dict[str, list[Row]]
 
     @property
     def places(self) -> int:
         """Decimals that suit all its FIDs."""
-        return decimals(fid_of(row) for sweep in self.sweeps for row in sweep.rows)
+        return decimals(fid_of(row) for of_rule in self.rules.values() for row in of_rule)
 
     def gain(self, row: Row) -> MeanInterval | None:
         """FID of the row minus that without guidance, paired over seeds."""
@@ -73,11 +57,11 @@ def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
         alike.sort(key=lambda row: not requested.is_evaluated_only(row.first))
 
         # The guided rows by rule, then by scale.
-        sweeps = []
-        for rule, of_rule in by_key(guided, lambda row: requested.rule_in_words(row.first)).items():
-            sweeps.append(Sweep(rule, sorted(of_rule, key=lambda row: requested.guidance_scale(row.first))))
+        rules = by_key(guided, lambda row: requested.rule_in_words(row.first))
+        for of_rule in rules.values():
+            of_rule.sort(key=lambda row: requested.guidance_scale(row.first))
         full_name = f"{members[0].architecture} {name}" if are_several else name
-        made.append(Checkpoint(full_name, alike[0] if alike else None, sweeps))
+        made.append(Checkpoint(full_name, alike[0] if alike else None, rules))
     return made
 
 
@@ -94,12 +78,14 @@ def summary(rows: Sequence[Row]) -> str:
     """Return the best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
     said = []
     for made in checkpoints(rows):
-        if made.judged:
-            best = min((sweep.best for sweep in made.judged), key=fid_of)
-            if made.unguided and fid_of(made.unguided) < fid_of(best):
-                said.append(f"{made.name}: {number(fid_of(made.unguided), made.places)} without guidance")
-            else:
-                said.append(f"{made.name}: {number(fid_of(best), made.places)} with {requested.guided(best.first)}")
+        judged = [row for of_rule in made.rules.values() if len(of_rule) > 1 for row in of_rule]
+        if not judged:
+            continue
+        best = min(judged, key=fid_of)
+        how = f"with {requested.guided(best.first)}"
+        if made.unguided and fid_of(made.unguided) < fid_of(best):
+            best, how = made.unguided, "without guidance"
+        said.append(f"{made.name}: {number(fid_of(best), made.places)} {how}")
     if not said:
         return "Every rule ran at one scale only, so rules are not compared and none is called best."
     return f"Each rule at the best of its scales, the lowest FID is, for {'; for '.join(said)}."
@@ -107,7 +93,8 @@ def summary(rows: Sequence[Row]) -> str:
 
 def scope(rows: Sequence[Row]) -> str:
     """Return the limits of these sentences."""
-    single = sorted({sweep.rule for made in checkpoints(rows) for sweep in made.sweeps if len(sweep.rows) == 1})
+    found = chain.from_iterable(made.rules.items() for made in checkpoints(rows))
+    single = sorted({rule for rule, of_rule in found if len(of_rule) == 1})
     which = "that rule is" if len(single) == 1 else "those rules are"
     not_compared = f" {names(single)} ran at one scale only, so {which} not compared." if single else ""
     return (
@@ -123,22 +110,24 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """
     found = []
     for made in checkpoints(rows):
-        first = made.sweeps[0].best.first
+        first = next(iter(made.rules.values()))[0].first
         trained = " ".join(filter(None, (requested.method(first), first.routes, requested.scheduled(first))))
-        ordered = sorted(made.sweeps, key=lambda sweep: (len(sweep.rows) == 1, fid_of(sweep.best)))
-        said = "; ".join(_rule(made, sweep) for sweep in ordered[:_LISTED])
+        ordered = sorted(made.rules.values(), key=lambda rows: (len(rows) == 1, min(map(fid_of, rows))))
+        said = "; ".join(_rule(made, of_rule) for of_rule in ordered[:_LISTED])
         others = len(ordered) - _LISTED
         rest = f"; the other {plural(others, 'rule')} in the table below" if others > 0 else ""
         found.append((made.name, trained, f"{said}{rest}."))
     return found
 
 
-def _rule(made: Checkpoint, sweep: Sweep) -> str:
-    best, gain, places = sweep.best, made.gain(sweep.best), made.places
+def _rule(made: Checkpoint, rows: Sequence[Row]) -> str:
+    """Its row of the lowest mean FID."""
+    best, places = min(rows, key=fid_of), made.places
+    gain = made.gain(best)
     how = "the only scale, so not compared"
-    if len(sweep.rows) > 1:
-        is_at_edge = best in (sweep.rows[0], sweep.rows[-1])
-        how = f"best of {plural(len(sweep.rows), 'scale')}{', at the edge of the sweep' if is_at_edge else ''}"
+    if len(rows) > 1:
+        edge = ", at the edge of the sweep" if best in (rows[0], rows[-1]) else ""
+        how = f"best of {plural(len(rows), 'scale')}{edge}"
     change = ""
     if gain:
         change = f", {number(gain.mean, places, True)} to no guidance ({interval(gain, places, True)})"
@@ -150,23 +139,15 @@ def figure(rows: Sequence[Row]) -> Figure:
     lines: list[tuple[object, ...]] = []
     for made in checkpoints(rows):
         plain = made.unguided.sampling_macs if made.unguided else None
-        every = [("no guidance", [made.unguided])] if made.unguided else []
-        for rule, of_rule in [*every, *((sweep.rule, sweep.rows) for sweep in made.sweeps)]:
+        every = {"no guidance": [made.unguided]} if made.unguided else {}
+        for rule, of_rule in (every | made.rules).items():
             for row in of_rule:
-                scale = requested.guidance_scale(row.first) if requested.is_guided(row.first) else 1.0
-                gain = None if row is made.unguided else made.gain(row)
-                macs = row.sampling_macs
+                is_plain, macs = row is made.unguided, row.sampling_macs
+                gain = None if is_plain else made.gain(row)
+                scale = 1.0 if is_plain else requested.guidance_scale(row.first)
                 ratio = macs / plain if macs and plain else None
-                of_row = (
-                    row.name,
-                    made.name,
-                    rule,
-                    row is made.unguided,
-                    scale,
-                    gain and gain.mean,
-                    macs and macs / 1e9,
-                )
-                lines.extend((*of_row, ratio, fid) for fid in row.scores["fid"].values())
+                about = (row.name, made.name, rule, is_plain, scale, gain and gain.mean, macs and macs / 1e9, ratio)
+                lines.extend((*about, fid) for fid in row.scores["fid"].values())
     columns = ["row", "checkpoint", "rule", "is_dense", "scale", "gain", "gmacs", "ratio", "fid"]
     return Figure(
         name="guidance",
