@@ -143,8 +143,7 @@ def run(
     """Train and measure what is missing of a suite, write its page, and return its results.
 
     As `tread-bench run`, whose options the arguments are: progress goes to stderr, and the same call again resumes.
-    Cells that fail keep their row, with status "failed" and the reason. Each cell runs in a process of its own, so a
-    script needs `if __name__ == "__main__":`.
+    Cells that fail keep their row, with status "failed" and the reason. Each cell runs in a process of its own.
 
     Args:
         suite: a suite file, the name of a shipped suite, or a mapping of what a suite file holds: its relative paths
