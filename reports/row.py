@@ -15,11 +15,7 @@ from typing import NamedTuple, TypeVar
 from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import MeanInterval, Seeds, mean_interval, paired_ratio
-from tread_bench.core.stored.records import (
-    Record,
-    TimingFigures,
-    Tuning,
-)
+from tread_bench.core.stored.records import Record, TimingFigures, Tuning
 from tread_bench.reports import requested
 from tread_bench.reports.differences import MACS, Compared, RowKey, Sides
 
@@ -263,12 +259,17 @@ def name_rows(rows: Sequence[Row]) -> None:
     name the architecture.
     """
     for members in side_by_side(rows):
-        architectures = _architectures({_unit(row) for row in members})
-        is_one = len(architectures) == 1
+        backbones = short_names(row.group.backbone for row in members)
+        objectives = short_names(row.group.objective for row in members)
         times = Counter((_unit(row), row.stem) for row in members)
         for row in members:
-            row.architecture = architectures[_unit(row)]
-            row.short_label = row.name if is_one or times[_unit(row), row.stem] > 1 else row.stem
+            parts = []
+            if len(backbones) > 1:
+                parts.append(backbones[row.group.backbone])
+            if len(objectives) > 1:
+                parts.append(objectives[row.group.objective])
+            row.architecture = " ".join(parts)
+            row.short_label = row.stem if parts and times[_unit(row), row.stem] == 1 else row.name
 
 
 def are_beside_dense(rows: Sequence[Row]) -> bool:
@@ -299,24 +300,17 @@ def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
 
 def told_apart(groups: Sequence[Group]) -> list[str]:
     """Return what each group is called beside the others: "" alone, else by as few facts as tell all of them apart."""
-    backbones, objectives, data = (
-        short_names(texts)
-        for texts in (
-            {group.backbone for group in groups},
-            {group.objective for group in groups},
-            {_data_text(group.data) for group in groups},
-        )
-    )
-    facts = (
-        [backbones[group.backbone] for group in groups],
-        [objectives[group.objective] for group in groups],
-        [data[_data_text(group.data)] for group in groups],
-        [f"from {group.start}" if group.start else "from drawn weights" for group in groups],
-        [f"iteration {group.iteration:,}" if group.iteration else "without an evaluation" for group in groups],
-        [f"protocol {group.protocol}" for group in groups],
-    )
+    backbones = short_names(group.backbone for group in groups)
+    objectives = short_names(group.objective for group in groups)
+    data = short_names(_data_text(group.data) for group in groups)
+    facts = []
+    for group in groups:
+        start = f"from {group.start}" if group.start else "from drawn weights"
+        length = f"iteration {group.iteration:,}" if group.iteration else "without an evaluation"
+        what = backbones[group.backbone], objectives[group.objective], data[_data_text(group.data)]
+        facts.append((*what, start, length, f"protocol {group.protocol}"))
     names = [""] * len(groups)
-    for of_each in facts:
+    for of_each in zip(*facts, strict=True):
         if len({*names}) < len(groups) and len({*of_each}) > 1:
             names = [f"{name}, {fact}" if name else fact for name, fact in zip(names, of_each, strict=True)]
     return names
@@ -368,34 +362,13 @@ def _natural(row: Row) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
-def _architectures(units: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """What each unit is called: of backbone and objective that which differs."""
-    backbones = short_names({backbone for backbone, _ in units})
-    objectives = short_names({objective for _, objective in units})
-    named = {}
-    for backbone, objective in units:
-        parts = []
-        if len(backbones) > 1:
-            parts.append(backbones[backbone])
-        if len(objectives) > 1:
-            parts.append(objectives[objective])
-        named[backbone, objective] = " ".join(parts)
-    return named
-
-
-def name_and_sizes(backbone: str) -> tuple[str, list[str]]:
-    """Take "DiT (depth 12, attention linear)" apart: the family or published name, and the settings beside it."""
-    name, _, text = backbone.partition(" (")
-    return name, text.removesuffix(")").split(", ") if text else []
-
-
 def short_names(backbones: Iterable[str]) -> dict[str, str]:
     """Without the sizes that all of a name share: "DiT", or "DiT (depth 12)" beside "DiT (depth 6)"."""
-    # Name and sizes of each.
+    # Family or published name, and the settings beside it: of "DiT (depth 12, attention linear)" two.
     sizes_by_name: dict[str, dict[str, list[str]]] = {}
     for backbone in backbones:
-        name, sizes = name_and_sizes(backbone)
-        sizes_by_name.setdefault(name, {})[backbone] = sizes
+        name, _, text = backbone.partition(" (")
+        sizes_by_name.setdefault(name, {})[backbone] = text.removesuffix(")").split(", ") if text else []
 
     # Sizes that others of the name do not have.
     short = {}

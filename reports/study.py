@@ -49,18 +49,21 @@ class Study:
     @cached_property
     def rows(self) -> list[Row]:
         """A row per configuration and protocol, group by group, dense first."""
-        # The seeds of one configuration and protocol make a row, beside its reference.
-        cells = _Cells(self.records)
+        # The seeds of one configuration and protocol make a row, beside its reference, which need not have finished.
+        row_of_cell = {record.cell: record.row for record in self.records}
+        by_row = by_key(self.records, lambda record: (record.suite, record.row))
         dense_ms = dense_steps_ms(self.records)
         rows: list[Row] = []
         for _, seeds in groupby(self.records, lambda record: record_order(record)[:-2]):
-            for group, members in _by_protocol(list(seeds), cells).items():
+            alike = [*seeds]
+            budget = requested.macs_of(alike[0])
+            for group, members in _by_protocol(alike, by_row.get((alike[0].suite, budget), [])).items():
                 step_ms = next((dense_step_ms(record, dense_ms) for record in members if record.timing), None)
-                name = members[0].row
+                reference = budget or row_of_cell.get(members[0].reference, "")
                 rows.append(
                     Row(
-                        group=group, name=name, records=tuple(members), dense_step_ms=step_ms, is_smoke=self.is_smoke,
-                        reference_name=cells.row_of_reference(members[0]),
+                        group=group, name=members[0].row, records=tuple(members), dense_step_ms=step_ms,
+                        is_smoke=self.is_smoke, reference_name=reference,
                     )
                 )  # fmt: skip
         trainings = trainings_of(self.frame)
@@ -78,9 +81,9 @@ class Study:
         # Rows of one group are next to each other; one without a finished cell is with those like it.
         groups = [row.group for row in rows if row.done]
         for row in rows:
-            alike = [group for group in groups if group[:4] == row.group[:4]]
-            if alike and not row.done:
-                row.group = min(alike)
+            same = [group for group in groups if group[:4] == row.group[:4]]
+            if same and not row.done:
+                row.group = min(same)
         rows.sort(key=lambda row: (row.group, row.first.backbone != row.group.backbone, record_order(row.first)))
         if not self.is_smoke:
             for _, of_group in groupby(rows, lambda row: row.group):
@@ -112,27 +115,17 @@ class Study:
         return [*onset.panels(self.records, self.stated)] if self.stated else []
 
 
-class _Cells:
-    """The records of a run, by cell and by row."""
+def _by_protocol(records: Sequence[Record], of_budget: Sequence[Record]) -> dict[Group, list[Record]]:
+    """The records by the protocol that finished cells were measured under; unfinished cells are with the first.
 
-    def __init__(self, records: Sequence[Record]) -> None:
-        self.by_id = {record.cell: record for record in records}
-        self.by_row = by_key(records, lambda record: (record.suite, record.row))
+    With a budget, architecture and iteration of a group are those of the row that it names. Where no cell of that row
+    has finished, its iteration is the last that was requested.
+    """
+    ends = [one.last.iteration for one in of_budget if one.status == "done" and one.last]
+    end = max(ends or map(requested.iterations, of_budget), default=0)
 
-    def row_of_reference(self, record: Record) -> str:
-        """The row that a record's row is compared with, finished or not; "" where there is none."""
-        reference = self.by_id.get(record.reference)
-        return requested.macs_of(record) or (reference.row if reference else "")
-
-    def group(self, record: Record) -> Group:
-        """Return the group of a record; with a budget, architecture and iteration are those of the row that it names.
-
-        Where no cell of that row has finished, its iteration is the last that was requested.
-        """
-        of_budget = self.by_row.get((record.suite, requested.macs_of(record)), [])
-        ends = [one.last.iteration for one in of_budget if one.status == "done" and one.last]
-        end = max(ends or map(requested.iterations, of_budget), default=0)
-        last = record.last
+    def group(record: Record) -> Group:
+        last = record.last if record.status == "done" else None
         return Group(
             backbone=of_budget[0].backbone if of_budget else record.backbone,
             data=data_of(record),
@@ -142,11 +135,8 @@ class _Cells:
             iteration=end or last.iteration if last else 0,
         )
 
-
-def _by_protocol(records: list[Record], cells: _Cells) -> dict[Group, list[Record]]:
-    """The records by the protocol that finished cells were measured under; unfinished cells are with the first."""
-    groups = by_key([record for record in records if record.status == "done"], cells.group)
-    first = next(iter(groups), cells.group(records[0].model_copy(update={"evaluations": []})))
+    groups = by_key([record for record in records if record.status == "done"], group)
+    first = next(iter(groups), group(records[0]))
     groups.setdefault(first, []).extend(record for record in records if record.status != "done")
     for members in groups.values():
         members.sort(key=record_order)

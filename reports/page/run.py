@@ -173,7 +173,14 @@ class Page:
         self.counts = Counter(str(record.status) for record in records)
         self.counts |= {"missing": len(self.missing), "unreadable": len(unreadable)}
         self.facts = [*_facts(records, rows, plan), *tuning.cost(study.candidates, records)]
-        self.cautions = _cautions(records, rows, plan, unreadable, len(self.missing))
+        of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
+        self.cautions = [
+            *(f"a cell is left out of this page: {reason}." for reason in unreadable.values()),
+            *cautions.of_records(records, plan.planned, len(self.missing), are_timed=bool(plan.timing.pairs)),
+            *cautions.of_rows(rows),
+            *tuning.cautions(rows),
+            *sorted(map(str, of_protocols)),
+        ]
         self.answers = [] if plan.smoke else _answers(study, plan)
 
         # What the suite stated before the run, what came of it, and the picture of the ratios behind that.
@@ -326,28 +333,6 @@ def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
         f"{row.reference_label} by {shown}, {plural(difference.n, 'seed')}{chosen}; this is not tested.",
         price_of(row),
     )
-
-
-def _cautions(
-    records: Sequence[Record], rows: Sequence[Row], plan: RunPlan, unreadable: Mapping[str, str], missing: int
-) -> list[str]:
-    """What a reader must know before comparing figures, the most serious first."""
-    of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
-    found = [
-        *(f"a cell is left out of this page: {reason}." for reason in unreadable.values()),
-        cautions.unfinished(records, plan.planned, missing, are_timed=bool(plan.timing.pairs)),
-        cautions.mixed_conditions(records),
-        cautions.mixed_data(records),
-        cautions.evaluated_by_teacher(rows),
-        cautions.not_finite(records),
-        cautions.disturbed_timing(rows),
-        cautions.starved(rows),
-        cautions.decaying(rows),
-        cautions.optimizers(rows),
-        *tuning.cautions(rows),
-        *sorted(map(str, of_protocols)),
-    ]
-    return [caution for caution in found if caution]
 
 
 def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:

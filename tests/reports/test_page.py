@@ -34,7 +34,7 @@ from synthetic_studies import equal_cost
 from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.stored.records import DataFile
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.reports.cautions import disturbed_timing, of_smoke_run
+from tread_bench.reports.cautions import of_rows, of_smoke_run
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.frame import results_frame, rows_frame
 from tread_bench.reports.study import Study
@@ -345,7 +345,7 @@ def test_a_dense_step_that_is_not_surely_as_fast_as_itself_is_a_caution(control,
     page = render(cells, plan, tmp_path)
     said = "dense {:.2f} ({:.2f} to {:.2f}). Something else used the machine".format(*control)
     assert (said in page) is is_disturbed is ("timed against itself" in page)
-    assert not disturbed_timing(Study(cells, is_smoke=True).rows)  # whose speeds say nothing anyway
+    assert not [*of_rows(Study(cells, is_smoke=True).rows)]  # whose speeds say nothing anyway
 
 
 @pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])
