@@ -207,5 +207,5 @@ def test_other_weights_are_refused_with_the_way_out(change: Any, message: str, w
 
 
 def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(UserError, match="/nowhere: cannot read DINOv2's weights"):
+    with pytest.raises(UserError, match="/nowhere: cannot read the weights of DINOv2"):
         open_dinov2("/nowhere")

@@ -161,7 +161,7 @@ def test_latents_train_no_classifier(tmp_path: Path) -> None:
         ({"extractor": "digits-classifier"}, COLOUR_DATA, "for 1x8x8 images, the data are 3x32x32"),
         ({"extractor": "glyphs-classifier"}, COLOUR_DATA, "takes grey images, the data have 3 channels: train one"),
         ({"inception_weights": "a", "extractor_weights": "b"}, DigitsData(), "both given"),
-        ({"inception_weights": "/nowhere"}, DigitsData(), "cannot read Inception weights"),
+        ({"inception_weights": "/nowhere"}, DigitsData(), "cannot read the weights of torch-fidelity's Inception"),
         ({"extractor_weights": "/nowhere"}, DigitsData(), "no such file; train one"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [{}, [1, 2], {"fc.weight": 3}, {"fc.weight": torch.zeros(2)}])
 def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> None:
     torch.save(content, tmp_path / "other.pth")
-    with pytest.raises(UserError, match="not a state dict of torch-fidelity's Inception"):
+    with pytest.raises(UserError, match=r"weights of torch-fidelity's Inception .* give weights-inception-2015"):
         open_inception(tmp_path / "other.pth")
 
 

@@ -15,9 +15,10 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import read_file
 from tread_bench.data.archives import load_tensors
-from tread_bench.data.latents.arrays import npy_file
+from tread_bench.data.latents.arrays import npy_array
 
 _MOST_BYTES = 2**26  # of a file
+_NUMBERS = ("float32", "float64", "float16", "int64", "int32")
 
 
 class Scaling:
@@ -77,11 +78,9 @@ def _array(name: str, path: str) -> NDArray[Any]:
     """The numbers of a .npy file, or those that the statistics of latents give."""
     with named_where_unreadable(path):
         content = read_file(path, _MOST_BYTES)
-    is_npy = content.startswith(MAGIC_PREFIX)
-    array = npy_file(path, _MOST_BYTES) if is_npy else _of_statistics(name, path, content)
-    if array.dtype.kind not in "fiu":
-        raise UserError(f"{name} {path}: an array of {array.dtype}; save numbers, as float32")
-    return array
+    if content.startswith(MAGIC_PREFIX):
+        return npy_array(content, path, None, _NUMBERS)
+    return _of_statistics(name, path, content)
 
 
 def _of_statistics(name: str, path: str, content: bytes) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.data.precision import full_float32
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
-from tread_bench.measure.weights_file import read_weights
+from tread_bench.measure.weights_file import named_where_wrong, read_weights
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import Repa
@@ -71,14 +71,11 @@ def open_targets(config: RepaOptions) -> TargetFeatures:
         return TargetFeatures(maps, classifier.spec.widths[-1], hashlib.sha256(DIGITS_WEIGHTS.read_bytes()).hexdigest())
     if not timm.is_model(config.model):
         raise UserError(unknown("auxiliary repa.model", config.model, timm.list_models()))
-    try:
-        weights = read_weights(config.weights)
-    except OSError as error:
-        raise UserError(f"{config.weights}: cannot read the weights of auxiliary repa ({error.strerror})") from None
-    except ValueError as error:
-        raise UserError(f"{config.weights}: {error}; save model.state_dict() as safetensors") from None
     network = TimmMaps(config.model)
-    network.load(weights.tensors, config.weights)
+    with named_where_wrong(config.weights, config.model, "give its state_dict, or another auxiliary repa.model"):
+        weights = read_weights(config.weights)
+        own = network.model.state_dict().keys() & weights.tensors.keys()  # without those of a classifier's head
+        network.model.load_state_dict({name: weights.tensors[name] for name in own})
     log.info("target features of REPA: %s, sha256 %s", config.model, weights.sha256)
     return TargetFeatures(network, network.width, weights.sha256)
 
@@ -97,19 +94,6 @@ class TimmMaps(nn.Module):
         self.width: int = self.model.feature_info[-1]["num_chs"]
         for key in ("mean", "std"):
             self.register_buffer(key, torch.tensor(about[key]).view(1, 3, 1, 1), persistent=False)
-
-    def load(self, tensors: dict[str, Tensor], path: str) -> None:
-        """Load weights, without those of a classifier's head. Raises UserError."""
-        own = self.model.state_dict()
-        missing = sorted(own.keys() - tensors.keys())
-        wrong = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
-        if missing or wrong:
-            raise UserError(
-                f"{path}: not the weights of {self.model.default_cfg.get('architecture', 'this model')}: "
-                f"{len(missing)} tensors are missing and {len(wrong)} have another shape "
-                f"({(missing or wrong)[0]}); give the file of that model, or another auxiliary repa.model"
-            )
-        self.model.load_state_dict({name: tensors[name] for name in own})
 
     def forward(self, images: Tensor) -> Tensor:
         x = images.expand(-1, 3, -1, -1) / 2 + 0.5

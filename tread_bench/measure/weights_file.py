@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
 from tread_bench.data.archives import load_tensors
 
@@ -26,6 +30,18 @@ def read_weights(path: str | Path) -> Weights:
     """Return the tensors of a file. Raises OSError, or ValueError with what is wrong in one line."""
     content = read_file(path, WEIGHTS_BYTES)
     return Weights(tensors_of(content), hashlib.sha256(content).hexdigest())
+
+
+@contextmanager
+def named_where_wrong(path: str | Path, network: str, way_out: str) -> Iterator[None]:
+    """Raises UserError where weights are not read, or not loaded into the network, by what is wrong and the way out."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot read the weights of {network} ({error.strerror}); {way_out}") from None
+    except (ValueError, RuntimeError) as error:
+        reason = textwrap.shorten(str(error), 160, placeholder="…")
+        raise UserError(f"{path}: not the weights of {network} ({reason}); {way_out}") from None
 
 
 def tensors_of(content: bytes) -> dict[str, Tensor]:

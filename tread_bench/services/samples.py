@@ -179,7 +179,7 @@ class SampledCell:
             count=self.count,
             shape=self.shape,
             hashed=lambda: written().sha256,
-            read=lambda size: written().batches(size),
+            batches=lambda size: written().batches(size),
             made=made,
             sampling=how_generated(self.cell, open_decoder(self.cell.data)) | guidance,
         )

@@ -6,16 +6,14 @@ import io
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_paths import named_where_unreadable
-from tread_bench.core.stored.foreign import one_line, open_file
+from tread_bench.core.stored.foreign import one_line
 
 _HEADER_BEGINS = 10  # bytes; the last two say how long it is
 PICKLED = (
@@ -71,12 +69,13 @@ def npy_header(stream: IO[bytes], where: str) -> NpyHeader:
 
 
 def npy_array(
-    content: bytes, where: str, shape: tuple[int, ...], types: tuple[str, ...] = FLOATS, key: str = "array"
+    content: bytes, where: str, shape: tuple[int, ...] | None, types: tuple[str, ...] = FLOATS, key: str = "array"
 ) -> NDArray[np.generic]:
     """Return the array of an .npy file, read-only, without a copy.
 
     Args:
         where: file and place, for messages.
+        shape: that it must have; None: any.
         key: what the array is called.
 
     Raises:
@@ -95,41 +94,12 @@ def npy_array(
     # Hold it against what is expected, and the content against it.
     if header.dtype.name not in types:
         raise UserError(f"{where} is {header.dtype.name}; store {' or '.join(types)}")
-    if header.shape != shape:
+    if shape is not None and header.shape != shape:
         raise WrongShapeError(f"{where} of shape {header.shape}; expected {shape}", header.shape)
     expected = header.length + header.array_bytes
     if len(content) != expected:
         raise UserError(f"{where} has {len(content):,} bytes where its header declares {expected:,}; copy it again")
-    return np.frombuffer(content, header.dtype, offset=header.length).reshape(shape, order=header.order)
-
-
-def npy_file(path: str | Path, most_bytes: int) -> NDArray[Any]:
-    """Return the array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
-    where = f"{path}: an array"
-    with named_where_unreadable(str(path)), open_file(path) as file:
-        try:
-            return npy_values(file, npy_header(file, where), where, most_bytes)
-        except UserError:
-            raise
-        except ValueError as error:
-            raise UserError(f"{path}: {error}; copy it again, or write it with numpy.save") from None
-
-
-def npy_values(stream: IO[bytes], header: NpyHeader, where: str, most_bytes: int) -> NDArray[Any]:
-    """Return the array behind a header, with the machine's byte order.
-
-    Raises:
-        UserError: it has more than that many bytes.
-        ValueError: it has other bytes than the header declares.
-    """
-    if header.array_bytes > most_bytes:
-        size = f"of shape {header.shape} has {header.array_bytes:,} bytes"
-        raise UserError(f"{where} {size}, more than the {most_bytes:,} that such an array can have")
-    content = stream.read(header.array_bytes)
-    if len(content) != header.array_bytes or stream.read(1):
-        raise ValueError("cut short, or longer than its NumPy header declares")
-    values: NDArray[Any] = np.frombuffer(content, header.dtype)
-    return values.reshape(header.shape, order=header.order).astype(header.dtype.newbyteorder("="), copy=False)
+    return np.frombuffer(content, header.dtype, offset=header.length).reshape(header.shape, order=header.order)
 
 
 def ascii_number(content: bytes, where: str) -> int:

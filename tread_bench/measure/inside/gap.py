@@ -17,7 +17,7 @@ from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.inside.validation import held_out_batches, validation_losses
-from tread_bench.model.backbone import OnBlock, TokenState
+from tread_bench.model.backbone import TokenState
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
 from tread_bench.model.ops.routing import gather_tokens, with_prefix
@@ -36,16 +36,15 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     figures = []
     for rate in metrics.routed_rates:
         routes = resolve_routes([Route(block.start, block.end, rate) for block in blocks], network.num_blocks)
-        routed = _Routed(network, objective, held_out, metrics, routes)
-        losses = validation_losses(
-            network, objective, held_out, metrics.validation_samples, metrics.batch, routed.predicted
-        )
+        predicted = partial(_predicted, network, routes)
+        losses = validation_losses(network, objective, held_out, metrics.validation_samples, metrics.batch, predicted)
+        cosines = _cosines(network, objective, held_out, routes, metrics.similarity_samples, times)
         figures.append(
             RoutedFigures(
                 rate=rate,
                 validation_loss=sum(losses.values()) / len(losses),
                 validation_loss_per_time=losses,
-                cosine=routed.cosines(times).tolist(),
+                cosine=cosines.tolist(),
             )
         )
 
@@ -60,61 +59,48 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     )
 
 
-@dataclass(frozen=True)
-class _Routed:
-    """A network that is run with routes on held-out images."""
+def _predicted(
+    network: Network, routes: Sequence[ResolvedRoute], first: int, x: Tensor, y: Tensor | None
+) -> Callable[..., Tensor]:
+    """What predicts for the held-out images `first` ..."""
+    ids, selector = _masks(network, routes, first, x), network.method.selector
+    return partial(network.backbone, y=y, routes=routes, selector=selector, ids=ids)
 
-    network: Network
-    objective: Objective
-    held_out: DataSplit
-    metrics: Metrics
-    routes: Sequence[ResolvedRoute]
 
-    def predicted(self, first: int, x: Tensor, y: Tensor | None) -> Callable[..., Tensor]:
-        """Return what predicts for the held-out images `first` ..."""
-        return partial(self.predict, y=y, ids=self.masks(first, x))
+def _masks(network: Network, routes: Sequence[ResolvedRoute], first: int, x: Tensor) -> list[Tensor]:
+    """Kept ids (B, K) of each route for the held-out images `first` ..., the same for every cell and seed."""
+    selector, batch_range = network.method.selector, BatchRange(0, first, len(x))
+    ids = []
+    for route in routes:
+        stream = f"held-out route {route.start}:{route.end} {selector}"
+        ids.append(draw_kept(stream, batch_range, route, selector, network.spec, x.device))
+    return ids
 
-    def cosines(self, times: Sequence[float]) -> Tensor:
-        """Mean cosine (L,) of a block's routed to its dense output; inside a route over the tokens kept."""
-        images = self.metrics.similarity_samples
-        size = max(1, TOKENS_AT_A_TIME // self.network.spec.num_tokens)
-        total = torch.zeros(self.network.num_blocks, dtype=torch.float64)
-        for first, x, y, noise in held_out_batches(self.network, self.held_out, images, size):
-            ids = self.masks(first, x)
-            for time in times:
-                t = torch.full((len(x),), time, device=x.device)
-                x_t = self.objective.corrupt(x, noise, t)
-                dense = block_outputs(self.network, self.objective, x_t, t, y)
-                agreement = _Agreement(dense, self.positions(ids))
-                self.objective.velocity(partial(self.predict, y=y, ids=ids, on_block=agreement), x_t, t)
-                total += torch.stack(agreement.cosines) / (len(times) * images)
-        return total
 
-    def predict(
-        self, x: Tensor, t: Tensor, *, y: Tensor | None, ids: Sequence[Tensor], on_block: OnBlock | None = None
-    ) -> Tensor:
-        """Return the routed prediction (B, C, H, W) of kept ids (B, K) for each route."""
-        selector = self.network.method.selector
-        return self.network.backbone(x, t, y, routes=self.routes, selector=selector, ids=ids, on_block=on_block)
-
-    def masks(self, first: int, x: Tensor) -> list[Tensor]:
-        """Kept ids (B, K) of each route for the held-out images `first` .., the same for every cell and seed."""
-        selector = self.network.method.selector
-        batch_range = BatchRange(0, first, len(x))
-        ids = []
-        for route in self.routes:
-            stream = f"held-out route {route.start}:{route.end} {selector}"
-            ids.append(draw_kept(stream, batch_range, route, selector, self.network.spec, x.device))
-        return ids
-
-    def positions(self, ids: Sequence[Tensor]) -> dict[int, Tensor]:
-        """Return the positions (B, P + K) that a route's blocks process, by block."""
-        prefix = self.network.backbone.family.num_prefix(self.network.spec)
-        found = {}
-        for route, kept in zip(self.routes, ids, strict=True):
-            for block in route.blocks:
-                found[block] = with_prefix(kept, prefix)
-        return found
+def _cosines(
+    network: Network,
+    objective: Objective,
+    held_out: DataSplit,
+    routes: Sequence[ResolvedRoute],
+    images: int,
+    times: Sequence[float],
+) -> Tensor:
+    """Mean cosine (L,) of a block's routed to its dense output; inside a route over the tokens kept."""
+    prefix = network.backbone.family.num_prefix(network.spec)
+    size = max(1, TOKENS_AT_A_TIME // network.spec.num_tokens)
+    total = torch.zeros(network.num_blocks, dtype=torch.float64)
+    for first, x, y, noise in held_out_batches(network, held_out, images, size):
+        predict = _predicted(network, routes, first, x, y)
+        kept: dict[int, Tensor] = {}
+        for route, ids in zip(routes, _masks(network, routes, first, x), strict=True):
+            kept |= dict.fromkeys(route.blocks, with_prefix(ids, prefix))
+        for time in times:
+            t = torch.full((len(x),), time, device=x.device)
+            x_t = objective.corrupt(x, noise, t)
+            agreement = _Agreement(block_outputs(network, objective, x_t, t, y), kept)
+            objective.velocity(partial(predict, on_block=agreement), x_t, t)
+            total += torch.stack(agreement.cosines) / (len(times) * images)
+    return total
 
 
 @dataclass

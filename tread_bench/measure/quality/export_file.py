@@ -39,7 +39,7 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
     try:
         from torch.export.pt2_archive._package import load_pt2  # since torch 2.8; torch.export.load hides why it fails
 
-        program = _copy_of(_checked(_members_of(content)))
+        program = _checked_copy(content)
         with warnings.catch_warnings():  # torch before 2.12; nobody writes to what is read
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
             return load_pt2(io.BytesIO(program)).exported_programs["model"]
@@ -51,39 +51,27 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
         ) from None
 
 
-def _members_of(content: bytes) -> dict[str, bytes]:
-    with open_archive(io.BytesIO(content), len(content)) as archive:
-        return {name: read_member(archive, name, len(content)) for name in archive.namelist()}
-
-
-def _copy_of(members: dict[str, bytes]) -> bytes:
-    """A new archive of what was checked: two readers may find two lists of members in one file."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-def _checked(members: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the members of a plain program: graphs, tensors and its other parts, and nothing else.
+def _checked_copy(content: bytes) -> bytes:
+    """A new archive of a plain program: graphs, tensors and its other parts, and nothing else; two readers may find two
+    lists of members in one file.
 
     Raises any exception where it is not one.
     """
-    root = next(iter(members), "").partition("/")[0] + "/"
-    checked = {}
-    for name, content in members.items():
-        inside = name.removeprefix(root)
-        if not _MEMBERS.fullmatch(inside):
-            raise ValueError(f"{name!r} is not part of a plain program")
-        if inside.startswith("models/"):
-            _check_graph(json.loads(content))
-        elif _CONFIG.fullmatch(inside):
-            _check_tensors(json.loads(content))
-        elif inside.startswith("data/sample_inputs/"):
-            content = b""  # of a pickle, and a program runs without them
-        checked[name] = content
-    return checked
+    copy = io.BytesIO()
+    with open_archive(io.BytesIO(content), len(content)) as archive, zipfile.ZipFile(copy, "w") as checked:
+        root = next(iter(archive.namelist()), "").partition("/")[0] + "/"
+        for name in archive.namelist():
+            member, inside = read_member(archive, name, len(content)), name.removeprefix(root)
+            if not _MEMBERS.fullmatch(inside):
+                raise ValueError(f"{name!r} is not part of a plain program")
+            if inside.startswith("models/"):
+                _check_graph(json.loads(member))
+            elif _CONFIG.fullmatch(inside):
+                _check_tensors(json.loads(member))
+            elif inside.startswith("data/sample_inputs/"):
+                member = b""  # of a pickle, and a program runs without them
+            checked.writestr(name, member)
+    return copy.getvalue()
 
 
 def _check_tensors(config: dict[str, Any]) -> None:

@@ -136,14 +136,13 @@ def _shifted(pixels: Tensor, seed: int, first: int) -> Tensor:
     """Every image moved by up to an eighth of its side along both axes, edges repeated."""
     side = pixels.shape[-1]
     reach = side // 8
-    rows, columns = (_places(seed, f"features/{axis}", first, side, reach) for axis in ("rows", "columns"))
+    places = []
+    for axis in ("rows", "columns"):
+        shift: NDArray[np.int64] = integers(seed, f"features/{axis}", first, _BATCH, 2 * reach + 1) - reach
+        places.append(torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1)))
+    rows, columns = places
     batch = torch.arange(len(pixels))[:, None, None]
     return pixels.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
-
-
-def _places(seed: int, stream: str, first: int, side: int, reach: int) -> Tensor:
-    shift: NDArray[np.int64] = integers(seed, stream, first, _BATCH, 2 * reach + 1) - reach
-    return torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1))
 
 
 def accuracy(classifier: Classifier, images: Pixels) -> float:

@@ -16,7 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import open_archive, open_member
-from tread_bench.data.latents.arrays import NpyHeader, npy_header, npy_values
+from tread_bench.data.latents.arrays import NpyHeader, npy_header
 
 _MOST_BYTES = 2**40  # of an archive, which is read as a stream
 _NAMED = 8  # arrays that a message names
@@ -44,7 +44,15 @@ class Npz:
     def array(self, name: str, most_bytes: int) -> NDArray[Any]:
         """Return a whole array, of at most that many bytes, with the machine's byte order."""
         with self._array(name) as (header, stream):
-            return npy_values(stream, header, f"{self.path}: {name}", most_bytes)
+            if header.array_bytes > most_bytes:
+                size = f"of shape {header.shape} has {header.array_bytes:,} bytes"
+                rule = f"more than the {most_bytes:,} that such an array can have"
+                raise UserError(f"{self.path}: {name} {size}, {rule}")
+            content = stream.read(header.array_bytes)
+            if len(content) != header.array_bytes or stream.read(1):
+                raise ValueError("cut short, or longer than its NumPy header declares")
+            values: NDArray[Any] = np.frombuffer(content, header.dtype).reshape(header.shape, order=header.order)
+            return values.astype(header.dtype.newbyteorder("="), copy=False)
 
     def rows(self, name: str, size: int) -> Iterator[NDArray[Any]]:
         """An array in C order, `size` rows at a time; one part is in memory at a time."""

@@ -46,7 +46,7 @@ class SampleSet:
         name: of the file or folder, without its place, or of the data source.
         shape: (C, H, W); C is 1 or 3.
         hashed: returns the hash of their content.
-        read: batch size -> images (B, C, H, W), uint8.
+        batches: batch size -> images (B, C, H, W), uint8, in order, so many at a time; UserError names a damaged file.
         is_unchanged: whether its files are as they were when it was opened.
         warnings: what to know of all figures of these images.
         made: how samples of a run are made, as JSON values.
@@ -57,7 +57,7 @@ class SampleSet:
     count: int
     shape: Shape
     hashed: Callable[[], str] = field(repr=False)
-    read: Callable[[int], Iterator[Tensor]] = field(repr=False)
+    batches: Callable[[int], Iterator[Tensor]] = field(repr=False)
     is_unchanged: Callable[[], bool] = field(default=lambda: True, repr=False)
     warnings: Sequence[str] = ()
     made: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -70,14 +70,6 @@ class SampleSet:
     def sha256(self) -> str:
         """Hash of content and order; unchanged files are hashed only once."""
         return self.hashed()
-
-    def batches(self, size: int) -> Iterator[Tensor]:
-        """Yield images (B, C, H, W), uint8, in order, `size` at a time.
-
-        Raises:
-            UserError: a file is damaged; it is named.
-        """
-        return self.read(size)
 
     def check_unchanged(self) -> None:
         """Raise UserError if its files have changed: the hash would be that of other images than were read."""

@@ -50,35 +50,26 @@ def read_gpu(uuid: str) -> GpuConditions | None:
     """Conditions of the GPU with that UUID, with NVML open; None where it has none (for example a MIG slice)."""
     import pynvml
 
-    handle = _answer(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+    def answer(call: Callable[..., Any], *arguments: object) -> Any:
+        """NVML's answer; None where the device does not report it."""
+        try:
+            return call(*arguments)
+        except pynvml.NVMLError:
+            return None
+
+    handle = answer(pynvml.nvmlDeviceGetHandleByUUID, uuid)
     if handle is None:
         return None
-    power_mw = _answer(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    processes = _answer(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
-    reasons = _answer(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    power_mw = answer(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    processes = answer(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    reasons = answer(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    bits = {name: getattr(pynvml, f"nvmlClocksThrottleReason{bit}") for name, bit in THROTTLE_REASONS.items()}
     return GpuConditions(
-        sm_clock_mhz=_answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=_answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        temperature_c=_answer(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
-        throttle_reasons=None if reasons is None else _names(reasons),
+        sm_clock_mhz=answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        temperature_c=answer(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        throttle_reasons=None if reasons is None else [name for name, bit in bits.items() if reasons & bit],
         power_limit_w=None if power_mw is None else power_mw / 1000,
         # this one holds a context; in a container it is listed under the number that it has outside
         other_processes=None if processes is None else max(0, len({process.pid for process in processes}) - 1),
     )
-
-
-def _answer(call: Callable[..., Any], *arguments: object) -> Any:
-    """NVML's answer; None where the device does not report it."""
-    import pynvml
-
-    try:
-        return call(*arguments)
-    except pynvml.NVMLError:
-        return None
-
-
-def _names(reasons: int) -> list[str]:
-    import pynvml
-
-    bits = {name: getattr(pynvml, f"nvmlClocksThrottleReason{bit}") for name, bit in THROTTLE_REASONS.items()}
-    return [name for name, bit in bits.items() if reasons & bit]

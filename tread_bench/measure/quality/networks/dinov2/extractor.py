@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2, DinoV2Options, Resize
-from tread_bench.measure.weights_file import read_weights
+from tread_bench.measure.weights_file import named_where_wrong, read_weights
 
 SIDE, PATCH = 224, 14  # pixels
 _MODELS = {  # by width
@@ -85,16 +85,11 @@ def build(options: DinoV2Options, shape: tuple[int, int]) -> Extractor:
 
 def open_dinov2(path: str | Path, resize: Resize = "pillow") -> Extractor:
     """DINOv2 of the size that the file's tensors have, loaded as tensors only. Raises UserError."""
-    try:
+    files = " or ".join(f"{one.file} ({one.where})" for one in DINOV2.published)
+    with named_where_wrong(path, "DINOv2", f"give {files}"):
         weights = read_weights(path)
         model_name = _model_of(weights.tensors)
         model = _loaded(model_name, weights.tensors)
-    except OSError as error:
-        raise UserError(f"{path}: cannot read DINOv2's weights ({error.strerror})") from None
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).strip().replace("\n\t", " ").partition("\n")[0]
-        files = " or ".join(f"{one.file} ({one.where})" for one in DINOV2.published)
-        raise UserError(f"{path}: not the weights of DINOv2 ({reason}); give {files}") from None
     name = DINOV2.name if model_name == _PROTOCOL else model_name
     identity = json.dumps([weights.sha256, _IDENTITY.format(resized=_RESIZED[resize])])
     dims = weights.tensors["cls_token"].shape[-1]

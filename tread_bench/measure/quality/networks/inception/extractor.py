@@ -11,8 +11,8 @@ from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorIncepti
 
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.networks.inception.family import InceptionOptions
-from tread_bench.measure.weights_file import read_weights
+from tread_bench.measure.quality.networks.inception.family import INCEPTION, InceptionOptions
+from tread_bench.measure.weights_file import named_where_wrong, read_weights
 
 _DIMS = 2048
 _SPATIAL_CHANNELS = 7
@@ -53,17 +53,11 @@ def build(options: InceptionOptions, shape: tuple[int, int]) -> Extractor:
 
 def open_inception(path: str | Path) -> Extractor:
     """torch-fidelity's InceptionV3 (2048 features) from a local file of its weights, loaded as tensors only."""
-    try:
+    with named_where_wrong(
+        path, "torch-fidelity's Inception", f"give {INCEPTION.published[0].file} of its release v0.2.0"
+    ):
         weights = read_weights(path)
         network = Inception(_plain_copy(weights.tensors))
-    except OSError as error:
-        raise UserError(f"{path}: cannot read Inception weights ({error.strerror})") from None
-    except (ValueError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"{path}: not a state dict of torch-fidelity's Inception ({reason}); give "
-            "weights-inception-2015-12-05-6726825d.pth of torch-fidelity's release v0.2.0"
-        ) from None
     return Extractor("inception", network, weights.sha256, _DIMS, _SPATIAL_DIMS)
 
 
