@@ -125,8 +125,6 @@ def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog)
     ("wrong", "message"),
     [
         (SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
-        (clone(name="Wrong", spec=dict), "its spec must be a subclass"),
-        (clone(name="Wrong", published={"W": {"depth": "deep"}}), "its published sizes do not fit its spec"),
     ],
 )
 def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, message, monkeypatch, caplog):

@@ -170,7 +170,7 @@ def fresh(monkeypatch, tmp_path):
 
     def forget():
         counts._known.clear()
-        for cached in (costs.counts_of, costs._count_route, counts._code):
+        for cached in (costs.counts_of, counts._code):
             cached.cache_clear()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import torch
 
-from tests.announced import announce
+from tests.announced import Distribution, announce, point
 from tests.shown_checks import failing
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import metrics as registry
@@ -72,28 +72,15 @@ class Other(MetricOptions):
     name: Literal["other"] = "other"
 
 
-def announced_as(monkeypatch, **changes):
-    figure = replace(FID.figures[0], name="other")
-    other = replace(FID, **{"name": "other", "options": Other, "figures": (figure,), "source": "", **changes})
-    announce(monkeypatch, (other, "two"))
-    return plugins.announced(registry.METRICS)
+@pytest.mark.parametrize("name", ["device", "route_3_rate", "My figure"])
+def test_a_metric_whose_figure_cannot_be_a_column_is_left_out_with_its_reason(name, monkeypatch, caplog):
+    def load():
+        return replace(FID, name="other", options=Other, figures=(replace(FID.figures[0], name=name),), source="")
 
-
-def other_figure(**changes):
-    return {"figures": (replace(FID.figures[0], **{"name": "other", **changes}),)}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (other_figure(name="device"), "'device': the name of a figure must be a column of results.csv that is not"),
-        (other_figure(name="route_3_rate"), "'route_3_rate': the name of a figure must be a column of results.csv"),
-        (other_figure(name="My figure"), "'My figure': the name of a figure must be a column"),
-    ],
-)
-def test_a_metric_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
-    assert announced_as(monkeypatch, **changes) == {}
-    assert f"metric plug-in other = x:X of two cannot be used: {message}" in caplog.text
+    monkeypatch.setattr(plugins, "points_of", lambda group: [point("other", load, Distribution("two"))])
+    assert plugins.announced(registry.METRICS) == {}
+    rule = f"{name!r}: the name of a figure must be a column of results.csv that is not taken"
+    assert f"metric plug-in other = x:X of two cannot be used: ValueError: {rule}" in caplog.text
 
 
 def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):

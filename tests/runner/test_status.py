@@ -22,9 +22,9 @@ from tests.toy_suite import toy_suite, write_suite
 from tests.yardstick import slowness
 from tread_bench.cli.commands.status import headline
 from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.stored.cache import is_locked
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
-from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
+from tread_bench.core.stored.cache import is_locked, try_lock, waited_for
 from tread_bench.core.stored.destinations import is_run, refuse_in_run
 from tread_bench.core.stored.documents import Attempts, CellRequest, RowTiming, RunPlan
 from tread_bench.core.stored.files import (
@@ -27,7 +28,6 @@ from tread_bench.core.stored.files import (
     write_json,
 )
 from tread_bench.core.stored.identity import Identity, check_cell, compact_json
-from tread_bench.core.stored.locks import is_locked, try_lock, waited_for
 from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record

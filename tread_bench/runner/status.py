@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import Work, expected_work
+from tread_bench.core.stored.cache import is_locked
 from tread_bench.core.stored.documents import RunPlan
-from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.cell_status import STATES, CellStatus, State
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
 from tread_bench.runner.heartbeat import read_progress

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -156,8 +155,11 @@ class Metrics(Model):
     @property
     def standard(self) -> tuple[MetricOptions, ...]:
         """Metrics of every cell that generates images, with their settings."""
-        settings = (getattr(self, key) for keys in _STANDARD.values() for key in keys.values())
-        return _standard(self.protocol, *settings)
+        found = []
+        for name, keys in _STANDARD.items():
+            settings = {option: getattr(self, key) for option, key in keys.items()}
+            found.append(in_protocol(name, self.protocol, **settings))
+        return tuple(found)
 
     @property
     def of_samples(self) -> tuple[MetricOptions, ...]:
@@ -232,13 +234,3 @@ class Metrics(Model):
 
 
 _IN_WORDS = {Needs.LOGITS: "logits", Needs.SPATIAL: "spatial features"}
-
-
-@cache
-def _standard(protocol: ProtocolName, *settings: Any) -> tuple[MetricOptions, ...]:
-    """The standard metrics with their settings, in the order of `_STANDARD`."""
-    left = iter(settings)
-    options = []
-    for name, keys in _STANDARD.items():
-        options.append(in_protocol(name, protocol, **{option: next(left) for option in keys}))
-    return tuple(options)

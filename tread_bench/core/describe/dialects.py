@@ -82,6 +82,7 @@ _LIST = _Keys("selection_ratio", "start_layer_idx", "end_layer_idx")
 _PRX = _Keys("routing_probability", "route_start", "route_end")
 _ONE_TRAINER = _Keys("tread_selection_ratio", "tread_start_layer", "tread_end_layer", switch="tread_enabled")
 _ANIMA = _Keys("tread_ratio", "tread_start_layer", "tread_end_layer", is_inclusive=False)
+_MAPPINGS = (_LIST, _PRX, _ONE_TRAINER, _ANIMA)
 
 
 def _list(routes: Sequence[ResolvedRoute]) -> str:
@@ -160,21 +161,15 @@ def read_routes(text: str) -> tuple[Route, ...]:
         found = json.loads(stripped)
     except ValueError as error:
         raise ValueError(f"{stripped[:60]!r} is not JSON: {error}") from None
-    return tuple(_read_one(one) for one in _listed(found))
-
-
-def _listed(found: Any) -> list[Any]:
-    """The routes of a document of a trainer."""
     for key in ("tread_config", "routes"):
         if isinstance(found, dict) and key in found:
             found = found[key]
-    return found if isinstance(found, list) else [found]
-
-
-def _read_one(found: Any) -> Route:
-    keys = found if isinstance(found, dict) else {}
-    for dialect in (_LIST, _PRX, _ONE_TRAINER, _ANIMA):
-        if {dialect.rate, dialect.start, dialect.end} <= keys.keys():
-            return dialect.read(keys)
-    known = "; ".join(f"{d.rate}, {d.start}, {d.end}" for d in (_LIST, _PRX, _ONE_TRAINER, _ANIMA))
-    raise ValueError(f"{json.dumps(found)[:80]} is not a route of a trainer: write {known}, or START:END@RATE")
+    routes = []
+    for one in found if isinstance(found, list) else [found]:
+        keys = one.keys() if isinstance(one, dict) else set()
+        dialect = next((known for known in _MAPPINGS if {known.rate, known.start, known.end} <= keys), None)
+        if dialect is None:
+            known = "; ".join(f"{one.rate}, {one.start}, {one.end}" for one in _MAPPINGS)
+            raise ValueError(f"{json.dumps(one)[:80]} is not a route of a trainer: write {known}, or START:END@RATE")
+        routes.append(dialect.read(one))
+    return tuple(routes)

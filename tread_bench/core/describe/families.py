@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from tread_bench.core.describe.plugins import Description, Kind
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
-from tread_bench.core.errors import error_text
 from tread_bench.core.names import unknown
 
 
@@ -203,23 +202,10 @@ class Family(Description):
             raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
 
 
-def _broken_rule(family: Family) -> str:
-    """The rule that the family breaks; empty if none."""
-    if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
-        return "its spec must be a subclass of tread_bench.BackboneSpec"
-    try:
-        for sizes in family.published.values():
-            family.num_blocks(family.spec(**sizes))
-    except Exception as error:
-        return f"its published sizes do not fit its spec ({error_text(error)})"
-    return ""
-
-
 BACKBONES = Kind(
     word="backbone",
     group="tread_bench.backbones",
     of=Family,
-    rule=_broken_rule,
     names=lambda family: (family.name, *family.aliases, *family.published),
 )
 families = BACKBONES.all

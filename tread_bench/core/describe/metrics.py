@@ -19,7 +19,7 @@ from tread_bench.core.stored.columns import is_taken
 
 Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
 
-_PATTERN = r"[a-z][a-z0-9_]*"
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Needs(StrEnum):
@@ -135,19 +135,17 @@ class MetricFamily(Description):
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()
     unfit: Callable[[Any, DataOptions], str] = lambda options, data: ""
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a figure that cannot be a column of results.csv."""
+        for figure in self.figures:
+            if not _NAME.fullmatch(figure.name) or is_taken(figure.name):
+                rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
+                raise ValueError(f"{figure.name!r}: {rule}, such as coverage")
+
     @property
     def needs_of_real(self) -> frozenset[Needs]:
         """What it reads of real images."""
         return self.needs - _OF_GENERATED if self.real_needs is None else self.real_needs
-
-
-def _taken_column(metric: MetricFamily) -> str:
-    """The rule that the name of a figure breaks; empty if none."""
-    for figure in metric.figures:
-        if not re.fullmatch(_PATTERN, figure.name) or is_taken(figure.name):
-            rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
-            return f"{figure.name!r}: {rule}, such as coverage"
-    return ""
 
 
 def _claimed(metric: MetricFamily) -> tuple[str, ...]:
@@ -155,7 +153,7 @@ def _claimed(metric: MetricFamily) -> tuple[str, ...]:
     return (metric.name, *(figure.name for figure in metric.figures))
 
 
-METRICS = Kind("metric", "tread_bench.metrics", MetricFamily, MetricOptions, rule=_taken_column, names=_claimed)
+METRICS = Kind("metric", "tread_bench.metrics", MetricFamily, MetricOptions, names=_claimed)
 metrics = METRICS.all
 find_metric = METRICS.find
 

@@ -61,7 +61,6 @@ class Kind(Generic[D]):
         group: entry point group that announces it.
         of: class of its descriptions.
         options: base class of its descriptions' options; None: they have none.
-        rule: returns the rule of this kind that a description breaks; empty if none.
         names: all names by which a description is found.
         key: the key of a suite that names one; empty: its word.
     """
@@ -70,7 +69,6 @@ class Kind(Generic[D]):
     group: str
     of: type[D]
     options: type | None = None
-    rule: Callable[[D], str] = lambda description: ""
     names: Callable[[D], Iterable[str]] = lambda description: (description.name,)
     key: str = ""
 
@@ -90,9 +88,7 @@ class Kind(Generic[D]):
         """Return the rule that a description breaks; empty if none."""
         if not isinstance(description, self.of):
             return f"{type(description).__name__} is not a tread_bench.{self.of.__name__}"
-        if self.options is not None and (wrong := _wrong_options(description, self.options)):
-            return wrong
-        return self.rule(description)
+        return "" if self.options is None else _wrong_options(description, self.options)
 
 
 def named(target: str) -> Any:

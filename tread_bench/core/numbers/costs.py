@@ -14,7 +14,6 @@ from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.plugins import Description
 from tread_bench.core.describe.routes import (
-    Route,
     RoutesLike,
     as_routes,
     format_routes,
@@ -37,7 +36,10 @@ def cost_of(
     routes = as_routes(routes)
     counts = counts_of(family, spec, lora)
     if counts is None:
-        return _count_route(family, spec, routes, selector, lora)
+        target = "tread_bench.measure.macs:count_cost"
+        about = f"{_written(family, spec, lora)} {format_routes(routes)} {selector}"
+        plugins = (family, *mixers().values())
+        return counted(Cost, target, about, plugins, family, spec, routes, selector, lora)
     blocks = family.num_blocks(spec)
     tokens = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
     return counts.cost([spec.num_tokens - kept for kept in tokens])
@@ -49,16 +51,6 @@ def counts_of(family: Family, spec: BackboneSpec, lora: Lora | None = None) -> C
     target, about = "tread_bench.measure.macs:count_backbone", _written(family, spec, lora)
     plugins = (family, *mixers().values())
     return counted(Counts | None, target, about, plugins, family, spec, lora)  # type: ignore[arg-type]
-
-
-@cache
-def _count_route(
-    family: Family, spec: BackboneSpec, routes: tuple[Route, ...], selector: str, lora: Lora | None
-) -> Cost:
-    target = "tread_bench.measure.macs:count_cost"
-    about = f"{_written(family, spec, lora)} {format_routes(routes)} {selector}"
-    arguments = (family, spec, routes, selector, lora)
-    return counted(Cost, target, about, (family, *mixers().values()), *arguments)
 
 
 def num_parameters(family: Family, spec: BackboneSpec) -> int:

@@ -68,7 +68,7 @@ def student_quantile(p: float, freedom: float) -> float:
 
 def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> MeanInterval | None:
     """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
-    differences = _differences(a, b)
+    differences = [a[seed] - b[seed] for seed in a if seed in b]
     return mean_interval(differences, confidence) if differences else None
 
 
@@ -245,10 +245,6 @@ def extended(candidates: Sequence[float], below: bool, above: bool) -> list[floa
 def _rounded(value: float) -> float:
     """As people write it: the factor between two candidates is rarely exact."""
     return float(f"{value:.6g}")
-
-
-def _differences(a: Seeds, b: Seeds) -> list[float]:
-    return [a[seed] - b[seed] for seed in a if seed in b]
 
 
 def _sample(values: ArrayLike, at_least: int) -> NDArray[np.float64]:

@@ -70,21 +70,15 @@ def state_of(path: str) -> FileState:
 def contents_of(paths: Iterable[str]) -> dict[str, DataFile]:
     """Return what identifies each file. Raises UserError: one cannot be read."""
     found = {}
-    for path in dict.fromkeys(paths):
+    for path, state in _states_of(paths).items():
         with named_where_unreadable(path):
-            state = state_of(path)
             found[path] = DataFile(bytes=state.bytes, files=state.files, sha256=content_sha256(path))
     return found
 
 
 def unread_bytes(paths: Iterable[str]) -> int:
     """Return how many bytes must be read to identify the files. Raises UserError: one cannot be read."""
-    unread = 0
-    for path in dict.fromkeys(paths):
-        with named_where_unreadable(path):
-            state = state_of(path)
-            unread += 0 if _entry(state).exists() else state.bytes
-    return unread
+    return sum(state.bytes for state in _states_of(paths).values() if not _entry(state).exists())
 
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:

@@ -19,11 +19,11 @@ from tread_bench.core.describe.data_sources import VAE_FILES, DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import validation_problems
 from tread_bench.core.progress import ReportProgress
+from tread_bench.core.stored.cache import try_lock
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import read_json, replacing, temporaries, write_json
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.core.stored.locks import try_lock
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
 from tread_bench.data.captions.features import DTYPES, EMPTY, cut_off, encoded, report_cut_off
 from tread_bench.data.captions.split import CaptionedImages
