@@ -121,7 +121,7 @@ def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_
     ]
     folder(tmp_path / "x", [], [*lines[:1], '{"file_name": "1.png", "text" "a"}', [1], {"text": "a"}])
     assert problems(options("image_folder", train=[root])) == [
-        f"{path}, line 2, column 31: not JSON (Expecting ':' delimiter)",
+        f"{path}, line 2: not JSON (Expecting ':' delimiter: line 1 column 31 (char 30))",
         f"{path}, line 3: no file_name, the image that it is about",
         f"{path}, line 4: no file_name, the image that it is about",
     ]
@@ -168,7 +168,7 @@ def test_mistakes_in_files_of_coco_are_reported_all_at_once(tmp_path: Path) -> N
         f"{path}, annotations[1]: image_id 99 is not the id of one of its images",
     ]
     path.write_text('{"images": [],\n "annotations": 3,}')
-    assert problems(choice)[0].startswith(f"{path}, line 2, column ")
+    assert problems(choice)[0].startswith(f"{path}: not JSON (") and "line 2 column" in problems(choice)[0]
     path.write_text("[" * 100_000)
     assert problems(choice)[0].startswith(f"{path}: not JSON (")
 

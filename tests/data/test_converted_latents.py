@@ -27,7 +27,6 @@ from tests.data.latent_layouts import (
 from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "latents.md"
@@ -139,7 +138,7 @@ def test_what_the_page_converts_is_read_as_its_authors_read_it(
     assert data_problems([(choice, False)], reads_everything=True) == []
     train, index = open_data(choice).train, np.array([10, 0, 4])
     mirrored = draws.uniform(0, "flip", 7, 3) < 0.5
-    expected = batch(CONTENT, order[index], drawn_noise(0, 7, 3, SHAPE), mirrored)
+    expected = batch(CONTENT, order[index], draws.normal(0, "posterior", 7, 3, SHAPE, np.float32), mirrored)
     np.testing.assert_allclose(train.drawn(index, 0, 7).numpy(), expected, rtol=2e-5, atol=2e-6)
     if choice.num_classes:
         assert train.labels(index).tolist() == CONTENT.labels[order[index]].tolist()

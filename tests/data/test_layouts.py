@@ -24,7 +24,6 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, read_manifest
 from tread_bench.data.latents.options import LatentsData
-from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
@@ -47,7 +46,7 @@ def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -
     data = open_data(LatentsData(name="latents", **settings))
     order = PEERS[layout].order(content)
     index = np.array([10, 0, 7, 7, 3, 1, 9, 2])
-    noise = drawn_noise(SEED, FIRST, len(index), SHAPE)
+    noise = draws.normal(SEED, "posterior", FIRST, len(index), SHAPE, np.float32)
     flipped = draws.uniform(SEED, "flip", FIRST, len(index)) < 0.5
     assert flipped.any() and not flipped.all()
     expected = PEERS[layout].batch(content, order[index], noise, flipped)

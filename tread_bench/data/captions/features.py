@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -81,11 +81,7 @@ class CaptionFeatures:
     @cached_property
     def _about(self) -> dict[str, object]:
         """All that the stored features depend on."""
-        return {
-            "version": _VERSION,
-            "encoder": self.identity,
-            "captions": captions_sha256(self._captions),
-        }
+        return {"version": _VERSION, "encoder": self.identity, "captions": captions_sha256(self._captions)}
 
     @cached_property
     def _each(self) -> int:
@@ -95,57 +91,48 @@ class CaptionFeatures:
 
     @cached_property
     def _stored(self) -> list[Tensor]:
-        shards = self._load_all()
-        if None in shards:
-            with one_at_a_time(f"text-{self.folder.name}"):
-                shards = self._load_all()  # of another process, for which this one has waited
-                if None in shards:
-                    shards = [*self._encoded(shards)]
-        return [shard for shard in shards if shard is not None]
+        numbers, settings = range(-(-len(self._captions) // self._each)), self._settings
+        with one_at_a_time(f"text-{self.folder.name}"):
+            shards = [self._load(number) for number in numbers]
+            if None not in shards:
+                return [shard for shard in shards if shard is not None]
 
-    def _load_all(self) -> list[Tensor | None]:
-        return [self._load(number) for number in range(-(-len(self._captions) // self._each))]
+            # The folder, without what a killed writer left half written.
+            with suppress(OSError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                for left in temporaries(self.folder):
+                    left.unlink(missing_ok=True)
+
+            # Each missing shard is encoded and stored; what cannot be stored costs time, not results.
+            encoder = open_text_encoder(settings.encoder)
+            found, cut = [], 0
+            for number, shard in enumerate(shards):
+                captions = self._captions[number * self._each :][: self._each]
+                cut += cut_off(encoder, settings, captions)
+                if shard is None:
+                    features = encoded(encoder, settings, captions)
+                    with suppress(OSError, OutputError), replacing(self._path(number)) as temporary:
+                        save_file({"features": features}, temporary, {"about": self._about_shard(number)})
+                    stored = self._load(number)
+                    shard = features if stored is None else stored
+                found.append(shard)
+            report_cut_off(settings, cut, len(self._captions) - 1)
+        return found
 
     def _path(self, number: int) -> Path:
         return self.folder / f"features-{number:05d}.safetensors"
 
+    def _about_shard(self, number: int) -> str:
+        """What a file says of itself, in one entry: the library stores several in any order."""
+        return canonical_json({**self._about, "shard": number})
+
     def _load(self, number: int) -> Tensor | None:
         """A shard that is stored; None: it is not."""
         with suppress(OSError, SafetensorError), safe_open(self._path(number), framework="pt") as file:
-            if (file.metadata() or {}).get("about") == canonical_json({**self._about, "shard": number}):
+            if (file.metadata() or {}).get("about") == self._about_shard(number):
                 tensor: Tensor = file.get_tensor("features")
                 return tensor
         return None
-
-    def _encoded(self, shards: list[Tensor | None]) -> Iterator[Tensor]:
-        """All shards; those that are missing are encoded and stored."""
-        # The folder, without what a killed writer left half written.
-        with suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for left in temporaries(self.folder):
-                left.unlink(missing_ok=True)
-
-        # Shard by shard.
-        settings = self._settings
-        encoder = open_text_encoder(settings.encoder)
-        cut = 0
-        for number, shard in enumerate(shards):
-            captions = self._captions[number * self._each :][: self._each]
-            cut += cut_off(encoder, settings, captions)
-            if shard is None:
-                features = encoded(encoder, settings, captions)
-                self._save(number, features)
-                shard = self._load(number)
-                shard = features if shard is None else shard
-            yield shard
-        report_cut_off(settings, cut, len(self._captions) - 1)
-
-    def _save(self, number: int, features: Tensor) -> None:
-        # In one entry: the library stores several in any order, and a shard has the same bytes each time.
-        about = {"about": canonical_json({**self._about, "shard": number})}
-        # What cannot be stored costs time, not results.
-        with suppress(OSError, OutputError), replacing(self._path(number)) as temporary:
-            save_file({"features": features}, temporary, about)
 
 
 def encoded(encoder: TextEncoder, settings: Captions, captions: Sequence[str]) -> Tensor:

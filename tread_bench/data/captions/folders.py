@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.problems import shortened
-from tread_bench.core.stored.data_paths import all_matches
+from tread_bench.core.stored.data_paths import all_matches, named_where_unreadable
 from tread_bench.core.stored.foreign import read_file
 from tread_bench.data.captions.family import CLASS, METADATA, FolderCaptions
 from tread_bench.data.captions.texts import Reading, values_at
@@ -80,8 +78,7 @@ class FolderReader:
             try:
                 about = json.loads(line)
             except (ValueError, RecursionError) as error:
-                column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-                reading.problems.append(f"{where}{column}: not JSON ({_reason(error)})")
+                reading.problems.append(f"{where}: not JSON ({error})")
                 continue
             name = about.get("file_name") if isinstance(about, dict) else None
             if not isinstance(name, str):
@@ -101,48 +98,37 @@ def _coco(path: str) -> Found:
     Source: COCO's captions_train2014.json: `images` have `id` and `file_name`, `annotations` `image_id` and `caption`.
     """
     # The file as a whole.
+    way_out = "name one of COCO's captions_*.json"
     try:
         about = json.loads(_content(path))
     except (ValueError, RecursionError) as error:
-        place = f", line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise UserError(f"{path}{place}: not JSON ({_reason(error)}); name one of COCO's captions_*.json") from None
+        raise UserError(f"{path}: not JSON ({error}); {way_out}") from None
     images, annotations = (about.get(key) if isinstance(about, dict) else None for key in ("images", "annotations"))
     if not isinstance(images, list) or not isinstance(annotations, list):
-        raise UserError(f"{path}: no lists of images and of annotations; name one of COCO's captions_*.json")
+        raise UserError(f"{path}: no lists of images and of annotations; {way_out}")
 
-    # Names of images, and captions by name.
-    problems: list[str] = []
-    names: dict[Any, str] = dict(_names(path, images, problems))
+    # Names of images.
+    reading, names = Reading(), {}
+    for number, image in enumerate(images):
+        key, name = (image.get(key) if isinstance(image, dict) else None for key in ("id", "file_name"))
+        if isinstance(key, int | str) and isinstance(name, str):
+            names[key] = name
+        else:
+            reading.problems.append(f"{path}, images[{number}]: no id, or no file_name")
+
+    # Captions by name.
     found: Found = {}
     for number, annotation in enumerate(annotations):
         where = f"{path}, annotations[{number}]"
         image = annotation.get("image_id") if isinstance(annotation, dict) else None
-        name = names.get(image) if isinstance(image, int | str) else None
-        if name is None:
-            problems.append(f"{where}: image_id {shortened(image)} is not the id of one of its images")
+        if not isinstance(image, int | str) or image not in names:
+            reading.problems.append(f"{where}: image_id {shortened(image)} is not the id of one of its images")
         else:
-            found.setdefault(name, []).append((f"{where}, caption", annotation.get("caption")))
-    if problems:
-        raise UserError("\n".join(Reading(problems=problems).reported()))
+            found.setdefault(names[image], []).append((f"{where}, caption", annotation.get("caption")))
+    reading.texts()
     return found
 
 
-def _names(path: str, images: list[Any], problems: list[str]) -> Iterator[tuple[Any, str]]:
-    """Id and file name of each image; a message for each that has none."""
-    for number, image in enumerate(images):
-        about = image if isinstance(image, dict) else {}
-        if isinstance(about.get("id"), int | str) and isinstance(about.get("file_name"), str):
-            yield about["id"], about["file_name"]
-        else:
-            problems.append(f"{path}, images[{number}]: no id, or no file_name")
-
-
 def _content(path: str) -> bytes:
-    try:
+    with named_where_unreadable(path):
         return read_file(path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-
-
-def _reason(error: Exception) -> str:
-    return error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition("\n")[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,10 +87,8 @@ class Reading:
             found: where a caption is, for messages, and what is there.
             missing: the message where there is nothing.
         """
-        captions = []
-        is_missing = True
-        for where, value in found:
-            is_missing = False
+        values, captions = [*found], []
+        for where, value in values:
             if value is None:
                 self.problems.append(f"{where}: no caption")
             elif not isinstance(value, str):
@@ -99,7 +97,7 @@ class Reading:
                 self.problems.append(f"{where}: an empty caption")
             else:
                 captions.append(value)
-        if is_missing:
+        if not values:
             self.problems.append(missing)
         self.each.append(captions)
 
@@ -117,8 +115,8 @@ class Reading:
             yield f"{where}: {count:,} mistakes in captions; the first {SHOWN} are named"
 
 
-def values_at(where: str, value: object, place: Callable[[int], str] = "caption {}".format) -> list[tuple[str, object]]:
+def values_at(where: str, value: object) -> list[tuple[str, object]]:
     """Return one caption, or each of a list, with where it is; nothing of None or of an empty list."""
     if isinstance(value, list):
-        return [(f"{where}, {place(number)}", one) for number, one in enumerate(value, 1)]
+        return [(f"{where}, caption {number}", one) for number, one in enumerate(value, 1)]
     return [] if value is None else [(where, value)]

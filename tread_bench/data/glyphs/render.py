@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ class Glyphs:
 def draw_glyphs(image_size: int) -> Glyphs:
     """Draw at most 1,000 images of each script, at 3/4 of the image's side. Raises UserError."""
     paths = font_files()
-    fonts = _fonts(paths, image_size)
+    fonts = _fonts(image_size)
     found: dict[bytes, tuple[int, int, int]] = {}  # distinct images -> script, code point, face
     counts: Counter[int] = Counter()
 
@@ -101,38 +101,24 @@ def draw_styles(face: int, code_point: int, image_size: int) -> Styles | None:
         face: place in `fonts.FACES`, which has the four styles of a font one after the other.
     """
     first = face - face % NUM_STYLES
-    pens = _pens(image_size)[first : first + NUM_STYLES]
-    if not all(code_point in pen.code_points for pen in pens):
+    styles = slice(first, first + NUM_STYLES)
+    if not all(code_point in _code_points(path) for path in font_files()[styles]):
         return None
-    drawn = [_drawn(pen.font, chr(code_point), image_size) for pen in pens]
+    drawn = [_drawn(font, chr(code_point), image_size) for font in _fonts(image_size)[styles]]
     if len(set(drawn)) < NUM_STYLES:
         return None
     pixels = np.array([np.frombuffer(one, dtype=np.uint8) for one in drawn])
     return Styles(pixels.reshape(-1, 1, image_size, image_size), face - first)
 
 
-@dataclass(frozen=True)
-class _Pen:
-    """A face at one size, and the characters that it has."""
-
-    font: ImageFont.FreeTypeFont
-    code_points: frozenset[int]
-
-
 @lru_cache(maxsize=1)
-def _pens(image_size: int) -> list[_Pen]:
-    """One for each of `fonts.FACES`."""
-    paths = font_files()
-    fonts = _fonts(paths, image_size)
-    return [_Pen(font, _code_points(path)) for font, path in zip(fonts, paths, strict=True)]
-
-
-def _fonts(paths: list[Path], image_size: int) -> list[ImageFont.FreeTypeFont]:
-    """The faces at the size that characters are drawn at, before they are averaged."""
+def _fonts(image_size: int) -> list[ImageFont.FreeTypeFont]:
+    """Each of `fonts.FACES` at the size that characters are drawn at, before they are averaged. Raises UserError."""
     size = _DRAWN_LARGER * image_size * 3 // 4
-    return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
+    return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in font_files()]
 
 
+@cache
 def _code_points(path: Path) -> frozenset[int]:
     """Those that a font has glyphs for."""
     import_matplotlib()

@@ -38,11 +38,6 @@ CHECKED = 512  # samples whose spread is looked at
 PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
 
 
-def drawn_noise(seed: int, first: int, count: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
-    """Posterior noise of samples `first` ... of the seed's training, (count, *shape)."""
-    return draws.normal(seed, "posterior", first, count, shape, np.float32)
-
-
 def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArray[np.float32]:
     """Posterior noise by the samples' places in the data, (B, *shape)."""
     stream = "noise of a stored posterior"
@@ -101,13 +96,6 @@ def _real_images(choice: LatentsData) -> OnDemand:
     return OnDemand(TableImages(tables, choice.images), wanted)
 
 
-def _real_image_problems(choice: LatentsData) -> Iterator[str]:
-    try:
-        yield from _real_images(choice).problems()
-    except UserError as error:
-        yield str(error)
-
-
 class LatentSet:
     """Latents of one split.
 
@@ -142,7 +130,7 @@ class LatentSet:
         """
 
         stored = self.stored(index, self.is_mirrored(seed, first, len(index)))
-        return self._scaled(stored, lambda: drawn_noise(seed, first, len(index), self.shape))
+        return self._scaled(stored, lambda: draws.normal(seed, "posterior", first, len(index), self.shape, np.float32))
 
     def is_mirrored(self, seed: int, first: int, count: int) -> NDArray[np.bool_]:
         """Return whether samples `first` ... of the seed's training are the mirrored ones of their pairs, (count,)."""
@@ -250,7 +238,10 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
             ends = np.unique([0, len(train) - 1])
             yield from message_of(lambda: ImagesBeside(choice, train.store.names).read(ends))
     if generates and choice.images:
-        yield from _real_image_problems(choice)
+        try:
+            yield from _real_images(choice).problems()
+        except UserError as error:
+            yield str(error)
 
 
 def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:

@@ -55,7 +55,12 @@ def write_samples_npz(
         labels = np.ascontiguousarray(labels, np.int64)
         if labels.shape != (count,):
             raise ValueError(f"labels of shape {labels.shape} for {count} images; give one for each, (count,)")
-    _check_space(path, count * int(np.prod(shape)))
+    needed, free = count * int(np.prod(shape)) + _HEADERS_BYTES, shutil.disk_usage(path.parent).free
+    if free < needed:
+        raise UserError(
+            f"{path} needs {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free there; free some space, or "
+            "name another place"
+        )
 
     # The images, one batch after the other.
     channels, height, width = shape
@@ -87,13 +92,3 @@ def _member(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: 
         head = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         npy.write_array_header_1_0(member, head)
         yield member
-
-
-def _check_space(path: Path, needed: int) -> None:
-    """Raises UserError."""
-    needed += _HEADERS_BYTES
-    if (free := shutil.disk_usage(path.parent).free) < needed:
-        raise UserError(
-            f"{path} needs {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free there; free some space, or "
-            "name another place"
-        )

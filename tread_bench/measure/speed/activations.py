@@ -1,7 +1,6 @@
 """Activations of a training step: what autograd keeps from the forward pass for the backward pass.
 
-The count is the same on tensors with values, where it measures, and on tensors without, where it predicts. It is of the
-device's memory in whole storages, each once, whatever its number of views. The parameters' are left out, since they are
+The count is of whole storages, each once, whatever its number of views. The parameters' are left out, since they are
 there anyway.
 """
 
@@ -48,9 +47,14 @@ def count_activations(network: nn.Module, loss: Callable[[], Tensor]) -> Activat
     recomputed = [0]
 
     def checkpointed(run: Callable[..., Any], *inputs: Any, use_reentrant: bool) -> Any:
-        for tensor in _tensors(inputs):
+        tensors = [*_tensors(inputs)]
+        for tensor in tensors:
             saved.note(tensor)
-        recomputed.append(_recomputed(run, inputs, own))
+        block = _Saved(own | {StorageWeakRef(tensor.untyped_storage()) for tensor in tensors})
+        with block:
+            outputs = run(*inputs)
+        recomputed.append(block.bytes_alive())
+        del outputs
         return checkpoint(run, *inputs, use_reentrant=use_reentrant)
 
     with saved, patch(_CHECKPOINT, checkpointed):
@@ -58,16 +62,6 @@ def count_activations(network: nn.Module, loss: Callable[[], Tensor]) -> Activat
     kept = saved.bytes_alive()
     del result
     return Activations(kept, max(recomputed))
-
-
-def _recomputed(run: Callable[..., Any], inputs: tuple[Any, ...], own: set[StorageWeakRef]) -> int:
-    """Bytes that a block saves for its own backward pass, beside its inputs."""
-    block = _Saved(own | {StorageWeakRef(tensor.untyped_storage()) for tensor in _tensors(inputs)})
-    with block:
-        outputs = run(*inputs)
-    count = block.bytes_alive()
-    del outputs
-    return count
 
 
 class _Saved(saved_tensors_hooks):
