@@ -28,9 +28,7 @@ from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
 SHOWN = {  # by kind, whose folder is called as its page: the files that the page shows
-    kind.name: sorted(
-        path for path in kind.rglob("*.*") if path.suffix in (".py", ".toml", ".yaml") and path.name != "__init__.py"
-    )
+    kind.name: sorted(path for path in kind.rglob("*.py") if path.name != "__init__.py")
     for kind in sorted(PLUG_INS.iterdir())
 }
 
@@ -143,6 +141,20 @@ def test_a_description_that_leaves_something_out_is_left_out_with_what_is_missin
 def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
     shown = blocks(kind)
     assert [path for path in SHOWN[kind] if path.read_text(encoding="utf-8") not in shown] == []
+
+    # Of its distribution and its suite, which are shown once for all, the page has the lines that name the plug-in.
+    page = (PAGES / f"{kind}.md").read_text(encoding="utf-8")
+    ((group, name, value),) = re.findall(r"in `([\w.]+)` is `(\S+) = (.+)`\.", page)
+    distribution = (PLUG_INS / kind / "pyproject.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(distribution)["project"]["entry-points"] == {group: {name: value.strip('"')}}
+    for suite in (PLUG_INS / kind).glob("*.yaml"):
+        text = suite.read_text(encoding="utf-8")
+        ((line, part),) = re.findall(rf"\[{suite.name}\].*\n`(.+)` under `(.+)`\.", page) or [(text, "")]
+        assert line in text.split(f"\n{part}:\n")[-1] and (line != text or text in shown)
+
+
+def test_the_first_page_shows_a_distribution() -> None:
+    assert (PLUG_INS / "method" / "pyproject.toml").read_text(encoding="utf-8") in blocks("README")
 
 
 @pytest.mark.slow
