@@ -133,6 +133,17 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
     assert all(name in picture.description for name in names)
 
 
+@pytest.mark.parametrize(
+    "another", [{"method": {"name": "sprint"}}, {"auxiliary": [{"name": "repa"}]}], ids=["method", "loss"]
+)
+def test_routing_with_another_method_or_loss_is_no_panel(another):
+    beside = [
+        one.model_copy(update={"config": one.config | another, "method": another.get("method", {}).get("name", "tread")})
+        for one in arm("beside", (1.0, 1.0, 1.0), "4:6@0.5", hidden=32)
+    ]
+    assert [panel.route for panel in panels([*study(), *beside], STATED)] == ["2:8@0.5"]
+
+
 def test_without_a_hypothesis_there_is_no_claim():
     assert Study(study()).onsets == []
 

@@ -124,13 +124,15 @@ def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
     assert sorted(joined) == sorted(cell.family.long_skips(cell.spec))
 
 
-def test_tokens_that_are_no_grid_are_refused_during_a_warm_up_too():
+@pytest.mark.parametrize("patch", [2, 4], ids=["4 x 4 tokens", "2 x 2, so that the first token alone is on the way"])
+def test_tokens_that_are_no_grid_are_refused_during_a_warm_up_too(patch):
+    drwkv = {**DRWKV, "patch": patch}
     row = {"method": "tread", "routes": "3:9@0.5", "selector": "rows", "schedule.warmup": 0.1}
-    on_grid = {**DRWKV, "q_shift": "grid"}
+    on_grid = {**drwkv, "q_shift": "grid"}
     assert plan_of({**row, "schedule.warmup": 0}, on_grid).cells
     with pytest.raises(SuiteError, match=r"leave the warm-up out"):
         plan_of(row, on_grid)
-    assert plan_of(row, DRWKV).cells
+    assert plan_of(row, drwkv).cells
 
 
 def test_a_patch_of_one_value_is_fine_without_a_loss_on_it():
