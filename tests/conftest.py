@@ -25,6 +25,7 @@ FIXED_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # the number of threads changes float sums; torch reads it when it is imported
     "TZ": "UTC",
 }
+NUMERICAL = {"backbones", "cell", "diffusion", "measure", "model"}  # folders whose tests run in the mode of last_bit.py
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so do its children
 os.environ.update(FIXED_ENVIRONMENT)  # here, before any test imports torch; processes that tests start inherit it
 watch_this_process()
@@ -45,12 +46,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if on_gpu and not _has_cuda():
         for item in on_gpu:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch sees none"))
-    if os.environ.get("TREAD_BENCH_LAST_BIT"):
-        for item in items:
-            if item.get_closest_marker("plain_bits"):
-                item.add_marker(pytest.mark.skip(reason="compiled, exact in any order, or a measurement"))
     # What waits for minutes begins first: no process is left alone with it at the end.
     items.sort(key=lambda item: "tests/runner/executors/" not in item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """With TREAD_BENCH_LAST_BIT, run numerical tests where different products of matrices have different last bits."""
+    is_numerical = item.path.relative_to(CHECKOUT / "tests").parts[0] in NUMERICAL
+    if not os.environ.get("TREAD_BENCH_LAST_BIT") or not is_numerical or item.get_closest_marker("plain_bits"):
+        return (yield)
+    from tests.last_bit import LastBit
+
+    with LastBit():
+        return (yield)
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -70,18 +79,6 @@ def no_process_is_left() -> Iterator[None]:
     from tests.command_line import end_what_is_warm
 
     end_what_is_warm()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def last_bit() -> Iterator[None]:
-    """With TREAD_BENCH_LAST_BIT, run everything in the mode in which different products of matrices differ."""
-    if not os.environ.get("TREAD_BENCH_LAST_BIT"):
-        yield
-        return
-    from tests.last_bit import LastBit
-
-    with LastBit():
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -28,9 +28,11 @@ def steps(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
 
 
 def tox_calls(workflow: dict[Any, Any]) -> list[str]:
+    """Lines that call tox, those of .ci/run among them."""
     lines = [line for step in steps(workflow) for line in step.get("run", "").splitlines()]
-    script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1]
-    return [line for line in (script if line == ".ci/run" else line for line in lines) if re.search(r"/tox( |$)", line)]
+    script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    every = [line for one in lines for line in (script if one == ".ci/run" else [one])]
+    return [line for line in every if re.search(r"/tox( |$)", line)]
 
 
 def test_a_workflow_is_one_by_githubs_schema(path: Path) -> None:
@@ -40,10 +42,9 @@ def test_a_workflow_is_one_by_githubs_schema(path: Path) -> None:
 
 
 def test_a_workflow_calls_tox_environments_that_exist(path: Path) -> None:
-    """At most one in each job."""
     workflow = read(path)
     calls = tox_calls(workflow)
-    assert 1 <= len(calls) <= len(workflow["jobs"])
+    assert calls
     tox = ConfigParser(interpolation=None)
     tox.read(CHECKOUT / "tox.ini")
     named = [re.search(r"/tox -e (\S+)", call) for call in calls]
