@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
+import torch
 from pydantic import ValidationError
 from torch import nn
 
@@ -18,7 +20,7 @@ from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.violations import run_checks
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.contract.checks import CHECKS
-from tread_bench.model.contract.subject import Subject
+from tread_bench.model.contract.subject import Subject, Trial
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 SMALL = {"hidden": 32, "heads": 2, "bottleneck": 3, "in_context_tokens": 3, "in_context_start": 2}
@@ -118,6 +120,12 @@ def test_what_an_author_forgets_is_found(backbone):
     assert len(checks) == len(set(checks)), "a fault is one message of a check"
     for violation in violations:
         assert ("expected" in violation.message and "saw" in violation.message) or "raised" in violation.message
+
+
+def test_outputs_of_opposite_sign_do_not_cancel_in_a_gradient():
+    network = nn.Linear(1, 1, bias=False)
+    trial = SimpleNamespace(model=network)
+    assert Trial.gradients_of(trial, torch.cat([network.weight, -network.weight]))["weight"].any()
 
 
 def test_every_check_finds_something():
