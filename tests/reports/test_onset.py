@@ -137,8 +137,9 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
     "another", [{"method": {"name": "sprint"}}, {"auxiliary": [{"name": "repa"}]}], ids=["method", "loss"]
 )
 def test_routing_with_another_method_or_loss_is_no_panel(another):
+    method = another["method"]["name"] if "method" in another else "tread"
     beside = [
-        one.model_copy(update={"config": one.config | another, "method": another.get("method", {}).get("name", "tread")})
+        one.model_copy(update={"config": one.config | another, "method": method})
         for one in arm("beside", (1.0, 1.0, 1.0), "4:6@0.5", hidden=32)
     ]
     assert [panel.route for panel in panels([*study(), *beside], STATED)] == ["2:8@0.5"]
