@@ -40,7 +40,7 @@ def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path:
     folder = new_folder(tmp_path / "run")
     stand_ins = write_stand_ins(whole, folder)
     assert stand_ins.kinds == ["data parquet", "feature network"]
-    plan = load_plan(tmp_path / "mine.yaml", is_smoke=True, replace_missing=stand_ins.replace)
+    plan = whole.as_smoke(stand_ins.replace)
     cells = {row: cells[0].cell for row, cells in plan.rows.items()}
     assert cells["missing"].data == StandInData(image_size=8, num_classes=3)
     assert cells["judged"].data == cells["missing"].data and cells["there"].data.name == "digits"

@@ -72,7 +72,7 @@ def test_the_same_command_has_nothing_to_do(suite, finished):
 
 
 def test_a_smoke_run_trains_nothing_either(suite):
-    plan = load_plan(suite, is_smoke=True)
+    plan = load_plan(suite).as_smoke()
     assert all(planned.cell.is_timed_only for planned in plan.cells) and plan.suite.timing.pairs == 2
 
 

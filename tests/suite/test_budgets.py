@@ -26,9 +26,9 @@ OF_DENSE = {"training": {"budget": {"macs_of": "dense"}}}
 SCHEDULES = ({}, {"warmup": 0.37}, {"until": 0.55}, {"warmup": 0.2, "until": 0.7})
 
 
-def plan_of(rows, base=None, seeds=(0,), is_smoke=False, **fields):
+def plan_of(rows, base=None, seeds=(0,), **fields):
     suite = {"name": "study", "base": {**BASE, **(base or {})}, "rows": rows, "seeds": list(seeds), **fields}
-    return expand(Suite.model_validate(suite), is_smoke=is_smoke)
+    return expand(Suite.model_validate(suite))
 
 
 def cells_of(rows, **fields):
@@ -323,7 +323,7 @@ def test_a_smoke_run_comes_as_near_as_its_iterations_allow():
     rows, short = {"dense": None, "row": {**TREAD, **OF_DENSE}}, {"training.iterations": 4, "metrics.at": [2, 4]}
     ((loc, message),) = problems_of(rows, overrides=short)
     assert loc == ("rows", "row", "training", "budget", "macs_of") and "train row 'dense' for more" in message
-    cells = {name: cells[0].cell for name, cells in plan_of(rows, overrides=short, is_smoke=True).rows.items()}
+    cells = {name: cells[0].cell for name, cells in plan_of(rows).as_smoke().rows.items()}
     assert (cells["row"].training.iterations, cells["row"].metrics.at) == (6, (2, 4, 6))
 
 

@@ -15,7 +15,7 @@ name: toy
 base:
   backbone: {name: DiT, depth: 4, hidden: 8, heads: 1, patch: 2}
   training: {iterations: 100, batch: 32, snapshots: [25, 0.5, 99]}
-  metrics: {num_samples: 64, validation_samples: 5}
+  metrics: {num_samples: 128, validation_samples: 5}
 rows:
   dense: {}
   longer: {training.iterations: 200, training.snapshots: [100]}
@@ -34,7 +34,7 @@ timing: {pairs: 9, warmup: 9}
 @pytest.fixture
 def smoke(tmp_path: Path) -> Plan:
     (tmp_path / "toy.yaml").write_text(SUITE)
-    return load_plan(tmp_path / "toy.yaml", is_smoke=True)
+    return load_plan(tmp_path / "toy.yaml").as_smoke()
 
 
 def test_nothing_is_longer_than_the_suite_has_it(smoke: Plan) -> None:
@@ -58,16 +58,16 @@ def test_weights_of_a_moment_are_evaluated_at_that_moment_of_the_shorter_trainin
 
 def test_rows_that_differ_in_length_alone_are_no_mistake_of_a_smoke_run(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(SUITE.partition("rows:")[0] + "matrix: {training.iterations: [200, 300]}\n")
-    cells = load_plan(tmp_path / "toy.yaml", is_smoke=True).cells
+    cells = load_plan(tmp_path / "toy.yaml").as_smoke().cells
     assert len(cells) == 2 and cells[0].row_key == cells[1].row_key and cells[0].id != cells[1].id
 
 
 def test_a_smoke_run_trains_the_first_seed_alone(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(f"{SUITE}seeds: [3, 4, 5]\n")
-    assert {planned.seed for planned in load_plan(tmp_path / "toy.yaml", is_smoke=True).cells} == {3}
+    assert {planned.seed for planned in load_plan(tmp_path / "toy.yaml").as_smoke().cells} == {3}
 
 
 @pytest.mark.parametrize("name", shipped_suites())
 def test_every_shipped_suite_has_a_smoke_run(name: str) -> None:
-    for planned in load_plan(shipped_suites()[name], is_smoke=True, look=Look.NOT_AT_ALL).cells:
+    for planned in load_plan(shipped_suites()[name], look=Look.NOT_AT_ALL).as_smoke().cells:
         assert planned.cell.training.iterations <= 50 and planned.cell.sampling.steps <= 9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
 from tread_bench.services.report import Drawn, write_report
-from tread_bench.suite.files import Look, unchanged
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
 
@@ -120,7 +120,7 @@ def bring_up_to_date(
     plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     if smoke:
-        plan = _smoke_plan(plan, source, overrides, root, options, data_root)
+        plan = _smoke_plan(plan, root, options)
 
     result = run(plan, text, root, options, make_display(console), agree)
 
@@ -132,24 +132,14 @@ def bring_up_to_date(
     return Done(result.plan, root, options, result, stale, drawn)
 
 
-def _smoke_plan(
-    whole: Plan,
-    source: Path | Mapping[str, Any],
-    overrides: list[str],
-    root: Path,
-    options: Options,
-    data_root: Path | None,
-) -> Plan:
+def _smoke_plan(whole: Plan, root: Path, options: Options) -> Plan:
     """The plan, shortened, with random data in place of files that are missing. Raises UserError."""
-    replace_missing = unchanged
-    stand_ins: list[str] = []
-    if whole.missing:
-        folder = RunFolder(root.absolute())
-        folder.refuse_foreign()
-        with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
-            written = write_stand_ins(whole, folder)
-        replace_missing, stand_ins = written.replace, written.kinds
-        note("\n".join(["missing:", *map(str, whole.missing)]))
-        note(f"random in this smoke run, in place of what is missing: {', '.join(stand_ins)}")
-    plan = load_plan(source, overrides, data_root=data_root, is_smoke=True, replace_missing=replace_missing)
-    return replace(plan, stand_ins=tuple(stand_ins))
+    if not whole.missing:
+        return whole.as_smoke()
+    folder = RunFolder(root.absolute())
+    folder.refuse_foreign()
+    with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
+        written = write_stand_ins(whole, folder)
+    note("\n".join(["missing:", *map(str, whole.missing)]))
+    note(f"random in this smoke run, in place of what is missing: {', '.join(written.kinds)}")
+    return whole.as_smoke(written.replace, written.kinds)

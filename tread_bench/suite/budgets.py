@@ -55,11 +55,9 @@ class Budgets:
 
     Args:
         rows: all rows of the suite, before validation.
-        is_smoke: iterations need not be enough to come near a budget.
     """
 
     rows: dict[str, DraftRow]
-    is_smoke: bool = False
     trained: dict[str, Trained] = field(default_factory=dict)  # rows without a budget, once they are resolved
 
     def named(self, budget: Budget, row: DraftRow) -> str:

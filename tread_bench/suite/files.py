@@ -35,11 +35,6 @@ class Look(IntEnum):
     CONTENTS = 4  # every sample is read, too, once; the result is cached
 
 
-def unchanged(cell: Cell) -> Cell:
-    """Return the cell."""
-    return cell
-
-
 @dataclass
 class Files:
     """What a plan does about the files that its suite names.
@@ -48,14 +43,12 @@ class Files:
         look: how far they are looked at.
         allows_missing: missing ones are listed in the plan; otherwise they are mistakes.
         command: arguments of a command that name the suite as it was given, for messages.
-        replace: the cell to plan instead, such as one that reads a stand-in.
         missing: what has been found missing, with locations in the suite.
     """
 
     look: Look = Look.EXISTENCE
     allows_missing: bool = False
     command: str = "SUITE"
-    replace: Callable[[Cell], Cell] = unchanged
     missing: list[Problem] = field(default_factory=list)
     _known: dict[object, Any] = field(default_factory=dict)  # what many cells share, found once
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, shortened, validation_problems
-from tread_bench.suite.files import Files, Look, unchanged
+from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
 from tread_bench.suite.yaml import MAX_DEPTH, TOO_DEEP, read_value, read_yaml
@@ -73,8 +73,6 @@ def load_plan(
     data_root: Path | None = None,
     look: Look = Look.EXISTENCE,
     allows_missing: bool = False,
-    is_smoke: bool = False,
-    replace_missing: Callable[[Cell], Cell] = unchanged,
 ) -> Plan:
     """Load a suite like `load_suite` and expand it; the data files that its cells need must exist.
 
@@ -84,8 +82,6 @@ def load_plan(
         data_root: folder that `$data_root` stands for; None: the working directory.
         look: how far these files are looked at.
         allows_missing: missing files are listed in the plan; otherwise they are mistakes.
-        is_smoke: shorten it, to show that everything works.
-        replace_missing: the cell to plan instead of one whose files are missing.
     """
     # Read the suite and the overrides, with absolute file names.
     data: Any
@@ -118,12 +114,12 @@ def load_plan(
     # Validate and expand them; what is found missing has its place in the file, too.
     options = [part for override in overrides for part in ("--set", override)]
     root = ["--data-root", str(data_root)] if data_root is not None else []
-    files = Files(look, allows_missing, shlex.join([argument, *options, *root]), replace_missing)
+    files = Files(look, allows_missing, shlex.join([argument, *options, *root]))
     valid, wrong = _validated(data)
     problems += wrong
     plan = None
     try:
-        plan = expand(valid, files, is_smoke=is_smoke) if valid else None
+        plan = expand(valid, files) if valid else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:

@@ -24,7 +24,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
-from tread_bench.suite.smoke import smoke_timing
+from tread_bench.suite.smoke import shortened, smoke_timing
 from tread_bench.suite.tuning import shortest, tuning_cell, unfit_to_tune
 
 CHECKPOINTS_KEPT = 2
@@ -183,6 +183,21 @@ class Plan:
         pending = (len(self.expanded) - len(known)) * len(self.suite.seeds)
         return replace(self, cells=_cells(known, self.suite), pending=pending)
 
+    def as_smoke(
+        self, replace_missing: Callable[[Cell], Cell] = lambda cell: cell, stand_ins: Sequence[str] = ()
+    ) -> Plan:
+        """Return the plan shortened to one seed, a few iterations and samples, to show that everything works.
+
+        Args:
+            replace_missing: the cell to plan instead of one whose files are missing.
+            stand_ins: what is random in it.
+        """
+        timing = smoke_timing(self.suite.timing)
+        suite = self.suite.model_copy(update={"timing": timing, "seeds": self.suite.seeds[:1]})
+        shorter = shortened({row.name: row.resolved for row in self.expanded}, replace_missing)
+        rows = tuple(_Row.of(row.name, row.loc, shorter[row.name], suite) for row in self.expanded)
+        return replace(_planned(rows, suite), is_smoke=True, stand_ins=tuple(stand_ins))
+
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
         """Return the cells of some rows, and of rows whose weights they read; all of them if no row is named.
 
@@ -217,25 +232,21 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) -> Plan:
+def expand(suite: Suite, files: Files | None = None) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         files: what is done about the files that it names; None: they must exist.
-        is_smoke: shortened to one seed, a few iterations and samples, so that budgets need not be met.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
     # Resolve the rows, each after those that it names, and collect every mistake.
-    if is_smoke:
-        suite = suite.model_copy(update={"timing": smoke_timing(suite.timing), "seeds": suite.seeds[:1]})
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
-    resolver = Resolver(
-        files, suite.seeds, Budgets({draft.name: draft for draft in drafts}, is_smoke), suite.tune is not None
-    )
+    budgets = Budgets({draft.name: draft for draft in drafts})
+    resolver = Resolver(files, suite.seeds, budgets, suite.tune is not None)
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
@@ -248,25 +259,28 @@ def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) 
     # Check the rows against each other, in the suite's order.
     ordered = tuple(rows[place] for place in sorted(rows))
     cells_of = {row.name: row.resolved.cell for row in ordered}
-    problems += _repeated(ordered, is_smoke)
+    problems += _repeated(ordered)
     untrained = [name for name, cell in cells_of.items() if cell.is_timed_only]
     if untrained and not suite.timing.pairs:
         rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
         problems.append(Problem(f"timing.pairs 0: {rule}; time 2 pairs or more, or train it", ("timing", "pairs")))
     if suite.tune is not None and not problems:
         seeds = [row.seed(seed) for row in ordered for seed in suite.seeds]
-        problems += unfit_to_tune(suite.tune, cells_of, seeds, is_smoke)
-    if suite.hypothesis is not None and not problems and not is_smoke:
+        problems += unfit_to_tune(suite.tune, cells_of, seeds)
+    if suite.hypothesis is not None and not problems:
         problems += undecidable(suite.hypothesis, cells_of.items())
     if problems or (files.missing and not files.allows_missing):
         raise SuiteError([*problems, *files.missing])
+    return replace(_planned(ordered, suite), missing=tuple(dict.fromkeys(files.missing)))
 
-    # Make the cells of every seed.
-    missing = tuple(dict.fromkeys(files.missing))
-    plan = Plan(suite, _cells(ordered, suite), is_smoke, missing, expanded=ordered)
+
+def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
+    """The plan of resolved rows: the cells of every seed, and of a suite that chooses learning rates those that do."""
+    plan = Plan(suite, _cells(rows, suite), expanded=rows)
     if suite.tune is None:
         return plan
-    trained = {row.name: row for row in ordered if row.resolved.cell.trains}
+    cells_of = {row.name: row.resolved.cell for row in rows}
+    trained = {row.name: row for row in rows if row.resolved.cell.trains}
     tuned_at = shortest(cells_of) if suite.tune.shortest else {name: name for name in trained}
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
@@ -401,16 +415,13 @@ def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
 
 
-def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
-    """Problems of rows that would train the same cells again, or that share a name.
-
-    Rows of a smoke run may have the same cells: in the suite they differ in length.
-    """
+def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
+    """Problems of rows that would train the same cells again, or that share a name."""
     by_key: dict[str, _Row] = {}
     names: set[str] = set()
     for row in rows:
         first = by_key.setdefault(row.key, row)
-        if first is not row and not is_smoke:
+        if first is not row:
             message = f"row {row.name!r} has the same cells as row {first.name!r}: change one of them or remove it"
             yield Problem(message, row.loc, at_key=True)
         elif row.name in names:

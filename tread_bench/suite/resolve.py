@@ -39,7 +39,6 @@ from tread_bench.suite.budgets import (
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
-from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.tuning import at_rate, tuning_problems
 from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
 
@@ -99,7 +98,6 @@ class Resolver:
         self.files, self.sources, self.budgets, self.has_tune = files, Sources(seeds), budgets, has_tune
         self._backbones: dict[str, tuple[_Backbone | None, list[Problem]]] = {}
         self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
-        self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
     def resolve(self, row: DraftRow) -> Resolved:
         """Return the resolved cell. Raises SuiteError: what is wrong with it, with locations in the suite."""
@@ -110,10 +108,7 @@ class Resolver:
 
     def _resolved(self, row: DraftRow) -> Resolved:
         # The cell as it is written. With a mistake in a key, nothing else of it is checked.
-        written = self.files.replace(_validated(row.draft.values))
-        if self.budgets.is_smoke:
-            self._lengths[row.name] = written.training.iterations
-            written = smoke_cell(written, lambda name: self._length(name, row))
+        written = _validated(row.draft.values)
         cell, draft, reference = written, row.draft, None
 
         # Check its parts against each other.
@@ -163,13 +158,6 @@ class Resolver:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
         return resolved
 
-    def _length(self, name: str, row: DraftRow) -> int:
-        """Iterations of a row's training in the suite; of a row that there is not, which is reported later, any."""
-        for full in row.meant(name):
-            if full in self._lengths:
-                return self._lengths[full]
-        return MAX_NUMBER
-
     def _within_budget(self, cell: Cell, budget: Budget, row: DraftRow, problems: list[Problem]) -> tuple[Cell, Cell]:
         """Return the cell at the length of its budget, and the cell that the budget names.
 
@@ -194,8 +182,7 @@ class Resolver:
 
         # How long it is.
         cell, ratio = fitted(cell, name, other)
-        if not self.budgets.is_smoke:
-            problems += too_far(cell, ratio, other.cell)
+        problems += too_far(cell, ratio, other.cell)
         problems += [*_length_problems(cell, row.draft), *unreached(cell, row.draft)]
         return cell, other.cell
 

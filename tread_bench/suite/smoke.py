@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
+from tread_bench.suite.budgets import Trained, fitted
+from tread_bench.suite.resolve import Resolved
+from tread_bench.suite.weights import Weights
 
 ITERATIONS = 4
 STEPS = 2  # of the sampler
@@ -21,55 +25,97 @@ def smoke_timing(timing: Timing) -> Timing:
     return timing.model_copy(update=_at_most(timing, _TIMING))
 
 
-def smoke_cell(cell: Cell, length_of: Callable[[str], int]) -> Cell:
-    """Return the cell as a smoke run has it: it does all that the cell does, for a shorter time.
+def shortened(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Cell]) -> dict[str, Resolved]:
+    """Return resolved rows as a smoke run has them: each does all that it does, for a shorter time.
 
     Args:
-        length_of: row -> the iterations that it trains for in the suite; where they are not known, any large number.
+        rows: by name.
+        replace_missing: the cell to take instead of one whose files are missing.
     """
-    # Its training. Each part of the schedule and of the decay has a step.
+
+    def of_shorter(weights: Weights | None) -> Weights | None:
+        """The same moment of the shorter training."""
+        if weights is None or weights.source.run:
+            return weights
+        length, cell = weights.source.cell.training.iterations, shorter[weights.source.row].cell
+        iteration = _moment(weights.iteration, length, cell.training.iterations)
+        return Weights(replace(weights.source, cell=cell), iteration)
+
+    def needs(row: Resolved) -> tuple[bool, ...]:
+        training = row.cell.training
+        return row.cell.evaluate is not None, training.start is not None, training.budget is not None
+
+    # Each row after those that it names.
+    shorter: dict[str, Resolved] = {}
+    for name, row in sorted(rows.items(), key=lambda item: needs(item[1])):
+        budget = row.cell.training.budget
+        short = row._replace(
+            evaluated_weights=of_shorter(row.evaluated_weights),
+            weak=of_shorter(row.weak),
+            start=of_shorter(row.start),
+            reference=shorter[budget.macs_of].cell if budget is not None and row.reference is not None else None,
+        )
+        cell = _with_shorter_evaluation(replace_missing(row.cell), short)
+        if row.cell.evaluate is None:
+            cell = _with_shorter_training(cell, short)
+        shorter[name] = short._replace(cell=cell)
+    return shorter
+
+
+def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
+    """The cell of a shortened row with its training: each part of the schedule and of the decay has a step.
+
+    It is evaluated halfway and at the end, never where nothing is trained.
+    """
     training, schedule = cell.training, cell.schedule
     is_shorter = training.iterations > ITERATIONS
     of_training: dict[str, Any] = _at_most(training, _TRAINING)
-    of_training["snapshots"] = tuple(_moment(moment, training.iterations) for moment in training.snapshots)
     if 0 < training.decay.span < 1 and is_shorter:
         share = max(training.decay.span, 2 / ITERATIONS)
         of_training["decay"] = training.decay.model_copy(update={"share": share})
-    if training.start is not None and training.start.run is None:
-        begun = _moment(training.start.iteration, length_of(training.start.row))
-        of_training["start"] = training.start.model_copy(update={"iteration": begun})
+    if training.start is not None and row.start is not None:
+        of_training["start"] = training.start.model_copy(update={"iteration": row.start.iteration})
     parts: dict[str, float] = {}
     if is_shorter and schedule.warmup:
         parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
     if is_shorter and schedule.until < 1:
         parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
+    last = of_training["iterations"]
+    start = {0} & {*(cell.metrics.at or ())}
+    at = tuple(sorted({*start, max(1, last // 2), last})) if last else None
+    changes = {
+        "training": training.model_copy(update=of_training),
+        "schedule": schedule.model_copy(update=parts),
+        "metrics": cell.metrics.model_copy(update={"at": at}),
+    }
+    short = cell.model_copy(update=changes)
 
-    # Its evaluation: halfway and at the end, never where nothing is trained, by as many samples as metrics need.
+    # Its length, and the moments whose weights it keeps.
+    if training.budget is not None and row.reference is not None:
+        short, _ = fitted(short, training.budget.macs_of, Trained(row.reference, row.reference))
+    kept = [_moment(int(moment), training.iterations, short.training.iterations) for moment in training.snapshots]
+    snapshots = {"snapshots": tuple(sorted(set(kept)))}
+    return short.model_copy(update={"training": short.training.model_copy(update=snapshots)})
+
+
+def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
+    """The cell of a shortened row with few samples, as many as its metrics need, of the weights that the row reads."""
     of_metrics: dict[str, Any] = _at_most(cell.metrics, _METRICS)
     for metric in cell.metrics.also:
         least = min(cell.metrics.num_samples, metric.family.min_samples(metric))
-        of_metrics["num_samples"] = max(of_metrics.get("num_samples", cell.metrics.num_samples), least)
-    last = min(training.iterations, ITERATIONS)
-    if last:
-        start = {0} & {*(cell.metrics.at or ())}
-        of_metrics["at"] = tuple(sorted({*start, max(1, last // 2), last}))
+        of_metrics["num_samples"] = max(of_metrics["num_samples"], least)
     sampling = cell.sampling.model_copy(update={"steps": _steps(cell)})
-    changes: dict[str, Any] = {
-        "training": training.model_copy(update=of_training),
-        "schedule": schedule.model_copy(update=parts),
-        "metrics": cell.metrics.model_copy(update=of_metrics),
-        "sampling": sampling,
-    }
-
-    # The weights that it evaluates, and those that guide it, of moments of the shorter trainings.
-    evaluated, guidance = cell.evaluate, cell.sampling.guidance
-    if evaluated is not None and evaluated.run is None:
-        iteration = _moment(evaluated.iteration, length_of(evaluated.row))
-        changes["evaluate"] = evaluated.model_copy(update={"iteration": iteration})
-        if guidance.weak_snapshot is not None:
-            row = guidance.weak_row or evaluated.row
-            guidance = guidance.with_weights(row, _moment(guidance.weak_snapshot, length_of(row)))
-            changes["sampling"] = sampling.model_copy(update={"guidance": guidance})
+    if row.weak is not None:
+        guidance = sampling.guidance.with_weights(row.weak.source.row, row.weak.iteration)
+        sampling = sampling.model_copy(update={"guidance": guidance})
+    changes: dict[str, Any] = {"sampling": sampling}
+    evaluated = row.evaluated_weights
+    if cell.evaluate is not None and evaluated is not None:
+        trained = evaluated.source.cell
+        changes["evaluate"] = cell.evaluate.model_copy(update={"iteration": evaluated.iteration})
+        changes |= {"training": trained.training, "schedule": trained.schedule}
+        of_metrics["at"] = (evaluated.iteration,)
+    changes["metrics"] = cell.metrics.model_copy(update=of_metrics)
     return cell.model_copy(update=changes)
 
 
@@ -85,11 +131,8 @@ def _steps(cell: Cell) -> int:
     return most
 
 
-def _moment(moment: float | None, length: int) -> Any:
-    """An iteration of a training of that length, in the shorter one; what comes before the end stays before it."""
-    if not isinstance(moment, int):
-        return moment  # a share, or the end
-    last = min(length, ITERATIONS)
+def _moment(moment: int, length: int, last: int) -> int:
+    """An iteration of a training of that length, in one to `last`; what comes before the end stays before it."""
     return last if moment >= length else max(1, min(last - 1, round(moment / length * last)))
 
 

@@ -60,7 +60,7 @@ def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
     return found
 
 
-def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int], is_smoke: bool) -> Iterator[Problem]:
+def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int]) -> Iterator[Problem]:
     """The problems of a suite that tunes nothing, on seeds of its study, or rows that need no check.
 
     Args:
@@ -74,7 +74,7 @@ def unfit_to_tune(tune: Tune, cells: Mapping[str, Cell], seeds: Iterable[int], i
     if shared:
         rule = f"tune chooses learning rates on seeds {tune.seed_numbers[0]} and up; give the study other seeds"
         yield Problem(f"seed {shared[0]}: {rule}", ("seeds",))
-    if not tune.shortest or not trained or is_smoke:
+    if not tune.shortest or not trained:
         return
     tuned_at = shortest(trained)
     if all(tuned_at[row] == row for row in trained):
