@@ -80,7 +80,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.console import stdout_console
     from tread_bench.core.stored.destinations import refuse_taken
-    from tread_bench.core.stored.files import write_json
+    from tread_bench.core.stored.files import write_document
     from tread_bench.core.stored.outputs import try_file
 
     # Where results go.
@@ -103,7 +103,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
 
     # The table.
     document = Document(conditions=about, results=results)
-    write_json(path, document.model_dump(mode="json"), options.overwrite)
+    write_document(path, document, options.overwrite)
     if options.markdown:
         PAGE.replace(options.markdown, markdown(document))
     stdout_console().print(terminal_table(results))

@@ -71,7 +71,7 @@ def measure(out: Path) -> int:
     from benchmarks.gpu.parts import Acceptance, results_of
     from benchmarks.gpu.table import markdown
     from tread_bench.core.stored.destinations import claim_folders
-    from tread_bench.core.stored.files import write_atomically, write_json
+    from tread_bench.core.stored.files import write_atomically, write_document
 
     # Every part. This process touches the GPU only afterwards: the runs measure alone.
     claim_folders(COMMAND, {"--out": out})
@@ -81,7 +81,7 @@ def measure(out: Path) -> int:
 
     # What was found.
     document = GpuDocument(conditions=machine, parts=parts, runs=acceptance.runs)
-    write_json(out / "result.json", document.model_dump(mode="json"))
+    write_document(out / "result.json", document)
     table = markdown(document)
     write_atomically(out / "result.md", table)
     print(table)

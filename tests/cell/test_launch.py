@@ -11,8 +11,7 @@ import pytest
 
 from tread_bench.cell import launch
 from tread_bench.cell.launch import SILENCE_S, Neighbours, RankError, _Beat, _Failure, _Watch
-from tread_bench.runner.executors.nodes import Nodes
-from tread_bench.runner.executors.tasks import LostError
+from tread_bench.runner.executors.tasks import LostError, Nodes
 
 
 def two_machines(folder: Path) -> tuple[Neighbours, Neighbours]:

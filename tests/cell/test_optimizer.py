@@ -16,7 +16,6 @@ from tread_bench.cell.loop import train
 from tread_bench.cli.commands.plan import add_state
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.matrices import hidden_matrices
@@ -128,7 +127,7 @@ def test_the_rate_that_a_schedule_gives_is_that_of_both_parts():
 def test_memory_of_its_state_is_what_a_plan_says(tmp_path):
     text = toy_suite(20, 20).replace("  dense: {}", "  dense: {}\n  muon: {training: {optimizer: muon}}")
     plan = load_plan(write_suite(tmp_path, text))
-    rows = plan_table(plan, cell_cost)
+    rows = plan_table(plan)
     add_state(rows, plan)
     for row in rows:
         trainer = make_trainer(plan.rows[row["row"]][0].cell)

@@ -27,7 +27,7 @@ from tread_bench.core.stored.data_files import (
 )
 from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.core.stored.documents import Choices
-from tread_bench.runner.folder import write_document
+from tread_bench.core.stored.files import write_document
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan

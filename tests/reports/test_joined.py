@@ -15,8 +15,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.page import run as page
 from tread_bench.reports.study import Study
-from tread_bench.runner.joined import read_joined
-from tread_bench.runner.sources import read_run
+from tread_bench.runner.sources import read_joined, read_run
 from tread_bench.services.report import write_report
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from tests.command_line import figures
 from tests.toy_suite import METRICS, write_suite
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
 from tread_bench.runner import runner
-from tread_bench.runner.equal_time import equal_time
 from tread_bench.runner.options import Options
 from tread_bench.runner.shards import Shard
+from tread_bench.runner.speed import equal_time
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
@@ -101,7 +100,7 @@ def test_a_network_of_another_size_is_timed_in_turn_with_the_row_of_its_budget(t
     (smaller,), (dense,), (routed,) = (plan.rows[name] for name in ("smaller", "dense", "routed"))
     assert plan.timed_with(smaller) is (dense if timed_with else None)
     assert plan.timed_with(dense) is plan.timed_with(routed) is None
-    forward = {row["row"]: row for row in plan_table(plan, cell_cost)}
+    forward = {row["row"]: row for row in plan_table(plan)}
     macs = forward["dense" if timed_with else "smaller"]["forward_macs"] if "routes" not in written else None
     if macs:
         assert forward["smaller"]["ideal_speedup"] == macs / forward["smaller"]["forward_macs"]

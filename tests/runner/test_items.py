@@ -12,7 +12,7 @@ from tread_bench.runner.items import Todo, work_items
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.shards import Shard
-from tread_bench.runner.speed_phase import _completed
+from tread_bench.runner.speed import _completed
 from tread_bench.suite.load import find_suite, load_plan
 
 PLAN = load_plan(find_suite("smoke"), ["seeds=2"])

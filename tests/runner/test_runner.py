@@ -17,7 +17,6 @@ import pytest
 from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import finished_run, toy_suite, write_suite
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options
@@ -172,7 +171,7 @@ def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_
 
 @pytest.mark.slow
 def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_least(toy, finished):
-    (*rows,) = plan_table(load_plan(toy), cell_cost)
+    (*rows,) = plan_table(load_plan(toy))
     estimated = sum(row["disk_bytes"] for row in rows)
     measured = sum(path.stat().st_size for path in finished.rglob("*") if path.is_file())
     assert measured <= estimated <= 3 * measured

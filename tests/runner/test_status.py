@@ -25,7 +25,8 @@ from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.stored.cache import is_locked
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import RowTiming, TimingRequest, initial_record
-from tread_bench.runner.folder import RunFolder, write_document
+from tread_bench.core.stored.files import write_document
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.status import status_of

@@ -249,7 +249,7 @@ def test_of_a_row_with_a_mistake_only_that_is_reported():
 
 def test_the_plan_has_the_iterations_and_the_ratio():
     plan = plan_of({"dense": None, "row": {**TREAD, **OF_DENSE}, "again": {"evaluate": "row"}})
-    dense, row, again = plan_table(plan, cell_cost)
+    dense, row, again = plan_table(plan)
     assert (dense["iterations"], dense["budget"], dense["training_macs"]) == (
         100,
         None,
@@ -332,7 +332,7 @@ def test_of_a_row_that_is_only_timed_the_budget_is_nothing():
     cells = {row: cells[0] for row, cells in plan.rows.items()}
     assert cells["row"].cell.is_timed_only and cells["row"].cell.metrics.at is None
     assert cells["row"].reference == cells["dense"].id
-    assert [row["budget"] for row in plan_table(plan, cell_cost)] == [None, None]
+    assert [row["budget"] for row in plan_table(plan)] == [None, None]
 
 
 # Seed groups

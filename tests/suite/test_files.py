@@ -17,7 +17,7 @@ from tests.data.test_parquet import COLOUR, png, write
 from tread_bench.cli import hours
 from tread_bench.cli.commands.plan import plan as show_plan
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData
@@ -278,7 +278,7 @@ def test_evaluations_of_tuning_count(suite: Path) -> None:
     found = []
     for settings in ([], ["tune={candidates: [1e-4, 1e-3, 1e-2], seeds: 1, generate: true}"]):
         plan = load_plan(suite, settings, look=Look.NOT_AT_ALL)
-        found.append(hours.add_hours(plan_table(plan, cell_cost), plan, pace) * 3600)
+        found.append(hours.add_hours(plan_table(plan), plan, pace) * 3600)
     works = [expected_work(cells[0].cell) for cells in load_plan(suite, look=Look.NOT_AT_ALL).rows.values()]
     assert found[0] == pytest.approx(sum(work.evaluation for work in works))
     assert found[1] == pytest.approx(4 * found[0])

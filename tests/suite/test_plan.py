@@ -15,7 +15,6 @@ from tread_bench.core.describe import families as registry
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers import costs
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.counts import Counts
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
@@ -399,7 +398,7 @@ def test_the_table_follows_from_the_counts(monkeypatch):
     monkeypatch.setattr(costs, "counts_of", lambda family, spec, lora: counts)
     announce(monkeypatch, rows_family(num_prefix=lambda spec: 1))
     plan = plan_of(base={"backbone": "Rows"}, rows={"dense": None, "tread": {"method": "tread", "routes": "1:1@0.5"}})
-    dense, tread = plan_table(plan, cell_cost)
+    dense, tread = plan_table(plan)
     assert (dense["tokens_per_block"], tread["tokens_per_block"]) == ([17, 17, 17], [17, 9, 17])
     assert (dense["forward_macs"], tread["forward_macs"], tread["train_step_macs"]) == (60, 52, 154)
     assert tread["ideal_speedup"] == 60 / 52
@@ -407,7 +406,7 @@ def test_the_table_follows_from_the_counts(monkeypatch):
 
 def test_the_table_tells_cells_tokens_and_disk():
     plan = plan_of(rows={"dense": None, "tread": TREAD}, seeds=5)
-    dense, tread = table = plan_table(plan, cell_cost)
+    dense, tread = table = plan_table(plan)
     assert [row["cells"] for row in table] == [5, 5]
     assert tread["tokens_per_block"] == [16, 16, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16]
     assert (dense["ideal_speedup"], dense["params"]) == (1, tread["params"])

@@ -109,7 +109,7 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     stated = re.search(r"About ([\d,]+) \w+-hours of training \(plan --step-time (\d+)\)", text)
     assert stated is not None
     plan = load_plan(find_suite(name), look=Look.HEADERS, allows_missing=True)
-    table = plan_table(plan, cell_cost)
+    table = plan_table(plan)
     assert round(add_hours(table, plan, pace_of(stated[2], plan, table))) == int(stated[1].replace(",", ""))
     assert len(plan.suite.seeds) == 3
     cells = {row: cells[0].cell for row, cells in plan.rows.items() if cells[0].cell.trains}

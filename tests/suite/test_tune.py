@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.toy_suite import METRICS, toy_suite, write_suite
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
@@ -110,7 +109,7 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
     checks = [cell for cells in plan.checks["dense iterations=160"].values() for cell in cells]
     assert [cell.cell.training.iterations for cell in checks] == [160] * 3
     assert {cell.id for cell in checks} <= {cell.id for cell in plan.all_cells}
-    table = {row["row"]: row["tuning_cells"] for row in plan_table(plan, cell_cost)}
+    table = {row["row"]: row["tuning_cells"] for row in plan_table(plan)}
     assert sum(table.values()) == 3 * 2 + 3
     chosen = dict.fromkeys(plan.tuning, 0.002)
     first = plan.with_choices({"dense iterations=40": 2e-3})

@@ -36,8 +36,7 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.model.network import Network
-from tread_bench.runner.executors.nodes import Nodes
-from tread_bench.runner.executors.tasks import LostError
+from tread_bench.runner.executors.tasks import LostError, Nodes
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)

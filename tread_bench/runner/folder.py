@@ -12,8 +12,6 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import IO, TypeVar
 
-from pydantic import BaseModel
-
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.cache import is_locked, try_lock, waited_for
@@ -25,7 +23,7 @@ from tread_bench.core.stored.files import (
     files_in,
     read_document,
     write_atomically,
-    write_json,
+    write_document,
 )
 from tread_bench.core.stored.identity import Identity, check_cell, compact_json
 from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
@@ -240,19 +238,18 @@ class RunFolder:
         records = [record.model_copy(update={"reference": references[cell]}) for cell, record in found.items()]
         return records, unreadable
 
-    def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
-        """Check the documents of cells (id -> key of their row) before anything is done with them.
+    def checked_records(self, row_keys: Mapping[str, str]) -> dict[str, Record]:
+        """Return the records of cells (id -> key of their row), whose other documents are read as well.
 
         Raises:
             StoreError: documents of theirs are damaged; it names every one.
         """
         _, of_rows = _readable(self.timing, dict.fromkeys(row_keys.values()))
-        damaged = [*of_rows.values()]
-        for read in (self.record, self.attempts):
-            _, of_cells = _readable(read, row_keys)
-            damaged += of_cells.values()
-        if damaged:
+        records, of_cells = _readable(self.record, row_keys)
+        _, of_attempts = _readable(self.attempts, row_keys)
+        if damaged := [*of_rows.values(), *of_cells.values(), *of_attempts.values()]:
             raise StoreError("\n".join(damaged))
+        return records
 
     def has_checkpoints(self, cell_id: str) -> bool:
         """Return whether a checkpoint of a cell was completed; it may have been damaged since."""
@@ -389,11 +386,6 @@ def _is_current(path: Path, since_ns: int) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_mtime_ns >= since_ns
-
-
-def write_document(path: Path, document: BaseModel) -> None:
-    """Write the complete document as indented JSON."""
-    write_json(path, document.model_dump(mode="json"))
 
 
 def trained_cells(root: Path) -> list[CellRequest]:

@@ -43,10 +43,10 @@ def work_items(cells: Iterable[PlannedCell], plan: Plan, folder: RunFolder, opti
     """
     seeds = [*plan.suite.seeds, *(plan.suite.tune.seed_numbers if plan.suite.tune else ())]
     ordered = sorted(cells, key=lambda cell: seeds.index(cell.paired_seed))
-    folder.refuse_damaged({cell.id: cell.row_key for cell in ordered})
+    records = folder.checked_records({cell.id: cell.row_key for cell in ordered})
     items = []
     for cell in ordered:
-        record = folder.record(cell.id)
+        record = records.get(cell.id)
         kept = _kept(cell, record, folder, options)
         if record is None:
             state = "begun" if any(folder.cell(cell.id).glob("checkpoints/step-*")) else ""

@@ -19,15 +19,15 @@ from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, contents_of, unread_bytes
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
-from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
+from tread_bench.core.stored.files import StoreError, temporaries, write_atomically, write_document
 from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.display import Display
-from tread_bench.runner.equal_time import is_compared_at_equal_time
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Executor
-from tread_bench.runner.folder import Kept, RunFolder, write_document
+from tread_bench.runner.folder import Kept, RunFolder
 from tread_bench.runner.items import Todo, WorkItem
 from tread_bench.runner.options import Options
+from tread_bench.runner.speed import is_compared_at_equal_time
 from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
@@ -169,19 +169,14 @@ def _resolved_there(
 def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:
     """Raises StoreError where the run was started under another hypothesis than the suite states now."""
     before = folder.plan()
-    if before is None or before.registered == (stated := registered(plan)):
+    if before is None or before.registered == plan.registered:
         return
     was = f"the hypothesis {_named(before.registered)}" if before.registered else "no hypothesis"
-    now = f"states {_named(stated)}" if stated else "states none"
+    now = f"states {_named(plan.registered)}" if plan.registered else "states none"
     raise StoreError(
         f"{folder.root} was started under {was}, and the suite now {now}: what is stated after a run has begun was not "
         "decided before it. Restore it, or give another --out"
     )
-
-
-def registered(plan: Plan) -> Registered | None:
-    """Return what the suite states before it runs, as plan.json has it."""
-    return Registered.of(plan.suite.hypothesis) if plan.suite.hypothesis else None
 
 
 def _named(stated: Registered) -> str:
@@ -232,7 +227,7 @@ def write_plan(
         equal_time={c.id: equal_time[c.id] for c in plan.cells if c.id in equal_time and c.id not in forgotten},
         tuning=tunings(plan, folder),
         pending=plan.pending,
-        registered=registered(plan),
+        registered=plan.registered,
     )
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)

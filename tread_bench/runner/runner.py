@@ -13,14 +13,19 @@ from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
-from tread_bench.runner.equal_time import is_compared_at_equal_time, plan_equal_times, with_references
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.items import Todo, WorkItem, work_items
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
-from tread_bench.runner.speed_phase import complete, measure
+from tread_bench.runner.speed import (
+    complete,
+    is_compared_at_equal_time,
+    measure,
+    plan_equal_times,
+    with_references,
+)
 from tread_bench.runner.tuning import choices, restate, tunings
 from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -73,8 +78,8 @@ def run(
         if plan.tuning:
             return _tune_and_study(plan, chosen, call)
         mine = _part(chosen, options)
-        ended = _bring_up_to_date(plan, work_items(mine, plan, folder, options), call)
-        return _result(plan, chosen, mine, call, ended)
+        finished, taken = _bring_up_to_date(plan, work_items(mine, plan, folder, options), call)
+        return _result(plan, chosen, mine, call, finished, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +93,6 @@ class _Call:
     agree: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """Of the cells that were missing: how many are finished now, and how many another runner still has."""
-
-    finished: int = 0
-    taken: int = 0
-    untuned: tuple[str, ...] = ()  # rows for which no learning rate could be chosen
-
-
 def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> Result:
     """Train the candidates of all rows that the chosen cells need, then their study at the rates that are best."""
     # What is tuned, and what is known of the study so far; cells of rows that begin afresh are unknown again.
@@ -104,7 +100,7 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
     rows = {cell.row for cell in chosen}
     tuned = plan.tuned_with(chosen)
     candidates = plan.tuning_cells(tuned)
-    folder.refuse_damaged({cell.id: cell.row_key for cell in candidates})
+    items = work_items(candidates, plan, folder, options)
     known = choices(tunings(plan, folder))
     before = [cell for cell in plan.with_choices(known).cells if cell.row in rows]
     if options.fresh:
@@ -113,17 +109,18 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
     # The candidates; what the user wants again of the study is forgotten with theirs. Parts of a run take a study only
     # once all learning rates are known, so that all divide the same.
     mine = _part(candidates, options)
-    items = work_items(mine, plan, folder, options)
-    if not options.shard:
+    if options.shard:
+        items = [item for item in items if item.cell in mine]
+    else:
         items += [replace(item, todo=Todo.KEEP) for item in work_items(before, plan, folder, options)]
-    first = _bring_up_to_date(plan.with_choices(known), items, call, is_last=False)
+    finished, taken = _bring_up_to_date(plan.with_choices(known), items, call, is_last=False)
     tuning = tunings(plan, folder)
     settled = plan.with_choices(choices(tuning))
     untuned = tuple(row for row in tuned if tuning[row].best is None)
     if options.shard and not all(tuning[row].is_over for row in tuned):
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
         call.display.note(f"{rule}, for its part of the study")
-        return _result(settled, candidates, mine, call, replace(first, untuned=untuned))
+        return _result(settled, candidates, mine, call, finished, taken, untuned)
 
     # The study.
     for row in untuned:
@@ -131,13 +128,13 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
             call.display.note(f"row {row} has no study: at no learning rate was it trained on every tuning seed")
     study = [cell for cell in settled.cells if cell.row in rows]
     part = _part(study, options)
-    second = _Ended()
     if part:
         restate(part, tuning, folder)
         again = replace(options, fresh=False, retry_failed=False)  # both were done to these cells as well
-        second = _bring_up_to_date(settled, work_items(part, settled, folder, again), replace(call, options=again))
-    ended = _Ended(first.finished + second.finished, first.taken + second.taken, untuned)
-    return _result(settled, [*candidates, *study], [*mine, *part], call, ended)
+        items = work_items(part, settled, folder, again)
+        finished_after, taken_after = _bring_up_to_date(settled, items, replace(call, options=again))
+        finished, taken = finished + finished_after, taken + taken_after
+    return _result(settled, [*candidates, *study], [*mine, *part], call, finished, taken, untuned)
 
 
 def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
@@ -145,8 +142,11 @@ def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCel
     return options.shard.of_cells(cells, _macs(cells)) if options.shard else cells
 
 
-def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_last: bool = True) -> _Ended:
+def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_last: bool = True) -> tuple[int, int]:
     """Do what is to be done for some cells of a plan.
+
+    Returns:
+        how many of those that were missing are finished now, and how many another runner still has.
 
     Args:
         is_last: no other cells of the run follow in this call.
@@ -157,7 +157,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
     is_forgetting = any(item.kept is not None for item in items)
     if not missing and not is_forgetting and (not is_last or _is_what_was_requested(folder, plan, options)):
         folder.restore_suite(call.source)
-        return _Ended()
+        return 0, 0
 
     # The user agrees to what --fresh removes.
     folder.refuse_links(item.cell.id for item in items)
@@ -197,7 +197,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
             complete(plan, trained, folder, site, display)
     finally:
         display.end()
-    return _Ended(len(trained), len(missing) - len(trained))
+    return len(trained), len(missing) - len(trained)
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -224,7 +224,13 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
 
 
 def _result(
-    plan: Plan, requested: Sequence[PlannedCell], mine: Sequence[PlannedCell], call: _Call, ended: _Ended
+    plan: Plan,
+    requested: Sequence[PlannedCell],
+    mine: Sequence[PlannedCell],
+    call: _Call,
+    finished: int,
+    taken: int,
+    untuned: tuple[str, ...] = (),
 ) -> Result:
     """With all records of the run; of a part, the results of its own cells, with or without speed."""
     folder = call.folder
@@ -232,7 +238,7 @@ def _result(
         records = folder.records(references(plan))
     else:
         records = [record for cell in mine if (record := folder.record(cell.id)) is not None]
-    return Result(plan, [cell.id for cell in requested], records, ended.finished, ended.taken, ended.untuned)
+    return Result(plan, [cell.id for cell in requested], records, finished, taken, untuned)
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:

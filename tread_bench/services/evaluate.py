@@ -22,7 +22,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError, validation_problems
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation
-from tread_bench.core.stored.files import write_json
+from tread_bench.core.stored.files import write_document
 from tread_bench.measure.quality.png import COLUMNS, grid_png
 from tread_bench.measure.set_evaluation import OF_SETS, SetRequest, evaluate_on, plan
 from tread_bench.measure.sets.reference import open_reference
@@ -172,7 +172,7 @@ def evaluate(
         from tread_bench.reports.page.evaluation import write_evaluation_page
 
         real = None if compared.images is None else _grid(compared.images)
-        write_json(Path(out) / "evaluation.json", evaluation.model_dump(mode="json"))
+        write_document(Path(out) / "evaluation.json", evaluation)
         write_evaluation_page(evaluation, _grid(scored), real, Path(out))
     return evaluation
 

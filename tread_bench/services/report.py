@@ -11,8 +11,7 @@ from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
-from tread_bench.runner.joined import read_joined
-from tread_bench.runner.sources import read_run
+from tread_bench.runner.sources import read_joined, read_run
 from tread_bench.services.display import note
 
 if TYPE_CHECKING:

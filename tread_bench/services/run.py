@@ -16,7 +16,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import registered
 from tread_bench.runner.runner import Result, run
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.services.display import make_display, note
@@ -52,7 +51,7 @@ class Done:
 
         if self.drawn:
             return self.drawn.study
-        return Study(self.result.records, self.plan.is_smoke, registered(self.plan))
+        return Study(self.result.records, self.plan.is_smoke, self.plan.registered)
 
     @property
     def page(self) -> Path:

@@ -14,11 +14,11 @@ from tread_bench.core.config.training import Evaluate, RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
-from tread_bench.core.numbers.cell_costs import training_macs
+from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
-from tread_bench.core.stored.documents import Reads, WeightsRef
+from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
 from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
-from tread_bench.core.stored.records import CostFigures, Role
+from tread_bench.core.stored.records import Role
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
@@ -126,6 +126,11 @@ class Plan:
     def all_cells(self) -> tuple[PlannedCell, ...]:
         """The tuning cells, each once, and those of the study."""
         return (*self.tuning_cells(self.tuning), *self.cells)
+
+    @property
+    def registered(self) -> Registered | None:
+        """What the suite states before it runs."""
+        return Registered.of(self.suite.hypothesis) if self.suite.hypothesis else None
 
     @property
     def planned(self) -> int:
@@ -429,7 +434,7 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
         names.add(row.name)
 
 
-def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
+def plan_table(plan: Plan) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
     MACs are per image, but for `training_macs`, those of a cell's whole training. `train_step_macs` counts forward and
@@ -439,9 +444,6 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
     `tuning_cells` is the number of trainings that choose the row's learning rate, of rows that share them that of the
     first, and `tuning_macs` what they cost together.
-
-    Args:
-        cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
     """
     table, counted = [], set[str]()
     macs: dict[str, int] = {}

@@ -51,8 +51,6 @@ def plan(
     """
     from tread_bench.cli.console import stdout_console
     from tread_bench.cli.hours import add_hours, hours_in_words, pace_of
-    from tread_bench.core.numbers.cell_costs import cell_cost
-    from tread_bench.core.stored.documents import Registered
     from tread_bench.suite.decidable import OBSTACLES, obstacles
     from tread_bench.suite.files import Look
     from tread_bench.suite.load import find_suite, load_plan
@@ -64,7 +62,7 @@ def plan(
 
         refuse_options(detect, spread, run_with_spread)
     study = load_plan(find_suite(suite), overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
-    rows = plan_table(study, cell_cost)
+    rows = plan_table(study)
     add_state(rows, study)
     if step_time is not None:
         pace = pace_of(step_time, study, rows)
@@ -76,8 +74,7 @@ def plan(
     if hindered:
         typer.echo("\n".join([OBSTACLES, *hindered]), err=True)
     missing = [str(problem) for problem in study.missing]
-    stated = study.suite.hypothesis
-    registered = Registered.of(stated) if stated else None
+    registered = study.registered
 
     if as_json:
         cells = []
@@ -98,7 +95,8 @@ def plan(
     # The rows.
     console = stdout_console()
     console.print(f"{study.suite.name}: {len(study.cells)} cells, {len(rows)} rows, {len(study.suite.seeds)} seeds")
-    if stated and registered:
+    if registered:
+        stated = registered.hypothesis
         rule = f"test {stated.test}, margin a ratio of {stated.margin:g}, stopped after {stated.stop} seeds"
         typer.echo(f"hypothesis {registered.sha256[:10]}: {stated.claim} ({rule})")
     if tuning := sum(row["tuning_cells"] for row in rows):

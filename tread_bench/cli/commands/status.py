@@ -17,9 +17,8 @@ from tread_bench.cli.options import JsonOption, RunArgument, option
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tread_bench.runner.cell_status import CellStatus
     from tread_bench.runner.folder import RunFolder
-    from tread_bench.runner.status import Status
+    from tread_bench.runner.status import CellStatus, Status
 
 EVERY_S = 1.0  # between two looks
 SILENT_S = 60.0  # without a report, after which a running cell is called silent

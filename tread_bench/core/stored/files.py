@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, get_args
 
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from tread_bench.core.errors import UserError
@@ -109,6 +110,11 @@ def files_in(folder: Path) -> list[Path]:
 def write_json(path: Path, value: Any, overwrite: bool = True) -> None:
     """Write indented JSON as `write_atomically` does; refuses NaN and infinity, which JSON does not have."""
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n", overwrite)
+
+
+def write_document(path: Path, document: BaseModel, overwrite: bool = True) -> None:
+    """Write a document as `write_json` does."""
+    write_json(path, document.model_dump(mode="json"), overwrite)
 
 
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:

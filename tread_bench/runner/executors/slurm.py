@@ -18,9 +18,8 @@ from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.runner.executors.nodes import Nodes
 from tread_bench.runner.executors.remote import end_here, follow
-from tread_bench.runner.executors.tasks import Ended, Event, Task
+from tread_bench.runner.executors.tasks import Ended, Event, Nodes, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
 START_MINUTES = 10  # that a job may take beyond its cell's limit
