@@ -63,6 +63,16 @@ def test_what_is_to_be_done_for_a_cell(tmp_path, asked, left, expected):
     assert item(tmp_path, asked, **left) == expected
 
 
+def test_a_training_that_chooses_a_learning_rate_is_not_timed(tmp_path):
+    plan = load_plan(find_suite("smoke"), ["tune={candidates: [1e-3, 2e-3, 4e-3], seeds: 1}"])
+    folder, cells = new_folder(tmp_path), plan.tuning_cells(plan.tuning)
+    write_plan(plan, cells, "", folder, CHOICES)
+    for cell in cells:
+        folder.write_record(initial_record(folder.existing_request(cell.id), folder.plan(), status="done"))
+    found = work_items(cells, plan, folder, Options())
+    assert [(item.state, item.todo) for item in found] == [("finished", Todo.KEEP)] * len(cells)
+
+
 def test_a_cell_that_an_older_version_left_between_training_and_timing_is_finished(tmp_path):
     folder = new_folder(tmp_path)
     write_plan(PLAN, PLAN.cells, "", folder, CHOICES)

@@ -370,7 +370,8 @@ class Record(Trained):
     @property
     def lacks_speed(self) -> bool:
         """Whether it is trained, and waits for speed and memory of its steps, if its run measures them."""
-        return self.status == "done" and self.timing is None and self.config.get("evaluate") is None
+        is_timed = self.role == "study" and self.config.get("evaluate") is None
+        return is_timed and self.status == "done" and self.timing is None
 
     @property
     def has_diverged(self) -> bool:
