@@ -40,6 +40,7 @@ class Column:
 class TableView:
     """The rows of one group; a page shows the parts of its columns below each other, so that none is cut off."""
 
+    title: str
     members: Sequence[Row]
     parts: dict[Part, list[Column]]
 
@@ -48,24 +49,24 @@ class TableView:
         """By title."""
         return {column.title: column for column in chain.from_iterable(self.parts.values())}
 
-    def as_table(self, name: str, title: str) -> Table:
+    def as_table(self, name: str) -> Table:
         """Return the same table for papers: `name` is its file name without the ending."""
         labels = [Entry(row.short_label) for row in self.members]
         lines = [*zip(labels, *(one.entries for one in self.columns.values()), strict=True)]
-        return Table(name, title, ("Row", *self.columns), lines)
+        return Table(name, self.title, ("Row", *self.columns), lines)
 
 
-def comparison_view(rows: Sequence[Row]) -> TableView:
+def comparison_view(rows: Sequence[Row], title: str = "") -> TableView:
     """Return the rows of one group. Columns that are empty in all rows are left out."""
+    view = TableView(title, rows, {})
     of_parts: dict[Part, Iterator[Column]] = {
         "FID": _fid(rows), "Other metrics": _others(rows), "Cost and speed": _costs(rows),
     }  # fmt: skip
-    parts: dict[Part, list[Column]] = {}
     for part, columns in of_parts.items():
         for column in columns:
             if any(entry.key is not None for entry in column.entries):
-                parts.setdefault(part, []).append(column)
-    return TableView(rows, parts)
+                view.parts.setdefault(part, []).append(column)
+    return view
 
 
 def short_tables(rows: Sequence[Row]) -> list[ShortTable]:
@@ -138,24 +139,22 @@ def _recovered(row: Row) -> Entry:
 
 def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     references = {row.name: row for row in rows}
-    trained_macs = [None if requested.is_evaluated_only(row.first) else row.cost("forward_macs") for row in rows]
-    speeds, ideals = [], []
-    for row, own_macs in zip(rows, trained_macs, strict=True):
-        # Against the reference of its FID: of another size, it has a dense step of its own.
+    speeds, ideals, gmacs = [], [], []
+    for row in rows:
+        macs = None if requested.is_evaluated_only(row.first) else row.cost("forward_macs")
+        speed, ideal = ratio_entry(row.speedup), row.ideal_speedup
         other = references.get(row.reference_name)
-        is_paired = other is None or other.dense_step_ms == row.dense_step_ms
-        other_macs = other.cost("forward_macs") if other else None
-        ideal = row.ideal_speedup if own_macs else None
-        speed = ratio_entry(row.speedup)
-        if own_macs and other_macs and not is_paired:
-            ideal = other_macs / own_macs
-        if other and not is_paired:
-            speed = Entry(DASH)
+        if other and other.dense_step_ms != row.dense_step_ms:
+            # Of another size than the reference of its FID, it was timed in turn with a dense step of its own.
+            speed, other_macs = Entry(DASH), other.cost("forward_macs")
             if other.images_per_s and row.images_per_s:
                 times_as_fast = row.images_per_s / other.images_per_s
                 speed = Entry(number(times_as_fast), _NOT_IN_PAIRS, times_as_fast)
+            if macs and other_macs:
+                ideal = other_macs / macs
         speeds.append(speed)
-        ideals.append(ideal)
+        ideals.append(ideal if macs else None)
+        gmacs.append(macs and macs / 1e9)
     yield Column(
         "Speed-up",
         "speed-up of a training step against the reference; where the two were not timed in pairs, the ratio of "
@@ -166,7 +165,6 @@ def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     yield _numbers("Ideal", hint, ideals, 2)
 
     # Costs of what trains.
-    gmacs = [None if macs is None else macs / 1e9 for macs in trained_macs]
     places = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     yield _numbers("GMACs", "forward pass of one image, in 10⁹ multiply-adds", gmacs, places)
     yield _numbers("GFLOPs", "twice the GMACs", [None if one is None else 2 * one for one in gmacs], places)
@@ -215,22 +213,24 @@ def _at_equal_cost(rows: Sequence[Row]) -> Iterator[Column]:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
     # Differences in FID at equal cost.
     places = decimals(row.fid.mean for row in rows if row.fid)
-    hints = {
-        MACS: "paired difference to the reference at equal training MACs, {}",
-        TIME: "the same at equal measured training time, {}; the interval covers the seeds and the interval of the "
-        "speed-up",
-    }
-    for at, title in ((MACS, "Δ FID, equal MACs"), (TIME, "Δ FID, equal time")):
+    for at, title, hint in (
+        (MACS, "Δ FID, equal MACs", "paired difference to the reference at equal training MACs, {}"),
+        (
+            TIME, "Δ FID, equal time",
+            "the same at equal measured training time, {}; the interval covers the seeds and the interval of the "
+            "speed-up",
+        ),
+    ):  # fmt: skip
         entries, ways = [], set()
         for row in rows:
             one = row.compared(at)
-            entry = estimate_entry(one.estimate if one else None, places, signed=True)
-            if one and at == TIME and not one.in_pairs:
-                entry = Entry(entry.text, _NOT_IN_PAIRS, entry.key)
-            entries.append(entry)
+            entry = estimate_entry(row.difference(at), places, signed=True)
             if one:
                 ways.add("as evaluated" if one.evaluated else "on the fit between evaluated points")
-        yield Column(title, hints[at].format(" or ".join(sorted(ways))), entries)
+                if at == TIME and not one.in_pairs:
+                    entry = entry._replace(below=_NOT_IN_PAIRS)
+            entries.append(entry)
+        yield Column(title, hint.format(" or ".join(sorted(ways))), entries)
 
     # The cost of coming down to the FID that the reference ends at.
     to_target = []

@@ -1,8 +1,7 @@
 """A picture: a Matplotlib figure as files and as a part of the page, the numbers behind it, and its words.
 
 Files are drawn for paper, dark on white. In the page the same SVG takes its text, lines and ground from CSS variables,
-so that one drawing serves light and dark. Every picture is an SVG; PNG and PDF are made only where they are requested,
-since each of them takes as long as the SVG.
+so that one drawing serves light and dark. PNG and PDF are made where they are requested: each takes as long as the SVG.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 from xml.etree import ElementTree
 
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from tread_bench.reports.figures.style import VARIABLES, is_exporting
+from tread_bench.reports.figures.style import VARIABLES, theme
 
 _UNDATED = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}  # equal data give equal bytes
 _PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
@@ -34,7 +34,8 @@ class Picture:
     description: str  # alternative text for readers who cannot see the picture
     caption: str
     numbers: Sequence[Mapping[str, str]]  # the lines of a table: column -> what is printed there
-    files: Mapping[str, bytes]  # by kind: the SVG, and others that were requested
+    svg: bytes
+    drawing: Figure  # with the layout of the SVG
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -44,9 +45,10 @@ class Picture:
     def table(self) -> list[tuple[str, ...]]:
         return [tuple(line.values()) for line in self.numbers]
 
-    @property
-    def svg(self) -> bytes:
-        return self.files["svg"]
+    def saved_as(self, kind: Literal["png", "pdf"]) -> bytes:
+        """Return the file for papers and slides; the same picture gives the same bytes."""
+        with theme():
+            return _saved(self.drawing, kind)
 
     @property
     def inline(self) -> Markup:
@@ -58,19 +60,12 @@ class Picture:
 def picture_of(
     name: str, title: str, caption: str, description: str, figure: Figure, numbers: Sequence[Mapping[str, str]]
 ) -> Picture:
-    """Return a picture, saved in every kind that is requested."""
+    """Return a picture, laid out and saved as SVG."""
+    svg = _saved(figure, "svg")
+    figure.set_layout_engine("none")
     return Picture(
-        name=name, title=title, caption=caption, description=description, numbers=numbers, files=save(figure)
+        name=name, title=title, caption=caption, description=description, numbers=numbers, svg=svg, drawing=figure
     )
-
-
-def save(figure: Figure) -> Mapping[str, bytes]:
-    """Return the SVG and, in a `theme` that exports, all other kinds; the same figure gives the same bytes."""
-    files = {"svg": _saved(figure, "svg")}
-    figure.set_layout_engine("none")  # it is laid out now
-    if is_exporting.get():
-        files |= {kind: _saved(figure, kind) for kind in ("png", "pdf")}
-    return files
 
 
 def _saved(figure: Figure, kind: str) -> bytes:
@@ -82,7 +77,7 @@ def _saved(figure: Figure, kind: str) -> bytes:
 def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.Element:
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
-    root = ElementTree.fromstring(svg)  # written by `save` above
+    root = ElementTree.fromstring(svg)  # written by `picture_of` above
     _drop(root, "metadata", "style")
     used = set(re.findall(r"#([^)\"]+)[)\"]", svg.decode()))
     for element in root.iter():

@@ -25,15 +25,14 @@ from tread_bench.reports.row import Row
 from tread_bench.reports.text.numbers import scaled_macs
 
 
-def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "", exports: bool = False) -> list[Picture]:
+def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "") -> list[Picture]:
     """Return every picture that rows which stand side by side allow; the first answers the question of their run.
 
     Args:
         frame: of the run, as `frame.results_frame` makes it.
         suffix: keeps the names of several calls apart.
-        exports: whether each picture holds a PNG and a PDF beside the SVG.
     """
-    with theme(exports):
+    with theme():
         if break_even.is_about_speed(rows):
             found: list[Picture | None] = [draw(break_even.figure(rows)), draw(speed.figure(rows))]
         else:
@@ -66,11 +65,6 @@ def labelled(rows: Sequence[Row], frame: pd.DataFrame) -> pd.DataFrame:
     done = frame[frame.status == "done"]
     protocols = done.protocol.astype(object).where(done.protocol.notna(), "")
     return done.assign(protocol=protocols).merge(names.drop_duplicates(ROW), on=ROW)
-
-
-def last_of(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return the lines of each row's last iteration."""
-    return lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")] if len(lines) else lines
 
 
 def gain(rows: Sequence[Row]) -> Figure:
@@ -138,20 +132,15 @@ def fid_over_cost(lines: pd.DataFrame) -> Figure:
 
 def rates(lines: pd.DataFrame) -> Figure:
     """FID over the share of tokens that bypasses, a line for each route, method and selector that ran at several."""
-    last = last_of(lines)
+    last = lines[lines.iteration == lines.groupby(ROW).iteration.transform("max")]
     last = last[last.fid.notna() & (last.guidance_rule == UNGUIDED.name)]
     routed = last[last["rate"].map(lambda text: len(set(text.split(","))) == 1 and bool(text)).astype(bool)]
-    shared = [
-        " ".join(
-            part
-            for part in (
-                line.method, _blocks(line.routes), "" if line.selector == DEFAULT_SELECTOR else line.selector,
-                line.auxiliary, line.schedule, line.start if isinstance(line.start, str) else "",
-            )
-            if part
-        )
-        for line in routed.itertuples()
-    ]  # fmt: skip
+    shared = []
+    for line in routed.itertuples():
+        blocks = ",".join(f"{route.start}:{route.end}" for route in parse_routes(line.routes))
+        selector = "" if line.selector == DEFAULT_SELECTOR else line.selector
+        start = line.start if isinstance(line.start, str) else ""
+        shared.append(" ".join(filter(None, (line.method, blocks, selector, line.auxiliary, line.schedule, start))))
     names = pd.Series(shared, routed.index, dtype="str")  # a text also where no row is routed
     routed = routed.assign(line=names, share=routed.route_rate.astype("float64"))
     keys = ["backbone", "reference_name", "line"]
@@ -175,7 +164,3 @@ def rates(lines: pd.DataFrame) -> Figure:
         panel="architecture",
         titles={"share": "share of tokens that bypasses", "fid": "FID"},
     )  # fmt: skip
-
-
-def _blocks(routes: str) -> str:
-    return ",".join(f"{route.start}:{route.end}" for route in parse_routes(routes))

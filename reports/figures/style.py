@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 import matplotlib as mpl
 
@@ -60,24 +59,15 @@ _SETTINGS = {
     "ytick.major.size": 0,
 }
 
-is_exporting: ContextVar[bool] = ContextVar("is_exporting", default=False)
-
 
 @contextmanager
-def theme(exports: bool = False) -> Iterator[None]:
-    """Settings for drawing and for saving, and whether PNG and PDF are saved beside the SVG.
-
-    A glyph that the font lacks is drawn as a box, not warned about.
-    """
-    token = is_exporting.set(exports)
-    try:
-        with mpl.rc_context(), warnings.catch_warnings():
-            mpl.rcdefaults()  # not those of the user
-            mpl.rcParams.update(_SETTINGS)
-            warnings.filterwarnings("ignore", message="Glyph")
-            yield
-    finally:
-        is_exporting.reset(token)
+def theme() -> Iterator[None]:
+    """Settings for drawing and for saving. A glyph that the font lacks is drawn as a box, not warned about."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        mpl.rcdefaults()  # not those of the user
+        mpl.rcParams.update(_SETTINGS)
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
 
 
 def looks(is_dense: Iterable[bool]) -> list[Look]:

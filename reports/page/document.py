@@ -104,7 +104,6 @@ def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]
     """Write each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
 
     Args:
-        drawn: pictures that were drawn for an export.
         is_smoke: whether they are of a smoke run, which the title of every table then says.
 
     Raises:
@@ -128,5 +127,6 @@ def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]
         for ending, text_of in FORMATS.items():
             write_atomically(folder / f"{table.name}.{ending}", text_of(table))
     for picture in drawn:
-        for kind, content in picture.files.items():
-            write_atomically(folder / f"{picture.name}.{kind}", content)
+        write_atomically(folder / f"{picture.name}.svg", picture.svg)
+        write_atomically(folder / f"{picture.name}.png", picture.saved_as("png"))
+        write_atomically(folder / f"{picture.name}.pdf", picture.saved_as("pdf"))

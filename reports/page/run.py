@@ -78,23 +78,20 @@ def render(
 
     # The figures of each set of rows that stand side by side, and that of all: from how much compute on routing pays.
     study = Study(records, plan.smoke, plan.registered)
-    exports = export is not None
     drawn = []
     for place, (members, name) in enumerate(zip(study.sets, _names(study.sets), strict=True)):
-        found = pictures(members, study.frame, f"-{place + 1}" if place else "", exports)
+        found = pictures(members, study.frame, f"-{place + 1}" if place else "")
         drawn.append([replace(one, title=f"{one.title}, {name}") if name else one for one in found])
-    page = Page(study, plan, run_dir, unreadable or {}, drawn, exports)
+    page = Page(study, plan, run_dir, unreadable or {}, drawn)
 
     # The table of all cells, the figures, the page and the export.
     all_drawn = [*chain.from_iterable(drawn), *filter(None, [page.onset_map])]
     write_csv(study.frame, folder / "results.csv")
     write_page(folder, "page.html.j2", all_drawn, name=page.name, page=page)
     if export:
-        shown = [table for part in page.parts for table in part.tables]
-        tables = [
-            table.view.as_table(f"comparison-{place + 1}" if place else "comparison", table.title)
-            for place, table in enumerate(shown)
-        ]
+        tables = []
+        for place, table in enumerate(chain.from_iterable(part.tables for part in page.parts)):
+            tables.append(table.as_table(f"comparison-{place + 1}" if place else "comparison"))
         if tested := [made for _, made in _tested(study)]:
             tables.append(decision_view.as_table("The tests behind the decision", tested))
         write_export(export, tables, all_drawn, plan.smoke)
@@ -136,17 +133,11 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class TitledTable:
-    title: str
-    view: TableView
-
-
-@dataclass(frozen=True)
 class Part:
     """The tables of rows that stand side by side, a table per architecture, with their pictures; `heading`: folded."""
 
     heading: str
-    tables: Sequence[TitledTable]
+    tables: Sequence[TableView]
     pictures: Sequence[Picture]
 
 
@@ -160,7 +151,6 @@ class Page:
         run_dir: Path | None,
         unreadable: Mapping[str, str],
         drawn: Sequence[Sequence[Picture]],
-        exports: bool,
     ) -> None:
         records, rows, sets = study.records, study.rows, study.sets
         self.plan, self.records = plan, records
@@ -189,7 +179,7 @@ class Page:
         if self.stated:
             is_over = study.is_over(plan.planned)
             self.stated_answers, _ = onset.answered(study.onsets, records, self.stated, is_over)
-        with theme(exports):
+        with theme():
             self.onset_map = draw(onset.figure(study.onsets)) if study.onsets else None
 
         # Which explanations the reader needs.
@@ -351,7 +341,7 @@ def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:
         title = ", ".join(_IN_TITLE[name].format(value) for name, value in facts.items() if value)
         if are_several:
             title += f", {millions(members[0].cost('params'))} parameters"
-        tables.append(TitledTable(title, comparison_view(members)))
+        tables.append(comparison_view(members, title))
     return Part(heading, tables, shown)
 
 

@@ -482,7 +482,7 @@ def test_the_table_of_rows_has_what_they_have_at_equal_cost():
 def test_what_was_not_reached_has_no_number_in_an_exported_table():
     worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
     view = view_of([*dense({i: law(i) for i in EIGHT}), *worse])
-    (_, routed) = csv.DictReader(io.StringIO(as_csv(view.as_table("comparison", "rows"))))
+    (_, routed) = csv.DictReader(io.StringIO(as_csv(view.as_table("comparison"))))
     assert routed["MACs to target"] == "not reached" and float(routed["FID"]) == pytest.approx(30.04)
 
 

@@ -114,7 +114,7 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
         Figure, "savefig", lambda *of, format, **how: saved.append(format) or save(*of, format=format, **how)
     )
     drawn = pictures_of(study()).values()
-    assert saved == ["svg"] * len(drawn) == [kind for picture in drawn for kind in picture.files]
+    assert saved == ["svg"] * len(drawn)
 
 
 @pytest.mark.slow
