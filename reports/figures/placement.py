@@ -42,22 +42,18 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
     drawn, left_out = chosen(placed, _MOST)
     places = decimals(row.fid.mean for row in placed if row.fid)
     shown = {row.name: row.difference(at) for row in placed}
-    said = {row.name: words(shown[row.name], places, nothing=_nothing(row)) for row in placed}
-    numbers = []
+    said, numbers = {}, []
     for row in placed:
-        difference = shown[row.name]
-        sides = row.sides(at)
+        difference, sides = shown[row.name], row.sides(at)
         fid = row.fid.mean if row.fid and (row.is_reference or at == ITERATIONS) else None
         if sides:
             fid = fmean(sides[0][0].values())
-        numbers.append(
-            {
-                "row": row.name,
-                f"FID at {at}": number(fid, places),
-                "ΔFID": number(difference.mean if difference else None, places, True),
-                "95 % interval": interval(difference, places, True) if difference else DASH,
-            }
-        )
+        line = {"row": row.name, f"FID at {at}": number(fid, places), "ΔFID": DASH, "95 % interval": DASH}
+        said[row.name] = "reference" if row.is_reference else "no pair"
+        if difference:
+            said[row.name] = words(difference, places)
+            line |= {"ΔFID": number(difference.mean, places, True), "95 % interval": interval(difference, places, True)}
+        numbers.append(line)
     picture = picture_of(
         "route_placement",
         "Route placement",
@@ -71,10 +67,6 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
         numbers,
     )
     return [picture]
-
-
-def _nothing(row: Row) -> str:
-    return "reference" if row.is_reference else "no pair"
 
 
 def _colour(row: Row, estimate: MeanInterval | None) -> str:

@@ -34,7 +34,7 @@ class Grid(NamedTuple):
     path: str
     sha256: str
     columns: int = _COLUMNS
-    captions: tuple[str, ...] = ()
+    captions: Sequence[str] = ()
     images: Sequence[bytes] = ()
     why: str = ""
 
@@ -98,13 +98,11 @@ def _of_rows(rows: Sequence[Row]) -> Iterator[Grid]:
             about = f"seed {record.seed}, iteration {record.last.iteration:,}"
             path = f"{record.cell}/{record.last.samples}"
             columns = min(_COLUMNS, record.last.num_samples or _COLUMNS)
-            captions = tuple(_shortened(caption) for caption in record.last.captions)
+            captions = []
+            for caption in record.last.captions:  # of which a network may have read more, or less
+                is_long = len(caption) > CAPTION_CHARACTERS
+                captions.append(f"{caption[:CAPTION_CHARACTERS]}…" if is_long else caption)
             yield Grid(row.name, about, path, record.last.samples_sha256, columns, captions)
-
-
-def _shortened(caption: str) -> str:
-    """A caption that fits below a grid; a network may have read more of it, or less."""
-    return caption if len(caption) <= CAPTION_CHARACTERS else f"{caption[:CAPTION_CHARACTERS]}…"
 
 
 def _tiles(cells: Path, grid: Grid) -> list[Image.Image]:
@@ -129,15 +127,14 @@ def _encoded(tiles: Sequence[Sequence[Image.Image]], count: int, side: int, is_l
     encoded: list[list[bytes]] = []
     left = SAMPLE_BUDGET_BYTES
     for images in tiles:
-        encoded.append([_webp(image, side, is_lossless) for image in images[:count]])
-        left -= sum(map(len, encoded[-1]))
+        of_grid = []
+        for image in images[:count]:
+            buffer = BytesIO()
+            smaller = image.resize((side, side), Image.Resampling.LANCZOS) if image.width > side else image
+            smaller.save(buffer, "WEBP", lossless=is_lossless, quality=_QUALITY)
+            of_grid.append(buffer.getvalue())
+            left -= len(of_grid[-1])
         if left < 0:
-            return encoded[:-1]
+            break
+        encoded.append(of_grid)
     return encoded
-
-
-def _webp(image: Image.Image, side: int, is_lossless: bool) -> bytes:
-    buffer = BytesIO()
-    smaller = image.resize((side, side), Image.Resampling.LANCZOS) if image.width > side else image
-    smaller.save(buffer, "WEBP", lossless=is_lossless, quality=_QUALITY)
-    return buffer.getvalue()

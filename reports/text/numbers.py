@@ -41,27 +41,19 @@ def interval(estimate: MeanInterval, places: int = 2, signed: bool = False, can_
     """
     if estimate.bounds is None:
         return "one seed, no interval"
-    if not signed and not can_be_negative and _is_open_below(estimate):
+    is_open_below = estimate.bounds[0] < 0 <= estimate.mean
+    if is_open_below and not signed and not can_be_negative:
         return f"up to {number(estimate.bounds[1], places)}"
     return " to ".join(number(bound, places, signed) for bound in estimate.bounds)
 
 
-def _is_open_below(estimate: MeanInterval) -> bool:
-    """Whether the interval of what is not negative reaches below 0."""
-    return estimate.low is not None and estimate.low < 0 <= estimate.mean
-
-
-def words(estimate: MeanInterval | None, places: int = 2, signed: bool = True, nothing: str = "no pair") -> str:
-    """Mean and interval: -2.40 [-3.00, -1.80]. Without a sign it is of what cannot be negative: 2.40 [up to 6.00]."""
-    if estimate is None:
-        return nothing
-    text = number(estimate.mean, places, signed)
+def words(estimate: MeanInterval, places: int = 2) -> str:
+    """Return a difference with its interval where there is little room: -2.40 [-3.00, -1.80]."""
+    text = number(estimate.mean, places, signed=True)
     if estimate.bounds is None:
         return f"{text} (one seed)"
-    bounds = [number(bound, places, signed) for bound in estimate.bounds]
-    if not signed and _is_open_below(estimate):
-        bounds = [f"up to {bounds[1]}"]
-    return f"{text} [{', '.join(bounds)}]"
+    low, high = (number(bound, places, signed=True) for bound in estimate.bounds)
+    return f"{text} [{low}, {high}]"
 
 
 def fid_difference(estimate: MeanInterval, places: int) -> str:
