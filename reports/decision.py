@@ -45,7 +45,7 @@ from tread_bench.core.numbers.statistics import (
 )
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.reports import requested
-from tread_bench.reports.differences import MACS, TIME
+from tread_bench.reports.differences import MACS, TIME, Sides
 from tread_bench.reports.questions.break_even import is_about_speed
 from tread_bench.reports.questions.controls import beside, is_control
 from tread_bench.reports.questions.guidance import is_swept
@@ -53,8 +53,6 @@ from tread_bench.reports.row import Row
 
 MOST_SEEDS = 100  # that a study is advised to have in all
 QUESTIONS = ("equal training MACs", "equal measured time", "control of equal MACs")
-
-Sides = tuple[Seeds, Seeds]  # FIDs of a route, and of what it is compared with, by paired seed
 
 
 class Outcome(StrEnum):
@@ -231,19 +229,12 @@ def decide(candidates: Sequence[Candidate], side_by_side: int = 1) -> Decision:
     own, others = best.at_macs
     differences = [own[seed] - others[seed] for seed in own if seed in others]
     detectable = detectable_difference(differences, side_by_side * len(compared))
-    decision = Decision(
-        choice=choice,
-        route=best.name,
-        tests=tests,
-        detectable=detectable,
-        side_by_side=side_by_side,
-        has_several_references=len({one.reference for one in compared}) > 1,
+    finds, seeds = _seeds_to_decide(best.at_macs, level) if choice is Choice.UNDECIDED else (None, None)
+    return Decision(
+        choice=choice, route=best.name, tests=tests, finds=finds, seeds=seeds, detectable=detectable,
+        side_by_side=side_by_side, has_several_references=len({one.reference for one in compared}) > 1,
         learning=best.learning,
-    )
-    if choice is not Choice.UNDECIDED:
-        return decision
-    finds, seeds = _seeds_to_decide(best.at_macs, level)
-    return replace(decision, finds=finds, seeds=seeds)
+    )  # fmt: skip
 
 
 def _at_macs(best: Candidate, compared: Sequence[Candidate], level: float, whole: float) -> Claim:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+import pandas as pd
 
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
@@ -29,7 +29,7 @@ class PublishedFid(NamedTuple):
 
 
 @cache
-def _lines() -> list[dict[str, str]]:
+def _lines() -> pd.DataFrame:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608), ELIT (arXiv 2603.12245),
     MaskAlign (arXiv 2606.08788) and DC-DiT (arXiv 2603.06351, second version), the READMEs of SPRINT and MDT, the
     reports on PRX, the abstracts of DAR (arXiv 2605.20708), DIR-7 (arXiv 2504.14260) and SR-DiT (arXiv 2512.12386),
@@ -37,8 +37,9 @@ def _lines() -> list[dict[str, str]]:
     Table 1, DiCo (arXiv 2505.11196), which reprints DiG and DiM, two threads of users, and where nothing better was at
     hand, as the caveat says, summaries of SPRINT, DiG, MDT, MicroDiT, LiT, DiMSUM and FCDM (arXiv 2603.09408).
     """
-    text = files("tread_bench.reports").joinpath("published.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
+    with files("tread_bench.reports").joinpath("published.csv").open(encoding="utf-8") as file:
+        lines = pd.read_csv(file, dtype=str, keep_default_na=False)
+    return lines[lines.table.str.startswith(FID_TABLES)]
 
 
 def published_fid(row: Row) -> PublishedFid | None:
@@ -57,7 +58,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     if first.family in _BY_SIZE:
         model = _BY_SIZE[first.family]
         params = f"{round((row.cost('params') or 0) / 1e6)}M"
-        if not any((line["model"], line["params"]) == (model, params) for line in _lines()):
+        if not ((_lines().model == model) & (_lines().params == params)).any():
             return None
     elif first.config["data"].get("image_size") == 64:
         model = f"{model} ImageNet-512"
@@ -76,29 +77,27 @@ def published_fid(row: Row) -> PublishedFid | None:
     # The line of the tables that has all of it, after as many images.
     iterations = row.group.iteration
     masked = routed_steps(iterations, schedule) if iterations == requested.iterations(first) else 0
-    for line in _lines():
-        is_named = (line["model"], line["method"], line["metric"], line["scale"]) == (model, method, metric, scale)
-        if not is_named or not line["table"].startswith(FID_TABLES):
-            continue
-        is_unmasked = line["method"].endswith(" unmasked")
+    lines, asked = _lines(), {"model": model, "method": method, "metric": metric, "scale": scale}
+    for line in lines[(lines[[*asked]] == pd.Series(asked)).all(axis=1)].itertuples():
+        is_unmasked = line.method.endswith(" unmasked")
         if is_unmasked and first.config.get("method") != find_method(first.method).options().model_dump():
             continue  # older records lack some options, and had others then
-        if line["iterations"].endswith("K"):
-            images = int(line["iterations"].removesuffix("K")) * 1000 * int(line["batch"])
+        if line.iterations.endswith("K"):
+            images = int(line.iterations.removesuffix("K")) * 1000 * int(line.batch)
         else:
-            images = int(line["iterations"].removesuffix(" epochs")) * 5000 * 256
+            images = int(line.iterations.removesuffix(" epochs")) * 5000 * 256
         seen = (masked if is_unmasked else iterations) * (requested.training(first, "batch") or 0)
-        if seen == images and _listed_routes(line, row.blocks) == first.routes:
-            return PublishedFid(float(line["value"]), line["caveat"])
+        if seen == images and _listed_routes(line.method, line.routes, row.blocks) == first.routes:
+            return PublishedFid(float(line.value), line.caveat)
     return None
 
 
-def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
+def _listed_routes(method: str, routes: str, blocks: int) -> str:
     """In block numbers; the tables leave out TREAD's own rule and its rate."""
-    if line["method"].startswith("dense"):
+    if method.startswith("dense"):
         return ""
-    routes = line["routes"] or "@0.5"
+    routes = routes or "@0.5"
     if routes.startswith("@"):
-        usual = "0:-1" if line["method"].startswith("mask") else "2:-4"
+        usual = "0:-1" if method.startswith("mask") else "2:-4"
         routes = usual + routes
     return format_routes(resolve_routes(parse_routes(routes), blocks))

@@ -53,7 +53,29 @@ class Picture:
     @property
     def inline(self) -> Markup:
         """The SVG for the page: named, described, coloured by CSS variables, its ids its own."""
-        root = _inline(self.svg, self.name, self.title, self.description)
+        # Without what the page says itself.
+        ElementTree.register_namespace("", _SVG)
+        ElementTree.register_namespace("xlink", _XLINK)
+        root = ElementTree.fromstring(self.svg)  # written by `picture_of`
+        for parent in list(root.iter()):
+            for child in list(parent):
+                if child.tag.partition("}")[2] in ("metadata", "style"):
+                    parent.remove(child)
+        used = set(re.findall(r"#([^)\"]+)[)\"]", self.svg.decode()))
+        for element in root.iter():
+            _own_ids(element, self.name, used)
+            _slim(element)
+        _unwrap(root)
+
+        # With its words, at the width of its text.
+        for tag, text in (("desc", self.description), ("title", self.title)):
+            child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{self.name}-{tag}")
+            child.text = text
+            root.insert(0, child)
+        root.set("style", f"--width: {_PIXELS_PER_POINT * float(root.attrib.pop('width').removesuffix('pt')):.0f}px")
+        del root.attrib["height"]
+        root.set("role", "img")
+        root.set("aria-labelledby", f"{self.name}-title {self.name}-desc")
         return Markup(ElementTree.tostring(root, encoding="unicode"))  # what it serialises is escaped
 
 
@@ -72,33 +94,6 @@ def _saved(figure: Figure, kind: str) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format=kind, metadata=_UNDATED[kind])
     return file.getvalue()
-
-
-def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.Element:
-    ElementTree.register_namespace("", _SVG)
-    ElementTree.register_namespace("xlink", _XLINK)
-    root = ElementTree.fromstring(svg)  # written by `picture_of` above
-    _drop(root, "metadata", "style")
-    used = set(re.findall(r"#([^)\"]+)[)\"]", svg.decode()))
-    for element in root.iter():
-        _own_ids(element, name, used)
-        _slim(element)
-    _unwrap(root)
-    for tag, text in (("desc", description), ("title", title)):
-        child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
-        child.text = text
-        root.insert(0, child)
-    root.set("style", f"--width: {_PIXELS_PER_POINT * float(root.attrib.pop('width').removesuffix('pt')):.0f}px")
-    del root.attrib["height"]
-    root.set("role", "img")
-    root.set("aria-labelledby", f"{name}-title {name}-desc")
-    return root
-
-
-def _drop(root: ElementTree.Element, *tags: str) -> None:
-    for parent in list(root.iter()):
-        for child in [c for c in parent if c.tag.partition("}")[2] in tags]:
-            parent.remove(child)
 
 
 def _own_ids(element: ElementTree.Element, name: str, used: set[str]) -> None:

@@ -62,22 +62,19 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (templates / "page.css").read_text(encoding="utf-8")
-    page = (
-        _environment()
-        .get_template(template)
-        .render(
-            **context,
-            figures=" ".join(f"{picture.name}.svg" for picture in drawn),
-            script=Markup(script),
-            style=Markup(style),
-            script_hash=script_hash,  # the package's own files
-        )
+    page = as_html(
+        template,
+        **context,
+        figures=" ".join(f"{picture.name}.svg" for picture in drawn),
+        script=Markup(script),  # the package's own files
+        style=Markup(style),
+        script_hash=script_hash,
     )
     write_atomically(out / "index.html", page.encode("utf-8", "replace"))
 
 
 def as_html(template: str, **context: Any) -> str:
-    """Return a part of a page from a template of this package, for a notebook."""
+    """Return a page, or a part of one for a notebook, from a template of this package."""
     return _environment().get_template(template).render(**context)
 
 

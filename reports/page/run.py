@@ -162,7 +162,15 @@ class Page:
         self.missing = [(cell, *plan.rows[cell]) for cell in plan.cells if cell not in with_result]
         self.counts = Counter(str(record.status) for record in records)
         self.counts |= {"missing": len(self.missing), "unreadable": len(unreadable)}
-        self.facts = [*_facts(records, rows, plan), *tuning.cost(study.candidates, records)]
+        backbones = list(dict.fromkeys(row.group.backbone for row in rows))
+        self.facts = {
+            "backbone": ", ".join(short_names(backbones).values() if len(backbones) > 1 else backbones),
+            "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
+            "data": ", ".join(sorted({requested.data(record) for record in records})),
+            "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
+            "device": plan.numerics.device_name or plan.numerics.device,
+            "tuning": tuning.cost(study.candidates, records),
+        }
         of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
         self.cautions = [
             *(f"a cell is left out of this page: {reason}." for reason in unreadable.values()),
@@ -343,19 +351,6 @@ def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:
             title += f", {millions(members[0].cost('params'))} parameters"
         tables.append(comparison_view(members, title))
     return Part(heading, tables, shown)
-
-
-def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
-    """The main facts about the run, in a line."""
-    backbones = list(dict.fromkeys(row.group.backbone for row in rows))
-    facts = {
-        "backbone": ", ".join(short_names(backbones).values() if len(backbones) > 1 else backbones),
-        "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
-        "data": ", ".join(sorted({requested.data(record) for record in records})),
-        "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
-        "device": plan.numerics.device_name or plan.numerics.device,
-    }
-    return [(name, value) for name, value in facts.items() if value]
 
 
 def _conditions(records: Sequence[Record], plan: RunPlan) -> dict[str, Any]:

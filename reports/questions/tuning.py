@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -42,39 +42,30 @@ def summary(rows: Sequence[Row]) -> str:
     )
 
 
-def cautions(rows: Sequence[Row]) -> list[str]:
-    """Return what a reader must know: rates at an edge, rates that moved with the length, and luck of the choice."""
-    found = []
-    at_edge = [row for row in rows if row.is_untuned]
-    tuned = [row for row in rows if row.tuning is not None]
+def cautions(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what a reader must know: rates at an edge, rates that moved with the length, and luck of the choice."""
+    tuned = [(row, row.tuning) for row in rows if row.tuning is not None]
+    at_edge = [(row, tuning) for row, tuning in tuned if row.is_untuned]
     if at_edge:
-        tried = sorted({one.learning_rate for row in at_edge if row.tuning for one in row.tuning.candidates})
-        best = {row.tuning.best.value for row in at_edge if row.tuning and row.tuning.best}
+        tried = sorted({one.learning_rate for _, tuning in at_edge for one in tuning.candidates})
+        best = {tuning.best.value for _, tuning in at_edge if tuning.best}
         middle = tried[len(tried) // 2]
         wider = extended(tried, below=min(best) < middle, above=max(best) >= middle)
         listed = ",".join(f"{rate:g}" for rate in wider)
-        found.append(
-            f"untuned: the best learning rate of {_which([row.name for row in at_edge], len(tuned))} lies at the edge "
-            "of the candidates, so a better one may lie beyond. The same command with "
+        yield (
+            f"untuned: the best learning rate of {_which([row.name for row, _ in at_edge], len(tuned))} lies at the "
+            "edge of the candidates, so a better one may lie beyond. The same command with "
             f"--set 'tune.candidates=[{listed}]' tries more, and keeps what is measured."
         )
-    moved = [row.name for row in tuned if row.tuning and row.tuning.has_moved]
-    if moved:
-        found.append(
+    if moved := [row.name for row, tuning in tuned if tuning.has_moved]:
+        yield (
             f"the best learning rate of {names(moved)} is another one at its own length than at the shortest, where it "
             "was chosen: rates that were tuned on short trainings may favour a row on long ones."
         )
-    return [*found, *_luck(tuned)]
 
-
-def _luck(tuned: Sequence[Row]) -> list[str]:
-    """A caution where a rate may be the best one by luck, which no interval over the study's seeds has.
-
-    None where whole trainings on as many seeds chose it.
-    """
-    for row in tuned:
-        tuning = row.tuning
-        if tuning is None or (len(tuning.seeds) >= len(row.records) and tuning.share >= 1 and not tuning.shortest):
+    # By luck, which no interval over the study's seeds has, unless whole trainings on as many seeds chose the rates.
+    for row, tuning in tuned:
+        if len(tuning.seeds) >= len(row.records) and tuning.share >= 1 and not tuning.shortest:
             continue
         other, whose = "", "the"
         if tuning.shortest:
@@ -82,30 +73,29 @@ def _luck(tuned: Sequence[Row]) -> list[str]:
         if tuning.share < 1:
             other += "--set tune.share=1 and "
         seeds = plural(len(row.records), "seed")
-        return [
+        yield (
             "intervals are those of rows at their chosen learning rates. Whether a rate was the best one is the same "
             f"for all {seeds} of the study, and {plural(len(tuning.seeds), 'tuning seed')} at {100 * tuning.share:.3g} "
             f"% of {whose} training chose it: a route that is no better may be advised in more than 5 % of such "
             f"studies. Before a close decision is believed, choose with {other}with as many tuning seeds as the study "
             "has."
-        ]
-    return []
+        )
+        return
 
 
-def cost(candidates: Sequence[Record], study: Sequence[Record]) -> list[tuple[str, str]]:
-    """Return what choosing the learning rates has cost beside the study, as a fact of a page; none without tuning."""
+def cost(candidates: Sequence[Record], study: Sequence[Record]) -> str:
+    """Return what choosing the learning rates has cost beside the study, as a fact of a page; "" without tuning."""
     if not candidates:
-        return []
-    tuning, trained = (sum(map(_training_macs, records)) for records in (candidates, study))
-    share = tuning / (tuning + trained) if tuning + trained else 0.0
+        return ""
+    tuning, trained = 0.0, 0.0
+    for record in (*candidates, *study):
+        macs = record.last.training_macs or 0.0 if record.last else 0.0
+        tuning += macs if record.role == "tuning" else 0.0
+        trained += macs
     failed = sum(record.status == "failed" for record in candidates)
     without = f", without those of {plural(failed, 'cell')} that failed" if failed else ""
-    cells = plural(len(candidates), "cell")
-    return [("tuning", f"{cells}, {tuning:.3g} training MACs, {100 * share:.0f} % of the total{without}")]
-
-
-def _training_macs(record: Record) -> float:
-    return record.last.training_macs or 0.0 if record.last else 0.0
+    share = f"{100 * tuning / trained:.0f}" if trained else "0"
+    return f"{plural(len(candidates), 'cell')}, {tuning:.3g} training MACs, {share} % of the total{without}"
 
 
 def figure(rows: Sequence[Row]) -> Figure:

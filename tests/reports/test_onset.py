@@ -338,7 +338,7 @@ def test_the_ratios_and_their_map_are_tables_of_their_own(tmp_path, monkeypatch)
 def test_rates_that_a_shorter_training_chose_are_cautioned_about():
     """As many tuning seeds as the study has, at whole trainings: of a row itself there is nothing to say."""
     tuning = moved((3.0, 1.0, 2.0)).model_copy(update={"seeds": [0, 1, 2], "share": 1.0})
-    assert tuning_of.cautions(Study(study(tuning=tuning)).rows) == []
+    assert [*tuning_of.cautions(Study(study(tuning=tuning)).rows)] == []
     (said,) = tuning_of.cautions(Study(study(tuning=tuning.model_copy(update={"shortest": "dense"}))).rows)
     assert "at 100 % of the shortest row’s training chose it" in said
     assert "choose with --set tune.shortest=false and with as many tuning seeds" in said and "tune.share" not in said
