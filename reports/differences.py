@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,15 +91,6 @@ def compared_rows(trainings: Mapping[RowKey, Trainings]) -> dict[RowKey, list[Co
     return found
 
 
-class _Point(NamedTuple):
-    """One seed of a row at an evaluated iteration."""
-
-    iteration: int
-    macs: float  # of training up to here, all images
-    seconds: float  # of training up to here, by steps timed alone and the measured wait for data; NaN: not known
-    fid: float
-
-
 class Trainings:
     """The finished cells of a row under one metric protocol, from their lines of the frame."""
 
@@ -115,16 +106,14 @@ class Trainings:
             self.lines.setdefault(line["paired_seed"], {})[line["iteration"]] = line
         self.last = max(line["iteration"] for line in lines)
 
-        # Points of the curve of FID; only of seeds that were evaluated where the training of the others ends.
-        points: dict[int, list[_Point]] = {}
+        # The curve of FID by iteration; only of seeds that were evaluated where the training of the others ends.
+        points: dict[int, dict[int, float]] = {}
         for seed, by_iteration in self.lines.items():
             for iteration, line in sorted(by_iteration.items()):
-                point = _Point(iteration, line["training_macs"], line["paired_seconds"], line["fid"])
-                if iteration and point.macs > 0 and math.isfinite(point.fid):
-                    points.setdefault(seed, []).append(point)
-        end = max((each[-1].iteration for each in points.values()), default=0)
-        self.points = {seed: each for seed, each in points.items() if each[-1].iteration == end}
-        self.end = next((each[-1] for each in self.points.values()), None)
+                if iteration and line["training_macs"] > 0 and math.isfinite(line["fid"]):
+                    points.setdefault(seed, {})[iteration] = line["fid"]
+        self.end = max(map(max, points.values()), default=0)
+        self.points = {seed: of_seed for seed, of_seed in points.items() if self.end in of_seed}
         self._fits: dict[int, Curve | None] = {}
 
     def is_paired(self, reference: Trainings) -> bool:
@@ -149,23 +138,22 @@ class Trainings:
     def fit(self, seed: int) -> Curve | None:
         """FID over iterations, to which any cost is proportional without a schedule."""
         if seed not in self._fits:
-            points = self.points[seed]
-            self._fits[seed] = Curve.of([point.iteration for point in points], [point.fid for point in points])
+            self._fits[seed] = Curve.of([*self.points[seed]], [*self.points[seed].values()])
         return self._fits[seed]
 
     def whole(self, cost: str) -> float | None:
-        """Of the whole training: "macs" or "seconds"; None where that is not known."""
-        value = getattr(self.end, cost) if self.end else math.nan
+        """Of the whole training, the column `cost`; None where that is not known."""
+        value = next((self.lines[seed][self.end][cost] for seed in self.points), math.nan)
         return value if value > 0 else None
 
     def fids_at(self, share: float) -> Seeds:
         """At a share of the whole cost: as measured at the end, else on the fit; not beyond the points."""
         if share >= 1 - SAME_COST:
-            return {seed: points[-1].fid for seed, points in self.points.items()}
+            return {seed: points[self.end] for seed, points in self.points.items()}
         found = {}
-        for seed, points in self.points.items():
+        for seed in self.points:
             fit = None if self.depends_on_length else self.fit(seed)
-            fid = fit.value_at(share * points[-1].iteration) if fit else None
+            fid = fit.value_at(share * self.end) if fit else None
             if fid is not None:
                 found[seed] = fid
         return found
@@ -174,9 +162,9 @@ class Trainings:
         """Whether its FID is lower at its end than at every earlier evaluation, beyond chance."""
         fids: dict[int, dict[int, float]] = {}
         for seed, points in self.points.items():
-            for point in points:
-                fids.setdefault(point.iteration, {})[seed] = point.fid
-        end = fids.pop(max(fids, default=0), {})
+            for iteration, fid in points.items():
+                fids.setdefault(iteration, {})[seed] = fid
+        end = fids.pop(self.end, {})
         changes = [log_ratio(end, earlier) for earlier in fids.values()]
         return all(change is not None and change.is_below(0) for change in changes)
 
@@ -218,7 +206,7 @@ def _compared(row: Trainings, reference: Trainings) -> Iterator[Compared]:
         yield from _difference(row, reference, ITERATIONS, at, [sides], metric=metric)
 
     # At equal training MACs: as trained, or at the end of the cheaper of the two.
-    own, other = row.whole("macs"), reference.whole("macs")
+    own, other = row.whole("training_macs"), reference.whole("training_macs")
     if row.first["checkpoint"] or own is None or other is None:
         return
     tolerance = BUDGET_TOLERANCE if row.macs_of else SAME_COST
@@ -275,7 +263,7 @@ def _evaluated_at_time(row: Trainings, reference: Trainings) -> Iterator[Compare
     own: dict[int, float] = {}
     planned: tuple[float, float, float] | None = None
     for seed in (seed for seed in row.points if seed in reference.points):
-        line = row.lines[seed][row.points[seed][-1].iteration]
+        line = row.lines[seed][row.end]
         there = (line["equal_time_iteration"], line["equal_time_low"], line["equal_time_high"])
         if math.isnan(there[0]) or not math.isfinite(line["fid_at_equal_time"]):
             continue
@@ -284,33 +272,32 @@ def _evaluated_at_time(row: Trainings, reference: Trainings) -> Iterator[Compare
             own[seed] = line["fid_at_equal_time"]
     if planned is None:
         return
-    references = {seed: reference.points[seed][-1].fid for seed in own}
+    references = {seed: reference.points[seed][reference.end] for seed in own}
     sides: list[Sides] = [(own, references)]
 
     # The fall of FID per e-fold of iterations, through means from half of equal time on. Of a training that depends on
     # its length, only the ends of trainings count.
     iteration, low, high = planned
     means = {iteration: mean(own.values())}
-    fids = [{point.iteration: point.fid for point in row.points[seed]} for seed in own]
+    fids = [row.points[seed] for seed in own]
     for at in sorted(set.intersection(*map(set, fids))):
-        is_end = row.end is not None and at == row.end.iteration
-        if at >= iteration / 2 and (is_end or not row.depends_on_length):
+        if at >= iteration / 2 and (at == row.end or not row.depends_on_length):
             means[at] = mean(of_seed[at] for of_seed in fids)
     fall = slope([*means], [*means.values()])
     if fall is not None and not math.isnan(low) and not math.isnan(high):
         for end in (low, high):
             sides.append(({seed: fid + fall * math.log(end / iteration) for seed, fid in own.items()}, references))
-    yield from _difference(row, reference, TIME, reference.whole("seconds") or 0.0, sides)
+    yield from _difference(row, reference, TIME, reference.whole("paired_seconds") or 0.0, sides)
 
 
 def _interpolated_at_time(row: Trainings, reference: Trainings) -> Iterator[Compared]:
     """On the curves; nothing where one of the three would lie beyond the evaluated points."""
-    measured, other = row.whole("seconds"), reference.whole("seconds")
-    if measured is None or other is None or row.end is None:
+    measured, other = row.whole("paired_seconds"), reference.whole("paired_seconds")
+    if measured is None or other is None:
         return
     seconds = [measured]
     if row.is_paired(reference):
-        wait = np.nan_to_num(row.first["loop_time_ms"] * row.first["data_wait_share"]) / 1e3 * row.end.iteration
+        wait = np.nan_to_num(row.first["loop_time_ms"] * row.first["data_wait_share"]) / 1e3 * row.end
         for bound in ("speedup_low", "speedup_high"):
             seconds.append((measured - wait) * row.first["speedup"] / row.first[bound] + wait)
     shares = [(min(own, other) / own, min(own, other) / other) for own in seconds]
@@ -326,8 +313,8 @@ def _ratios(row: Trainings, reference: Trainings) -> Iterator[Compared]:
         return
     if not reference.is_lowest_at_end():
         return
-    for cost, column in (("macs", "training_macs"), ("seconds", "paired_seconds")):
-        whole, other = row.whole(cost), reference.whole(cost)
+    for column in ("training_macs", "paired_seconds"):
+        whole, other = row.whole(column), reference.whole(column)
         ratios = []
         for seed in row.points:
             own = row.fit(seed)

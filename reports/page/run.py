@@ -33,19 +33,11 @@ from tread_bench.reports.text.numbers import DASH, decimals, fid_difference, mil
 
 _CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that answer further questions, below a heading of their own.
-_SECTIONS = {
-    "speedup": "Speed",
-    "similarity": "Inside the network",
-    "gradients": "Inside the network",
-}
+_SECTIONS = {"speedup": "Speed", "similarity": "Inside the network", "gradients": "Inside the network"}
 _IN_TITLE = {
-    "backbone": "{}",
-    "data": "data {}",
-    "objective": "objective {}",
-    "start": "from the weights of {}",
-    "iteration": "iteration {:,}",
-    "protocol": "protocol {}",
-}
+    "backbone": "{}", "data": "data {}", "objective": "objective {}", "start": "from the weights of {}",
+    "iteration": "iteration {:,}", "protocol": "protocol {}",
+}  # fmt: skip
 _NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files", "registered"}
 _DIGITS = 6  # of a number under Conditions
 
