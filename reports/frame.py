@@ -306,11 +306,6 @@ def _setting(record: Record, timing: TimingFigures) -> DenseSetting:
     return timing.reference_backbone or record.backbone, json.dumps(config, sort_keys=True), timing.batch
 
 
-def wait_ms(timing: TimingFigures) -> float:
-    """Mean wait for a batch in a step of the training loop."""
-    return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
-
-
 def _cost_columns(
     record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]
 ) -> dict[str, Any]:
@@ -321,8 +316,8 @@ def _cost_columns(
     rate = images_per_s(record, dense_ms)
     is_one_step = not (record.routes and requested.scheduled(record)) and not requested.is_evaluated_only(record)
     if rate and record.timing and is_one_step:
-        step_s = record.timing.batch / rate + wait_ms(record.timing) / 1e3
-        columns["paired_seconds"] = step_s * evaluation.iteration
+        wait_ms = (record.timing.loop_time_ms or 0.0) * (record.timing.data_wait_share or 0.0)
+        columns["paired_seconds"] = (record.timing.batch / rate + wait_ms / 1e3) * evaluation.iteration
     if record.equal_time:
         columns |= {f"equal_time_{key}": value for key, value in record.equal_time.model_dump().items()}
         columns["fid_at_equal_time"] = record.at_equal_time.fid if record.at_equal_time else None

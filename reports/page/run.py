@@ -307,17 +307,16 @@ def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison has finished, so there is no result yet.", ""
     others = [row for row in ranked_candidates(rows) if row.done]
-    found = [(difference.mean, row, difference) for row in others if (difference := row.difference(ITERATIONS))]
-    if not found:
-        cheapest = min(
-            (row for row in others if row.spans), key=lambda row: row.cost("forward_macs") or 0, default=None
-        )
-        why = "FID was not measured" if not any(row.fid for row in rows) else "no row was compared with dense"
+    compared = [(row, difference) for row in others if (difference := row.difference(ITERATIONS))]
+    if not compared:
+        routed = [row for row in others if row.spans]
+        cheapest = min(routed, key=lambda row: row.cost("forward_macs") or 0, default=None)
+        why = "no row was compared with dense" if any(row.fid for row in rows) else "FID was not measured"
         return f"No decision: {why}{'' if is_over else ' yet'}.", price_of(cheapest) if cheapest else ""
-    _, row, difference = min(found, key=lambda one: one[0])
+    row, difference = min(compared, key=lambda one: one[1].mean)
     places = decimals(other.fid.mean for other in rows if other.fid)
     shown = fid_difference(difference, places)
-    chosen = "" if len(found) == 1 else f", the lowest of {len(found)} rows"
+    chosen = "" if len(compared) == 1 else f", the lowest of {len(compared)} rows"
     return (
         f"No decision: nothing was compared at equal training MACs. At equal iterations {row.full_label} differs from "
         f"{row.reference_label} by {shown}, {plural(difference.n, 'seed')}{chosen}; this is not tested.",

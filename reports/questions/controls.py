@@ -7,7 +7,7 @@ from statistics import mean
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import paired_difference
+from tread_bench.core.numbers.statistics import MeanInterval, paired_difference
 from tread_bench.reports import requested
 from tread_bench.reports.differences import MACS
 from tread_bench.reports.row import Row
@@ -62,22 +62,16 @@ def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
         if line is None:
             continue
         if requested.is_control(row.first) and not requested.macs_of(row.first):
-            shown = fid_difference(line.estimate, places)
-            other = row.reference_label
-            pairs = plural(line.estimate.n, "paired seed")
-            said.append(
-                f"Chance: {row.short_label}, which is {other} with other seeds, differs from it by {shown}, {pairs}."
-            )
+            difference: MeanInterval | None = line.estimate
+            what = f"Chance: {row.short_label}, which is {row.reference_label} with other seeds, differs from it by"
         elif is_control(row) and (alike := beside(row, routes)):
             difference = paired_difference(alike[0].sides(MACS)[0][0], row.sides(MACS)[0][0])
-            if difference is None:
-                continue
-            shown = fid_difference(difference, places)
-            pairs = plural(difference.n, "paired seed")
-            said.append(
-                f"{alike[0].short_label} minus {_instead(row, by_name.get(row.reference_name))} ({row.short_label}): "
-                f"{shown}, {pairs}."
-            )
+            instead = _instead(row, by_name.get(row.reference_name))
+            what = f"{alike[0].short_label} minus {instead} ({row.short_label}):"
+        else:
+            continue
+        if difference is not None:
+            said.append(f"{what} {fid_difference(difference, places)}, {plural(difference.n, 'paired seed')}.")
     return said
 
 

@@ -76,12 +76,9 @@ def _maps(rows: Sequence[Row], maps: Mapping[str, Matrix]) -> Drawing:
         image = cosine_map(axes, maps[row.name])
         for first, last in row.spans:
             for colour, width in ((SURFACE, 3.2), (WORSE, 1.8)):  # stands out on every colour of the map
-                place, size = (first - 0.5, first - 0.5), last - first + 1
-                axes.add_patch(
-                    Rectangle(
-                        place, size, size, fill=False, clip_on=False, edgecolor=colour, linewidth=width, zorder=3
-                    )
-                )  # fmt: skip
+                square = Rectangle((first - 0.5, first - 0.5), last - first + 1, last - first + 1, fill=False, zorder=3)
+                square.set(clip_on=False, edgecolor=colour, linewidth=width)
+                axes.add_patch(square)
         ticks = range(0, len(maps[row.name]), max(1, len(maps[row.name]) // 4))
         axes.set(xticks=ticks, yticks=ticks)
         axes.grid(visible=False)

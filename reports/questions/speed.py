@@ -40,10 +40,7 @@ def figure(rows: Sequence[Row]) -> Figure:
         ideal="ideal",
         still=1.0,
         extra={
-            "dense_ms": "dense step ms",
-            "step_ms": "step ms",
-            "wait": "data wait share",
-            "beyond": "most beyond ideal",
+            "dense_ms": "dense step ms", "step_ms": "step ms", "wait": "data wait share", "beyond": "most beyond ideal",
         },
         titles={"speedup": "speed-up of a training step", "ideal": "ideal"},
     )  # fmt: skip
