@@ -14,17 +14,13 @@ import grimp
 import networkx as nx
 import pytest
 
-from tread_bench.core.describe.data_sources import data_sources
-from tread_bench.core.describe.extractors import extractors
+from tread_bench.core.describe.data_sources import data_sources, text_encoders
 from tread_bench.core.describe.guidance import guidance_rules
-from tread_bench.core.describe.losses import losses
-from tread_bench.core.describe.methods import methods
-from tread_bench.core.describe.metrics import known_figures, metrics
+from tread_bench.core.describe.methods import losses, methods
+from tread_bench.core.describe.metrics import extractors, known_figures, metrics
 from tread_bench.core.describe.mixers import mixers
-from tread_bench.core.describe.objectives import objectives
-from tread_bench.core.describe.samplers import samplers
+from tread_bench.core.describe.objectives import objectives, samplers
 from tread_bench.core.describe.selectors import selectors
-from tread_bench.core.describe.text_encoders import text_encoders
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "services", "cli")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveInt
 
-from tread_bench.core.errors import UserError, collected
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.documents import Export, Time
 from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, read_bytes
 from tread_bench.core.stored.records import Part
@@ -68,8 +68,10 @@ def read_results(folder: Path) -> list[GpuDocument]:
     problems: list[str] = []
     found = []
     for path in sorted(path for path in folder.iterdir() if path.name != README):
-        with collected(problems):
+        try:
             found.append(read_result(path))
+        except UserError as error:
+            problems.append(str(error))
     if problems:
         raise UserError("\n".join(problems))
     return sorted(found, key=lambda document: (document.conditions.gpus[0], document.conditions.date))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.command_line import tread_bench
 from tread_bench.cli.commands.doctor import examine
-from tread_bench.core.describe.extractors import find_extractor
+from tread_bench.core.describe.metrics import find_extractor
 
 INCEPTION = find_extractor("inception").published[0]
 

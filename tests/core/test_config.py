@@ -9,8 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Tune
-from tread_bench.core.describe.data_sources import find_data_source
-from tread_bench.core.describe.text_encoders import find_text_encoder
+from tread_bench.core.describe.data_sources import find_data_source, find_text_encoder
 
 GLYPHS, WORDS = find_data_source("glyphs").options, find_text_encoder("words").options
 MOST = [(Sampling, "steps", 10_000), (Tune, "seeds", 100), (GLYPHS, "image_size", 256), (WORDS, "width", 65536)]

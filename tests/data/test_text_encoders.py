@@ -13,7 +13,7 @@ import torch
 
 from tests.data.tiny_clip import TOKENS, WIDTH, write_clip
 from tests.shown_checks import failing, shown
-from tread_bench.core.describe.text_encoders import find_text_encoder
+from tread_bench.core.describe.data_sources import find_text_encoder
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs.family import GlyphsData

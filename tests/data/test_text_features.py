@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tread_bench.core.describe.text_encoders import find_text_encoder
+from tread_bench.core.describe.data_sources import find_text_encoder
 from tread_bench.data.captions import features
 from tread_bench.data.captions.family import Captions
 from tread_bench.data.captions.features import CaptionFeatures

@@ -11,7 +11,7 @@ from torch import nn
 from tests.captioned_digits import TOKENS, WIDTH, CaptionedDigits, read_captioned
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.describe.families import make_spec
-from tread_bench.core.describe.samplers import find_sampler, samplers
+from tread_bench.core.describe.objectives import find_sampler, samplers
 from tread_bench.diffusion.conditioning import held_out_captions
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.ddpm.family import DdpmOptions
@@ -77,7 +77,7 @@ def test_an_image_depends_on_its_index_alone_with_churn_too(sampler):
 def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
     network = Pointwise()
     images(EDM, 10, network, sampler=sampler)
-    assert network.calls == [10] * Sampling(sampler=sampler, steps=5).velocity_calls
+    assert network.calls == [10] * find_sampler(sampler).num_calls(5)
 
 
 class Varying(Pointwise):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tread_bench.core.describe.samplers import find_sampler, samplers
+from tread_bench.core.describe.objectives import find_sampler, samplers
 from tread_bench.diffusion.objectives.flow.objective import Flow
 from tread_bench.diffusion.samplers.integrate import build_sampler, integrate
 

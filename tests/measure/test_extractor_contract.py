@@ -14,10 +14,9 @@ from tests.announced import announce
 from tests.shown_checks import failing
 from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.describe import extractors as registry
+from tread_bench.core.describe import metrics as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.extractors import ExtractorOptions, find_extractor
-from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric
+from tread_bench.core.describe.metrics import ExtractorOptions, MetricOptions, Needs, find_extractor, find_metric
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS

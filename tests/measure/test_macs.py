@@ -14,7 +14,7 @@ from tests.backbones.networks import SIZES, TEXT
 from tread_bench.core.config.training import Lora
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.describe.routes import Route
-from tread_bench.core.numbers import costs, counts
+from tread_bench.core.numbers import costs
 from tread_bench.core.numbers.costs import cost_of, counts_of, num_parameters
 from tread_bench.measure import macs
 from tread_bench.measure.counter import MacsCounter
@@ -169,8 +169,8 @@ def fresh(monkeypatch, tmp_path):
     """A cache of its own, and a way to forget what this process knows."""
 
     def forget():
-        counts._known.clear()
-        for cached in (costs.counts_of, counts._code):
+        costs._known.clear()
+        for cached in (costs.counts_of, costs._code):
             cached.cache_clear()
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -186,7 +186,7 @@ def test_what_was_counted_is_read_until_the_code_changes(fresh, monkeypatch, tmp
 
     # Read, without torch.
     counting = []
-    monkeypatch.setattr(counts, "named", counting.append)
+    monkeypatch.setattr(costs, "named", counting.append)
     fresh()
     assert (cost_of(family, spec, "1:2@0.5"), num_parameters(family, spec)) == (cost, params)
     assert counting == []
@@ -194,13 +194,13 @@ def test_what_was_counted_is_read_until_the_code_changes(fresh, monkeypatch, tmp
     # Counted again.
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(counts, "_COUNTING", ("tread_bench.measure",))
+    monkeypatch.setattr(costs, "_COUNTING", ("tread_bench.measure",))
     fresh()
     assert cost_of(family, spec, "1:2@0.5") == cost
     assert len(list(tmp_path.rglob("costs/*.json"))) == 3
 
 
-@pytest.mark.parametrize("damage", [lambda written: written[:-9], lambda written: written.replace(b"0]", b"9]", 1)])
+@pytest.mark.parametrize("damage", [lambda written: written[:-9], lambda written: b"[" + written + b"]"])
 def test_a_damaged_file_is_counted_again(fresh, tmp_path, damage):
     family, spec = make_spec("DiT", **SIZES["DiT"])
     cost = cost_of(family, spec)

@@ -18,8 +18,15 @@ from torch import Tensor
 from tests.measure.random_images import random_images
 from tread_bench import evaluate
 from tread_bench.core.config.metrics import in_protocol
-from tread_bench.core.describe.extractors import find_extractor
-from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, find_metric, metrics
+from tread_bench.core.describe.metrics import (
+    Figure,
+    MetricFamily,
+    MetricOptions,
+    Needs,
+    find_extractor,
+    find_metric,
+    metrics,
+)
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.core.describe.extractors import Published, find_extractor
+from tread_bench.core.describe.metrics import Published, find_extractor
 from tread_bench.measure.weights_folder import (
     MissingWeightsError,
     find_weights,

@@ -132,7 +132,7 @@ def _fork_cells() -> None:
     import multiprocessing
     from types import ModuleType
 
-    from tread_bench.core.numbers import counts
+    from tread_bench.core.numbers import costs
     from tread_bench.runner.executors import local
 
     local._context = multiprocessing.get_context("fork")
@@ -141,7 +141,7 @@ def _fork_cells() -> None:
     server.PID = os.getpid()
     server.failure = ""
     sys.modules[server.__name__] = server
-    counts.named = _apart
+    costs.named = _apart
 
 
 def _apart(target: str) -> Any:

@@ -15,7 +15,7 @@ from tread_bench.core.describe import families as registry
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers import costs
-from tread_bench.core.numbers.counts import Counts
+from tread_bench.core.numbers.costs import Counts
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.suite.files import Files, Look

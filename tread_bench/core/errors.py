@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeGuard
 
 OUT_OF_MEMORY = "out of memory: use smaller batches or networks, or give the process more (`ulimit -v`)"
@@ -33,15 +31,6 @@ _WAYS_OUT = {
 
 class UserError(ValueError):
     """Input that cannot be used; the text names the value, the rule and the way out. Exit status 2."""
-
-
-@contextmanager
-def collected(problems: list[str]) -> Iterator[None]:
-    """Add the text of a UserError to the problems instead of raising it, so that all mistakes are reported at once."""
-    try:
-        yield
-    except UserError as error:
-        problems.append(str(error))
 
 
 class Passed(BaseException):

@@ -77,12 +77,10 @@ class Places:
 
     def find(self, problem: Problem) -> Place | None:
         """Return the place of the problem's location, or of the nearest enclosing one."""
+        known = self.keys if problem.at_key else self.values
         for length in range(len(problem.loc), -1, -1):
-            loc = problem.loc[:length]
-            if problem.at_key and loc in self.keys:
-                return self.keys[loc]
-            if not problem.at_key and loc in self.values:
-                return self.values[loc]
+            if (loc := problem.loc[:length]) in known:
+                return known[loc]
         return self.values.get(())
 
     def replace(self, loc: Loc, place: Place) -> None:

@@ -1,6 +1,6 @@
 """Parameters and multiply-adds of a backbone and of what a method and losses add, counted on the meta device.
 
-It knows shapes and holds no data. Elementwise work counts nothing. `core.numbers.counts` keeps what is counted here.
+It knows shapes and holds no data. Elementwise work counts nothing. `core.numbers.costs` keeps what is counted here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike
 from tread_bench.core.numbers.cell_costs import Extra
-from tread_bench.core.numbers.costs import cost_of, counts_of
-from tread_bench.core.numbers.counts import Counts
+from tread_bench.core.numbers.costs import Counts, cost_of, counts_of
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone, run_blocks

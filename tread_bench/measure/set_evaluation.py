@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tread_bench.core.describe.extractors import ExtractorOptions
-from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint

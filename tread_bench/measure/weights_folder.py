@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
+from tread_bench.core.describe.metrics import ExtractorFamily, ExtractorOptions, Published, find_extractor
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder
 from tread_bench.core.stored.data_files import content_sha256

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tread_bench.core.config.suite import Suite
+from tread_bench.core.config.suite import FACTORS, Suite
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, dotted, shortened, validation_problems
@@ -155,7 +155,7 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
             rows.append((name, keys, own_matrix))
     if shared_matrix is None:
         return
-    tuning = suite.tune.cells_per_row if suite.tune else 0
+    tuning = len(suite.tune.candidates or FACTORS) * suite.tune.seeds if suite.tune else 0
     cells = shared_matrix.most * (sum(matrix.most for *_, matrix in rows) or 1) * (len(suite.seeds) + tuning)
     if cells > MAX_CELLS:
         message = f"the suite has {cells:,} cells, more than {MAX_CELLS:,}: split it"

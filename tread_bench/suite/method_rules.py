@@ -8,8 +8,7 @@ from dataclasses import replace
 from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
-from tread_bench.core.describe.losses import LossOptions
-from tread_bench.core.describe.methods import Evaluated, MethodOptions, methods
+from tread_bench.core.describe.methods import Evaluated, LossOptions, MethodOptions, methods
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.schedule import decay_steps

@@ -9,7 +9,7 @@ import pytest
 from tests.shown_checks import failing
 from tread_bench.core.config import sampling
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.describe.samplers import find_sampler, samplers
+from tread_bench.core.describe.objectives import find_sampler, samplers
 
 EULER, HEUN, DDPM = find_sampler("euler"), find_sampler("heun"), find_sampler("ddpm")
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tread_bench.core.describe.samplers import find_sampler
+from tread_bench.core.describe.objectives import find_sampler
 from tread_bench.diffusion.objectives.ddpm.family import SCHEDULES, DdpmOptions, noise_levels
 from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
 from tread_bench.diffusion.samplers.integrate import build_sampler, integrate

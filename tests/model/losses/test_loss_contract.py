@@ -8,8 +8,8 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
 from tests.shown_checks import failing
-from tread_bench.core.describe import losses as registry
-from tread_bench.core.describe.losses import find_loss, losses
+from tread_bench.core.describe import methods as registry
+from tread_bench.core.describe.methods import find_loss, losses
 
 MAE = find_loss("mae")
 SETTINGS = [

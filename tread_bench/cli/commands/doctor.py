@@ -11,7 +11,7 @@ import typer
 from tread_bench.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.extractors import ExtractorFamily
+    from tread_bench.core.describe.metrics import ExtractorFamily
 
 
 def doctor(as_json: JsonOption = False) -> None:
@@ -46,9 +46,9 @@ def examine() -> dict[str, Any]:
     from tread_bench.core.config.choices import DEFAULT_DATA
     from tread_bench.core.config.compute import Compute
     from tread_bench.core.config.metrics import Metrics
-    from tread_bench.core.describe.extractors import extractors
     from tread_bench.core.describe.families import families
     from tread_bench.core.describe.kernels import KERNELS, missing
+    from tread_bench.core.describe.metrics import extractors
     from tread_bench.core.stored.cache import cache_folder
     from tread_bench.core.stored.conditions import blas_kernels
     from tread_bench.core.stored.files import files_in
@@ -90,8 +90,7 @@ def examine() -> dict[str, Any]:
 
 def _weights(family: ExtractorFamily) -> dict[str, str]:
     """Whether the published weights of a feature network are there, which metrics need them, and who publishes them."""
-    from tread_bench.core.describe.extractors import OUTPUTS
-    from tread_bench.core.describe.metrics import metrics
+    from tread_bench.core.describe.metrics import OUTPUTS, metrics
     from tread_bench.core.stored.data_files import content_sha256
     from tread_bench.measure.weights_folder import find_weights, is_as_published
 

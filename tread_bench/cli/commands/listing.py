@@ -51,19 +51,15 @@ def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json:
 
 def rows_of(what: Listed) -> list[dict[str, Any]]:
     """Return what the command lists, a row each, as JSON values."""
-    from tread_bench.core.describe.data_sources import data_sources
-    from tread_bench.core.describe.extractors import extractors
+    from tread_bench.core.describe.data_sources import data_sources, text_encoders
     from tread_bench.core.describe.families import families
     from tread_bench.core.describe.guidance import guidance_rules
     from tread_bench.core.describe.kernels import KERNELS, missing
-    from tread_bench.core.describe.losses import losses
-    from tread_bench.core.describe.methods import methods
-    from tread_bench.core.describe.metrics import metrics
+    from tread_bench.core.describe.methods import losses, methods
+    from tread_bench.core.describe.metrics import extractors, metrics
     from tread_bench.core.describe.mixers import MixerSize, mixers
-    from tread_bench.core.describe.objectives import objectives
-    from tread_bench.core.describe.samplers import samplers
+    from tread_bench.core.describe.objectives import objectives, samplers
     from tread_bench.core.describe.selectors import selectors
-    from tread_bench.core.describe.text_encoders import text_encoders
     from tread_bench.core.numbers.costs import num_parameters
     from tread_bench.suite.load import shipped_suites
 

@@ -10,8 +10,7 @@ from tread_bench.core.config.base import Model, one_of, some_of
 from tread_bench.core.describe.data_sources import DataOptions, data_sources, find_data_source
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, find_family, make_spec
 from tread_bench.core.describe.guidance import GuidanceOptions, find_guidance, guidance_rules
-from tread_bench.core.describe.losses import LossOptions, losses
-from tread_bench.core.describe.methods import MethodOptions, find_method, methods
+from tread_bench.core.describe.methods import LossOptions, MethodOptions, find_method, losses, methods
 from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
 from tread_bench.core.describe.routes import Route, as_routes, format_routes
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    SerializerFunctionWrapHandler,
-    WrapSerializer,
-    field_validator,
-)
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
-from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.describe.guidance import Blocks, iteration_at
-from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
+from tread_bench.core.describe.metrics import (
+    ExtractorOptions,
+    MetricFamily,
+    MetricOptions,
+    Needs,
+    Rounding,
+    extractors,
+    find_extractor,
+    find_metric,
+    metrics,
+)
 from tread_bench.core.errors import UserError
 
 ENOUGH_POINTS = 6  # evaluations that FID between them is interpolated from
@@ -165,11 +168,6 @@ class Metrics(Model):
     def of_samples(self) -> tuple[MetricOptions, ...]:
         """All metrics of generated images, in the order of their columns."""
         return (*self.standard, *self.also)
-
-    @property
-    def follows_published(self) -> bool:
-        """Whether figures are computed as published ones are, so that their number of samples matters."""
-        return self.protocol != _DEFAULT_PROTOCOL
 
     def lacks_network(self, data: DataOptions) -> bool:
         """Return whether no feature network is named and none ships for the data, or the named one has no weights."""

@@ -63,7 +63,7 @@ def _guidance_problems(setting: Setting) -> Iterator[Problem]:
     # A branch without the label.
     if not all(branch.label for branch in branches):
         why = ""
-        if not setting.spec.is_conditional:
+        if not setting.spec.num_classes and setting.spec.context_shape is None:
             why = "but these data have none: choose another"
         elif not cell.training.label_dropout:
             way_out = "set training.label_dropout above 0, such as 0.1, or choose another"

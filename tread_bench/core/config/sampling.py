@@ -12,8 +12,7 @@ from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Model, Whole
 from tread_bench.core.config.choices import UNGUIDED, GuidanceChoice
-from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
-from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
+from tread_bench.core.describe.objectives import ObjectiveOptions, SamplerFamily, find_sampler, objectives, samplers
 
 if TYPE_CHECKING:
     SamplerName = str
@@ -69,11 +68,6 @@ class Sampling(Model):
     @property
     def sampler_family(self) -> SamplerFamily:
         return find_sampler(self.sampler)
-
-    @property
-    def velocity_calls(self) -> int:
-        """Number of velocity calls over all steps."""
-        return self.sampler_family.num_calls(self.steps)
 
 
 def misfits(sampling: Sampling, objective: ObjectiveOptions) -> Iterator[tuple[str, str]]:

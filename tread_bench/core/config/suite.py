@@ -214,11 +214,6 @@ class Tune(Model):
         """Return the candidates, ascending; `learning_rate` is that of the suite."""
         return self.candidates or tuple(factor * learning_rate for factor in FACTORS)
 
-    @property
-    def cells_per_row(self) -> int:
-        """Trainings of a row, over all candidates and seeds."""
-        return len(self.candidates or FACTORS) * self.seeds
-
 
 class Suite(Model):
     """A study: a base, a matrix over it, named rows, and seeds. Its cells are matrix x rows x seeds.

@@ -63,11 +63,6 @@ class BackboneSpec(BaseModel):
         """(M, E), the shape of one sample's text features in y; None if y holds labels or nothing."""
         return None
 
-    @property
-    def is_conditional(self) -> bool:
-        """Whether y holds labels or text."""
-        return bool(self.num_classes) or self.context_shape is not None
-
 
 class TextSpec(BackboneSpec):
     """Sizes of a backbone that can be conditioned on captions: with `context_tokens`, y holds text features.

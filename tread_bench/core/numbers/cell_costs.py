@@ -14,8 +14,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.routes import Route, resolve_routes, tokens_per_block
-from tread_bench.core.numbers.costs import cost_figures, cost_of, evaluated_macs, network_of, parts_of
-from tread_bench.core.numbers.counts import counted
+from tread_bench.core.numbers.costs import cost_figures, cost_of, counted, evaluated_macs, network_of, parts_of
 from tread_bench.core.numbers.schedule import mean_share, stretches, summed_share
 from tread_bench.core.stored.records import CostFigures
 
@@ -68,7 +67,7 @@ def expected_work(cell: Cell) -> Work:
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     training, sampling, metrics = cell.training, cell.sampling, cell.metrics
     routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
-    calls = sampling.velocity_calls * (1 if sampling.guidance_scale == 1 else 2)
+    calls = sampling.sampler_family.num_calls(sampling.steps) * (1 if sampling.guidance_scale == 1 else 2)
     images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
     at = metrics.iterations(training.iterations)
     if not cell.trains:

@@ -37,10 +37,6 @@ class MeanInterval:
         """(low, high), or None without an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
-    def excludes(self, value: float) -> bool:
-        """Return whether there is an interval and `value` lies outside it."""
-        return self.is_above(value) or self.is_below(value)
-
     def is_above(self, value: float) -> bool:
         """Return whether there is an interval and all of it lies above `value`."""
         return self.low is not None and self.low > value

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from glob import iglob
 from pathlib import Path
 
-from tread_bench.core.errors import collected, printable, shortened_middle
+from tread_bench.core.errors import printable, shortened_middle
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
@@ -71,18 +71,14 @@ def check_folder(option: str, folder: Path, command: str) -> None:
 
 
 def claim_folders(command: str, folders: Mapping[str, Path | None]) -> None:
-    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError with all mistakes.
+    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError.
 
     Args:
         folders: by the option that names them; None: not requested.
     """
     named = {option: folder for option, folder in folders.items() if folder is not None}
-    problems: list[str] = []
     for option, folder in named.items():
-        with collected(problems):
-            check_folder(option, folder, command)
-    if problems:
-        raise OutputError("\n".join(problems))
+        check_folder(option, folder, command)
     for option, folder in named.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tread_bench.core.config.base import Model, one_of, or_text
-from tread_bench.core.describe.data_sources import Place
-from tread_bench.core.describe.text_encoders import TextEncoderOptions, find_text_encoder, text_encoders
+from tread_bench.core.describe.data_sources import Place, TextEncoderOptions, find_text_encoder, text_encoders
 from tread_bench.core.stored.data_paths import matches
 
 CLASS = "{class}"  # in a template

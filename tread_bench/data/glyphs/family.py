@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Whole, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
-from tread_bench.core.describe.text_encoders import TextEncoderOptions
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
 from tread_bench.data.glyphs.fonts import FACES, Font, faces_of, font_folder

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
-from tread_bench.core.describe.text_encoders import TextEncoderOptions
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import all_matches, folder_name

@@ -9,8 +9,8 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.data_sources import TextEncoderOptions
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.text_encoders import TextEncoderOptions
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.identity import canonical_json

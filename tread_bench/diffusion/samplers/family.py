@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.describe.samplers import SamplerFamily
+from tread_bench.core.describe.objectives import SamplerFamily
 
 EULER = SamplerFamily(
     name="euler",

@@ -8,8 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.objectives import SamplerFamily
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.samplers import SamplerFamily
 
 Velocity = Callable[[Tensor, Tensor], Tensor]  # (x, t), t of shape (B,) -> dx/dt
 Slope = Callable[[Tensor, float], Tensor]  # (x, t) -> dx/dt, at one time for all samples

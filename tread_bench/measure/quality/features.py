@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tread_bench.core.describe.extractors import settings_of
+from tread_bench.core.describe.metrics import settings_of
 from tread_bench.core.describe.plugins import named
 from tread_bench.data.check import message_of
 from tread_bench.data.precision import full_float32
@@ -24,7 +24,7 @@ from tread_bench.data.precision import full_float32
 if TYPE_CHECKING:
     from tread_bench.core.config.choices import DataChoice
     from tread_bench.core.config.metrics import Metrics
-    from tread_bench.core.describe.extractors import ExtractorOptions
+    from tread_bench.core.describe.metrics import ExtractorOptions
 
 EFFECT_IMAGES = 8  # that show what the device does to features
 _BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 8, 128  # images; docs/performance.md has the figures of the first

@@ -13,8 +13,7 @@ from tread_bench.measure.weights_folder import is_published
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.describe.data_sources import Factor
-    from tread_bench.core.describe.extractors import ExtractorOptions
-    from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Rounding
+    from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
@@ -160,7 +159,7 @@ def _caution(cell: Cell, measured: Sequence[MetricOptions], dims: int, reference
         messages.append(
             f"FID from {metrics.num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"
         )
-    if metrics.follows_published and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
+    if metrics.protocol == "adm" and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
         messages.append(warning)
     reads_stated = any(metric.family.needs_of_real & reference.stated for metric in measured)
     if reads_stated and (warning := doubtful_weights(metrics.network(cell.data))):

@@ -12,7 +12,7 @@ import torch
 from pydantic import ValidationError
 
 from tread_bench.core.describe.data_sources import DataOptions, data_sources
-from tread_bench.core.describe.extractors import ExtractorFamily, extractors, settings_of
+from tread_bench.core.describe.metrics import ExtractorFamily, extractors, settings_of
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import validation_problems

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.describe.text_encoders import TextEncoderFamily, TextEncoderOptions
+from tread_bench.core.describe.data_sources import TextEncoderFamily, TextEncoderOptions
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 TOKENIZER = ("tokenizer.json", "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json")

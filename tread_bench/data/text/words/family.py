@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Whole
-from tread_bench.core.describe.text_encoders import TextEncoderFamily, TextEncoderOptions
+from tread_bench.core.describe.data_sources import TextEncoderFamily, TextEncoderOptions
 
 
 class WordsOptions(TextEncoderOptions):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float
-from tread_bench.core.describe.losses import LossFamily, LossOptions
+from tread_bench.core.describe.methods import LossFamily, LossOptions
 from tread_bench.core.describe.objectives import ObjectiveOptions, objectives
 from tread_bench.core.problems import Problem
 

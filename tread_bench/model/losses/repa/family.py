@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
 from tread_bench.core.describe.data_sources import find_data_source
-from tread_bench.core.describe.losses import LossFamily, LossOptions
+from tread_bench.core.describe.methods import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, Published, weights_file
+from tread_bench.core.describe.metrics import ExtractorFamily, ExtractorOptions, Published, weights_file
 
 Resize = Literal["pillow", "torch"]
 
