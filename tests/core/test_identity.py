@@ -110,7 +110,8 @@ def test_what_two_cells_have_exchanged_is_refused_by_name(folder, name):
     mine, other = two_cells(folder)
     READERS[name](folder, mine)
     exchange(folder.cell(mine) / name, folder.cell(other) / name)
-    with pytest.raises(UserError, match=rf"cells/{mine}/{name}.* belongs to cell {other}, not to {mine}"):
+    told = "is damaged or another file" if name == "weights" else f"belongs to cell {other}, not to {mine}"
+    with pytest.raises(UserError, match=rf"cells/{mine}/{name}.* {told}"):
         READERS[name](folder, mine)
 
 
@@ -121,15 +122,20 @@ def test_the_progress_of_another_cell_is_nobody_s(folder):
     assert read_progress(folder, mine) is None
 
 
-@pytest.mark.parametrize("name", ["checkpoints/step-00000000{}", "weights/{}"])
-def test_a_file_of_another_iteration_is_refused_by_name(folder, name):
+def test_weights_of_another_iteration_are_refused_by_name(folder):
     mine = two_cells(folder)[0]
+    exchange(*(folder.cell(mine) / "weights" / f"{step}.safetensors" for step in (2, 4)))
+    with pytest.raises(UserError, match=r"4\.safetensors is damaged or another file"):
+        weights_read(folder, mine)
+
+
+def test_a_checkpoint_under_the_name_of_another_goes_on_at_its_own_step(folder):
+    mine = two_cells(folder)[0]
+    record = folder.record(mine)
     for suffix in (".safetensors", ".sha256"):
-        early, late = (folder.cell(mine) / f"{name.format(step)}{suffix}" for step in (2, 4))
-        if early.exists():
-            exchange(early, late)
-    with pytest.raises(UserError, match=r"4\.safetensors holds iteration 2, not 4"):
-        READERS[name.partition("/")[0]](folder, mine)
+        exchange(*(folder.cell(mine) / "checkpoints" / f"step-00000000{step}{suffix}" for step in (2, 4)))
+    assert resumed(folder, mine).status == "done"
+    assert folder.record(mine).final_weights_sha256 == record.final_weights_sha256
 
 
 def test_a_record_of_another_configuration_is_refused(folder):

@@ -234,7 +234,7 @@ def test_damaged_weights_are_refused(plan, folder, tmp_path):
     content[-1] ^= 1
     weights.write_bytes(content)
     record = judged_again(folder, again.id)
-    assert record.status == "failed" and "is damaged: its sha256 is not the recorded one" in record.reason
+    assert record.status == "failed" and "its sha256 is not the recorded one" in record.reason
     weights.unlink()
     assert "cannot be read" in judged_again(folder, again.id).reason
 

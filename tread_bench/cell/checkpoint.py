@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tread_bench.core.stored.files import replacing, write_atomically
-from tread_bench.core.stored.identity import Identity, iteration_of, read_stamp
+from tread_bench.core.stored.identity import Identity
 from tread_bench.suite.plan import CHECKPOINTS_KEPT
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,8 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     path = _path(folder, step)
     folder.mkdir(exist_ok=True)
     with replacing(path) as temporary:
-        save_file(checkpoint.tensors, temporary, {"state": json.dumps(checkpoint.state), **owner.metadata(step)})
+        about = {"state": json.dumps(checkpoint.state), "owner": json.dumps(owner.stamp())}
+        save_file(checkpoint.tensors, temporary, about)
         digest = file_sha256(temporary)
     write_atomically(path.with_suffix(".sha256"), digest)
 
@@ -105,7 +106,7 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
     """Return the newest undamaged checkpoint, or None; a damaged one is named in a warning.
 
     Raises:
-        StrangerError: it is another cell's, or its iteration is not the one in its name.
+        StrangerError: it is another cell's.
     """
     paths = sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True)
     return next((found for path in paths if (found := _load(path, owner))), None)
@@ -118,7 +119,7 @@ def _load(path: Path, owner: Identity) -> Checkpoint | None:
         return None
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
-        owner.check(read_stamp(file.metadata()), path, iteration_of(path))
+        owner.check(json.loads(file.metadata().get("owner", "{}")), path)
         log.info("resuming from checkpoint %s", path.name)
         return Checkpoint(tensors, json.loads(file.metadata()["state"]))
 

@@ -205,4 +205,4 @@ class Job:
             kept = ", ".join(record.weights) or "none"
             raise StoreError(f"cell {name} keeps no weights of iteration {iteration} (kept: {kept})")
         weights = self.folder.cell(name) / "weights"
-        load_weights(weights, iteration, record.weights[str(iteration)], network, self.identity)
+        load_weights(weights, iteration, record.weights[str(iteration)], network)

@@ -176,7 +176,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         return evaluation
 
     def keep(trainer: Trainer, iteration: int) -> str:
-        return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
+        return save_weights(folder / "weights", iteration, _evaluated(trainer))
 
     def progress(done: int, loss: float | None, phase: str = "training") -> None:
         tell(phase, done, iterations, loss)

@@ -14,11 +14,10 @@ from torch import nn
 
 from tread_bench.core.stored.files import StoreError, write_atomically
 from tread_bench.core.stored.foreign import WEIGHTS_BYTES, read_file
-from tread_bench.core.stored.identity import Identity, stamp_of
 from tread_bench.model.network import Network
 
 
-def save_weights(folder: Path, iteration: int, network: Network, owner: Identity) -> str:
+def save_weights(folder: Path, iteration: int, network: Network) -> str:
     """Write `<iteration>.safetensors` atomically; its SHA-256."""
     state = {
         f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
@@ -26,18 +25,17 @@ def save_weights(folder: Path, iteration: int, network: Network, owner: Identity
         for name, tensor in module.state_dict().items()
         if not network.backbone.adapters or name in network.backbone.adapters
     }
-    payload = save(state, owner.metadata(iteration))
+    payload = save(state)
     folder.mkdir(exist_ok=True)
     write_atomically(weights_path(folder, iteration), payload)
     return hashlib.sha256(payload).hexdigest()
 
 
-def load_weights(folder: Path, iteration: int, sha256: str, network: Network, owner: Identity) -> None:
+def load_weights(folder: Path, iteration: int, sha256: str, network: Network) -> None:
     """Read kept weights into a network of the same sizes.
 
     Raises:
         StoreError: the file is missing, or is not the one that was written.
-        StrangerError: it is another cell's, or its iteration is not the one in its name.
     """
     path = weights_path(folder, iteration)
     try:
@@ -45,9 +43,10 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network, ow
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); train its cell again") from None
     if hashlib.sha256(payload).hexdigest() != sha256:
-        if stamp := stamp_of(path):
-            owner.check(stamp, path, iteration)
-        raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; train its cell again")
+        raise StoreError(
+            f"{path} is damaged or another file: its sha256 is not the recorded one; put back what the run wrote, or "
+            "train its cell again"
+        )
     state = load(payload)
     for part, module in _parts(network).items():
         prefix = f"{part}."

@@ -1,4 +1,4 @@
-"""The owner of a stored file: its cell, the cell's configuration and, if applicable, the iteration."""
+"""The owner of a stored file: its cell, and the cell's configuration."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Self
 
 from pydantic import JsonValue
-from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
 
-_OWNER = "owner"  # key of the metadata of safetensors: of several, their order would differ from call to call
-
 
 class StrangerError(UserError):
-    """A file that belongs to another cell, configuration or iteration than its place says."""
+    """A file that belongs to another cell or configuration than its place says."""
 
 
 def cell_id(row: str, seed: int, row_key: str) -> str:
@@ -50,16 +47,11 @@ class Identity:
         """Create an identity from a cell's id and its resolved configuration, as in cell.json and records."""
         return cls(cell, hashlib.sha256(canonical_json(config).encode()).hexdigest())
 
-    def stamp(self, iteration: int | None = None) -> dict[str, str]:
+    def stamp(self) -> dict[str, str]:
         """Return the stamp of a stored file."""
-        about = {"cell": self.cell, "config_sha256": self.config_sha256}
-        return about if iteration is None else {**about, "iteration": str(iteration)}
+        return {"cell": self.cell, "config_sha256": self.config_sha256}
 
-    def metadata(self, iteration: int) -> dict[str, str]:
-        """Return the stamp as metadata of a safetensors file."""
-        return {_OWNER: canonical_json(self.stamp(iteration))}
-
-    def check(self, stamp: Mapping[str, str], path: Path, iteration: int | str | None = None) -> None:
+    def check(self, stamp: Mapping[str, str], path: Path) -> None:
         """Raise StrangerError if the `stamp` of the file at `path` does not match this cell."""
         check_cell(stamp.get("cell"), path, self.cell)
         if stamp.get("config_sha256") != self.config_sha256:
@@ -67,16 +59,6 @@ class Identity:
                 f"{path} belongs to cell {self.cell} under another configuration: it was changed, or copied from "
                 "another run. Put back what this run wrote, then run the same command again"
             )
-        if iteration is not None and (held := stamp.get("iteration")) != str(iteration):
-            raise StrangerError(
-                f"{path} holds iteration {held}, not {iteration}: it was renamed or copied. Put back what this run "
-                "wrote, then run the same command again"
-            )
-
-
-def iteration_of(checkpoint: Path) -> str:
-    """Return the iteration in a checkpoint's name, such as `step-000000008.safetensors`."""
-    return checkpoint.stem.removeprefix("step-").lstrip("0")
 
 
 def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") -> None:
@@ -86,21 +68,3 @@ def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") 
             f"{path} belongs to {kind} {owner}, not to {cell_id}: files were exchanged or copied. Put each back where "
             "it was, then run the same command again"
         )
-
-
-def stamp_of(path: Path) -> dict[str, str]:
-    """Return a safetensors file's stamp; {} if it has none, or it cannot be read. No torch."""
-    try:
-        with safe_open(path, "np") as file:
-            return read_stamp(file.metadata())
-    except (OSError, SafetensorError):
-        return {}
-
-
-def read_stamp(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the stamp in a file's metadata; {} if it has none, or another program's."""
-    try:
-        stamp = json.loads((metadata or {}).get(_OWNER, "{}"))
-    except ValueError:
-        return {}
-    return stamp if isinstance(stamp, dict) else {}
