@@ -33,7 +33,7 @@ from tread_bench.measure.quality.networks.inception.extractor import open_incept
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.runner.folder import RunFolder
-from tread_bench.suite.load import load_suite
+from tread_bench.suite.load import load_plan
 
 CHECKOUT = Path(__file__).parents[2]
 PACKAGES = ("tread_bench", "backbones", "reports")
@@ -129,7 +129,7 @@ def mapped_pixels_of(path):
 
 
 READERS = (
-    *(open_classifier, open_inception, data_of, checkpoint_of, load_suite, record_of, load_statistics),
+    *(open_classifier, open_inception, data_of, checkpoint_of, load_plan, record_of, load_statistics),
     *(pixels_of, mapped_pixels_of, open_reference),
 )
 

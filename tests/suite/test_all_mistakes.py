@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from tread_bench.core.problems import SuiteError
-from tread_bench.suite.load import load_suite
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
 
 SOUND: dict[str, Any] = {
     "name": "sound",
@@ -67,7 +68,7 @@ def messages(folder: Path, *mistakes: str) -> str:
     path = folder / "suite.yaml"
     path.write_text(yaml.safe_dump(suite))
     with pytest.raises(SuiteError) as caught:
-        load_suite(path)
+        load_plan(path, look=Look.NOT_AT_ALL)
     return str(caught.value)
 
 
@@ -100,7 +101,7 @@ def test_a_misspelt_method_has_one_message(tmp_path: Path) -> None:
     rows = {"routed": {"methd": "tread", "routes": "1:2@0.5"}}
     path.write_text(yaml.safe_dump({**SOUND, "rows": rows}))
     with pytest.raises(SuiteError) as caught:
-        load_suite(path)
+        load_plan(path, look=Look.NOT_AT_ALL)
     assert [one.message.split(";")[0] for one in caught.value.problems] == ["unknown key 'methd'"]
 
 
@@ -118,4 +119,4 @@ def test_a_key_in_the_wrong_place_is_told_where_it_belongs(changed: dict[str, An
     path = tmp_path / "suite.yaml"
     path.write_text(yaml.safe_dump({**SOUND, **changed}))
     with pytest.raises(SuiteError, match=told):
-        load_suite(path)
+        load_plan(path, look=Look.NOT_AT_ALL)

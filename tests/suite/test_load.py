@@ -16,7 +16,7 @@ from tread_bench.core.config.suite import ROW_NAME
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Files, Look
-from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites
+from tread_bench.suite.load import find_suite, load_plan, shipped_suites
 from tread_bench.suite.plan import expand
 from tread_bench.suite.schema import json_schema
 from tread_bench.suite.yaml import read_yaml
@@ -68,7 +68,7 @@ def write(tmp_path):
 
 def problems_of(path, overrides=()):
     with pytest.raises(SuiteError) as caught:
-        load_suite(path, overrides)
+        load_plan(path, overrides, look=Look.NOT_AT_ALL)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -80,7 +80,7 @@ def first_lines(path, overrides=()):
 
 
 def test_a_good_suite_is_read(write):
-    suite = load_suite(write(GOOD))
+    suite = load_plan(write(GOOD), look=Look.NOT_AT_ALL).suite
     assert suite.seeds == (0, 1)
     assert len(expand(suite).cells) == 4
 
@@ -95,7 +95,7 @@ def test_mistakes_are_located_messages(write):
         "16:1: unknown key 'colour'; known: base, compute, descriptio",
     ]
     with pytest.raises(SuiteError) as caught:
-        load_suite(path)
+        load_plan(path, look=Look.NOT_AT_ALL)
     assert str(caught.value).count(str(path)) == 4
 
     whole = SIX_MISTAKES.replace("    iteratons: 100\n", "").replace("none", "8")
@@ -199,7 +199,7 @@ def test_a_name_of_another_kind_in_a_matrix_is_located(write):
 
 def test_an_alias_stands_for_its_value(write):
     text = GOOD.replace("{name: DiT", "&sizes {name: DiT").replace("{method: dense}", "{backbone: *sizes}")
-    assert load_suite(write(text)).rows["dense"]["backbone"]["depth"] == 12
+    assert load_plan(write(text), look=Look.NOT_AT_ALL).suite.rows["dense"]["backbone"]["depth"] == 12
 
 
 def test_scalars_are_those_of_yaml_1_2():
@@ -219,7 +219,9 @@ def test_an_unreadable_file_is_told(tmp_path):
 
 def test_overrides_come_last(write):
     path = write(GOOD.replace("method: tread,", "method: tread, training.batch: 5,"))
-    suite = load_suite(path, ["training.batch=7", "seeds=[4]", "timing.pairs=0", "training.learning_rate=1e-4"])
+    suite = load_plan(
+        path, ["training.batch=7", "seeds=[4]", "timing.pairs=0", "training.learning_rate=1e-4"], look=Look.NOT_AT_ALL
+    ).suite
     assert (suite.seeds, suite.timing.pairs) == ((4,), 0)
     cells = expand(suite).cells
     assert [(c.cell.training.batch, c.cell.training.learning_rate) for c in cells] == [(7, 1e-4)] * 2
@@ -255,7 +257,7 @@ PARQUET = GOOD.replace(
 
 def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
-    data = expand(load_suite(write(PARQUET)), Files(Look.NOT_AT_ALL)).cells[0].cell.data
+    data = load_plan(write(PARQUET), look=Look.NOT_AT_ALL).cells[0].cell.data
     assert data.train == (str(tmp_path.resolve() / "a.parquet"),)
     assert data.held_out == (str(tmp_path.resolve().parent / "b.parquet"),)
 
@@ -263,7 +265,9 @@ def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
 def test_relative_paths_of_overrides_start_at_the_working_directory(write, monkeypatch):
     monkeypatch.chdir("/")
     overrides = ["data.train=[c.parquet]", "metrics.inception_weights=w.pth", "metrics.reference=r.npz"]
-    cell = expand(load_suite(write(PARQUET), overrides), Files(Look.NOT_AT_ALL)).cells[0].cell
+    cell = (
+        expand(load_plan(write(PARQUET), overrides, look=Look.NOT_AT_ALL).suite, Files(Look.NOT_AT_ALL)).cells[0].cell
+    )
     assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
     assert cell.metrics.reference == "/r.npz"
 
@@ -276,7 +280,7 @@ def test_names_that_no_file_can_have_are_located(write, name, rule):
 
 def test_missing_files_are_told_by_the_plan_alone(write, tmp_path):
     path = write(PARQUET)
-    assert load_suite(path)
+    assert load_plan(path, look=Look.NOT_AT_ALL).suite
     with pytest.raises(SuiteError) as caught:
         load_plan(path)
     first, second = (str(problem).splitlines()[0] for problem in caught.value.problems)
@@ -312,7 +316,7 @@ def test_shipped_suites_are_valid_without_their_files_and_name_the_schema(name, 
 
 
 def test_route_placement_answers_at_equal_cost_beside_its_controls():
-    rows = expand(load_suite(shipped_suites()["route_placement"])).rows
+    rows = load_plan(shipped_suites()["route_placement"]).rows
     first = {name: cells[0] for name, cells in rows.items()}
     assert [name for name, cell in first.items() if cell.cell.method.name == "tread"] == [
         f"tread-{ends}" for ends in ("2:8", "4:8", "0:8", "2:10")

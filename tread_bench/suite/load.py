@@ -53,19 +53,6 @@ class Roots:
         return path
 
 
-def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
-    """Load and validate a suite from a YAML file; the data files that it names need not exist.
-
-    Args:
-        overrides: `KEY=VALUE` as for `--set`, the value in YAML. A key of the suite (`seeds=2`, `timing.pairs=0`) is
-            replaced; a key of a cell (`training.iterations=100`) is set in every cell, after matrix and rows.
-
-    Raises:
-        SuiteError: all mistakes in the file, its cells and the overrides.
-    """
-    return load_plan(path, overrides, look=Look.NOT_AT_ALL).suite
-
-
 def load_plan(
     suite: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
@@ -74,11 +61,13 @@ def load_plan(
     look: Look = Look.EXISTENCE,
     allows_missing: bool = False,
 ) -> Plan:
-    """Load a suite like `load_suite` and expand it; the data files that its cells need must exist.
+    """Load and validate a suite and expand it; the data files that its cells need must exist.
 
     Args:
         suite: a file, or what a file would hold, whose mistakes have places by keys and whose relative paths begin in
             the working directory.
+        overrides: `KEY=VALUE` as for `--set`, the value in YAML. A key of the suite (`seeds=2`, `timing.pairs=0`) is
+            replaced; a key of a cell (`training.iterations=100`) is set in every cell, after matrix and rows.
         data_root: folder that `$data_root` stands for; None: the working directory.
         look: how far these files are looked at.
         allows_missing: missing files are listed in the plan; otherwise they are mistakes.
