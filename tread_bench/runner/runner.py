@@ -19,13 +19,7 @@ from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_
 from tread_bench.runner.items import Todo, WorkItem, work_items
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
-from tread_bench.runner.speed import (
-    complete,
-    is_compared_at_equal_time,
-    measure,
-    plan_equal_times,
-    with_references,
-)
+from tread_bench.runner.speed import complete, is_compared_at_equal_time, measure, plan_equal_times, with_references
 from tread_bench.runner.tuning import choices, restate, tunings
 from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -79,7 +73,7 @@ def run(
             return _tune_and_study(plan, chosen, call)
         mine = _part(chosen, options)
         finished, taken = _bring_up_to_date(plan, work_items(mine, plan, folder, options), call)
-        return _result(plan, chosen, mine, call, finished, taken)
+        return Result(plan, [cell.id for cell in chosen], _records(plan, mine, call), finished, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +114,8 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
     if options.shard and not all(tuning[row].is_over for row in tuned):
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
         call.display.note(f"{rule}, for its part of the study")
-        return _result(settled, candidates, mine, call, finished, taken, untuned)
+        records = _records(settled, mine, call)
+        return Result(settled, [cell.id for cell in candidates], records, finished, taken, untuned)
 
     # The study.
     for row in untuned:
@@ -134,7 +129,8 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
         items = work_items(part, settled, folder, again)
         finished_after, taken_after = _bring_up_to_date(settled, items, replace(call, options=again))
         finished, taken = finished + finished_after, taken + taken_after
-    return _result(settled, [*candidates, *study], [*mine, *part], call, finished, taken, untuned)
+    requested = [cell.id for cell in (*candidates, *study)]
+    return Result(settled, requested, _records(settled, [*mine, *part], call), finished, taken, untuned)
 
 
 def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
@@ -223,22 +219,11 @@ def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
     return all(folder.record(name) for name in read)
 
 
-def _result(
-    plan: Plan,
-    requested: Sequence[PlannedCell],
-    mine: Sequence[PlannedCell],
-    call: _Call,
-    finished: int,
-    taken: int,
-    untuned: tuple[str, ...] = (),
-) -> Result:
-    """With all records of the run; of a part, the results of its own cells, with or without speed."""
-    folder = call.folder
+def _records(plan: Plan, mine: Sequence[PlannedCell], call: _Call) -> list[Record]:
+    """All records of the run; of a part, those of its own cells, with or without speed."""
     if call.options.shard is None:
-        records = folder.records(references(plan))
-    else:
-        records = [record for cell in mine if (record := folder.record(cell.id)) is not None]
-    return Result(plan, [cell.id for cell in requested], records, finished, taken, untuned)
+        return call.folder.records(references(plan))
+    return [record for cell in mine if (record := call.folder.record(cell.id)) is not None]
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:

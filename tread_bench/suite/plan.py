@@ -284,9 +284,9 @@ def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
     plan = Plan(suite, _cells(rows, suite), expanded=rows)
     if suite.tune is None:
         return plan
-    cells_of = {row.name: row.resolved.cell for row in rows}
     trained = {row.name: row for row in rows if row.resolved.cell.trains}
-    tuned_at = shortest(cells_of) if suite.tune.shortest else {name: name for name in trained}
+    own = {name: row.resolved.cell for name, row in trained.items()}
+    tuned_at = shortest(own) if suite.tune.shortest else {name: name for name in own}
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
     checks = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from tread_bench.core.config.compute import Timing
@@ -37,29 +38,26 @@ def shortened(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
         """The same moment of the shorter training."""
         if weights is None or weights.source.run:
             return weights
-        length, cell = weights.source.cell.training.iterations, shorter[weights.source.row].cell
+        length, cell = weights.source.cell.training.iterations, shorter(weights.source.row).cell
         iteration = _moment(weights.iteration, length, cell.training.iterations)
         return Weights(replace(weights.source, cell=cell), iteration)
 
-    def needs(row: Resolved) -> tuple[bool, ...]:
-        training = row.cell.training
-        return row.cell.evaluate is not None, training.start is not None, training.budget is not None
-
-    # Each row after those that it names.
-    shorter: dict[str, Resolved] = {}
-    for name, row in sorted(rows.items(), key=lambda item: needs(item[1])):
+    @cache
+    def shorter(name: str) -> Resolved:
+        row = rows[name]
         budget = row.cell.training.budget
         short = row._replace(
             evaluated_weights=of_shorter(row.evaluated_weights),
             weak=of_shorter(row.weak),
             start=of_shorter(row.start),
-            reference=shorter[budget.macs_of].cell if budget is not None and row.reference is not None else None,
+            reference=shorter(budget.macs_of).cell if budget is not None and row.reference is not None else None,
         )
         cell = _with_shorter_evaluation(replace_missing(row.cell), short)
         if row.cell.evaluate is None:
             cell = _with_shorter_training(cell, short)
-        shorter[name] = short._replace(cell=cell)
-    return shorter
+        return short._replace(cell=cell)
+
+    return {name: shorter(name) for name in rows}
 
 
 def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:

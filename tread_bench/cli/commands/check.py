@@ -28,7 +28,7 @@ def check(
 
     from tread_bench.cli.console import stdout_console
     from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
-    from tread_bench.core.stored.files import read_document, write_atomically, write_json
+    from tread_bench.core.stored.files import read_document, write_atomically, write_document
     from tread_bench.core.stored.outputs import try_file
     from tread_bench.core.stored.records import of_study
     from tread_bench.regression.compare import MARGINS, Baseline, compare, exit_status, figures_of, to_junit
@@ -75,7 +75,7 @@ def check(
     if accept:
         new = Baseline(suite=suite, margins=old.margins if old else MARGINS, cells=cells)
         baseline.parent.mkdir(parents=True, exist_ok=True)
-        write_json(baseline, new.model_dump(mode="json"))
+        write_document(baseline, new)
         typer.echo(f"accepted: {baseline}", err=True)
 
     # What did not pass, and a line about all.
