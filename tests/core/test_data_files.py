@@ -250,7 +250,7 @@ def test_a_record_and_a_checkpoint_say_what_they_were_made_from(broken_off, tmp_
     _, folder, cell, outcome = broken_off
     assert outcome.data_files.keys() == {str(tmp_path / f"{name}.st") for name in ("train", "held_out")}
     assert all(file.sha256 == content_sha256(path) for path, file in outcome.data_files.items())
-    state = load_latest(folder.cell(cell.id) / "checkpoints", cell.identity).state
+    state = load_latest(folder.cell(cell.id) / "checkpoints", folder.existing_request(cell.id).identity).state
     assert state["data_files"].keys() == outcome.data_files.keys()
     of_older_version = {**state, "files": state.pop("data_files")}
     assert History.model_validate(of_older_version).data_files == outcome.data_files

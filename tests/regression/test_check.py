@@ -18,7 +18,7 @@ STORED = Path(__file__).parents[1] / "stored"
 
 @pytest.fixture
 def run_folder(tmp_path):
-    """Makes a run of one cell per status, where None has no record yet."""
+    """Makes a run of one cell per status, where None has no record yet, and "trained" no speed."""
 
     def make(*statuses, suite="fixture", name="run"):
         record, plan = (json.loads((STORED / f"{kind}.json").read_text()) for kind in ("record", "plan"))
@@ -27,6 +27,8 @@ def run_folder(tmp_path):
         for seed, (cell, status) in enumerate(cells.items()):
             if status:
                 about = {"cell": cell, "seed": seed, "status": status, "reason": "" if status == "done" else "NaN"}
+                if status == "trained":
+                    about |= {"status": "done", "timing": None}
                 put(folder / "cells" / cell / "record.json", json.dumps(record | about))
         references = {cell: cell for cell in cells}
         rows = {cell: ("row", seed) for seed, cell in enumerate(cells)}
@@ -58,9 +60,10 @@ def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itsel
 @pytest.mark.parametrize(
     ("statuses", "told"),
     [
-        (("done", "failed", None), "of 3 cells, 1 failed and 1 have no record; .* --retry-failed"),
+        (("done", "failed", None), "of 3 cells, 1 failed and 1 have no record or no speed yet; .* --retry-failed"),
         (("failed",), "of 1 cells, 1 failed and 0 have no record"),
         (("done", None), "is not finished: of 2 cells, 0 failed and 1 have no record"),
+        (("done", "trained"), "is not finished: of 2 cells, 0 failed and 1 have no record or no speed"),
     ],
 )
 def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, statuses, told):
@@ -83,7 +86,9 @@ def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept
 
 
 def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline):
-    with pytest.raises(UserError, match="not finished: of 2 cells, 1 failed and 1 have no record; run its suite again"):
+    with pytest.raises(
+        UserError, match="not finished: of 2 cells, 1 failed and 1 have no record or no speed yet; run its suite again"
+    ):
         check(run_folder("failed", None), baseline, False)
     done = tread_bench("ci", "check", run_folder("done", "failed", name="failed"), "--baseline", baseline)
     assert done.returncode == 1 and "NaN" in done.stdout and "vanished" not in done.stdout

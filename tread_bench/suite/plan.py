@@ -17,7 +17,7 @@ from tread_bench.core.names import unknown
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
-from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
+from tread_bench.core.stored.identity import canonical_json, cell_id
 from tread_bench.core.stored.records import Role
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
@@ -67,11 +67,6 @@ class PlannedCell:
     def role(self) -> Role:
         """Whether it is of the study, or helps to choose a learning rate."""
         return "tuning" if self.tunes else "study"
-
-    @property
-    def identity(self) -> Identity:
-        """The identity that is stamped on its files."""
-        return Identity.of(self.id, self.cell.model_dump(mode="json"))
 
     @property
     def paired_seed(self) -> int:

@@ -48,13 +48,14 @@ def check(
     if plan.smoke:
         raise UserError(f"{run_dir} is a smoke run, neither checked nor accepted: run its suite without --smoke")
     suite = plan.suite.name
-    records = of_study(folder.records(plan.references))
+    found = of_study(folder.records(plan.references))
+    records = [record for record in found if not (plan.timing.pairs and record.lacks_speed)]
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
     missing = plan.planned - len(plan.tuning_cells) - len(records)
     if missing or (accept and failed):
         raise UserError(
             f"{run_dir} is not finished: of {len(records) + missing} cells, {len(failed)} failed and {missing} have no "
-            f"record; run its suite again with --out {run_dir} --retry-failed, which resumes from there"
+            f"record or no speed yet; run its suite again with --out {run_dir} --retry-failed, which resumes from there"
         )
 
     # What was accepted before, and what differs.
