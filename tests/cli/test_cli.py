@@ -333,6 +333,19 @@ def test_profile_of_guidance_is_that_of_sparse_guidance_as_published():
     assert cfg["guided_macs"] == 2 * dense["guided_macs"]
 
 
+def test_profile_s_table_has_the_figures_of_its_document():
+    arguments = ("profile", "DiT-S/2", "--route", "2:8@0.5")
+    found = json.loads(tread_bench(*arguments, "--json").stdout)
+    lines = [line.strip("│ ").split(" │ ") for line in tread_bench(*arguments).stdout.splitlines() if "│" in line]
+    table = {name.strip(): text.strip() for name, text in lines}
+    ratio = f"routed / dense = {found['macs_ratio']:.3f}"
+    assert table["parameters"] == f"{found['params']:,} ({found['trainable_params']:,} trainable)"
+    assert table["forward"].startswith(f"{found['forward_macs'] / 1e9:.3f} GMACs")
+    assert table["forward, dense"] == f"{found['dense_forward_macs'] / 1e9:.3f} GMACs; {ratio}"
+    assert table["training step"] == f"{found['train_step_macs'] / 1e9:.3f} GMACs per image"
+    assert table["tokens per block"] == "2 x 256, 7 x 128, 3 x 256"
+
+
 def test_profile_of_dit_xl_is_the_published_one():
     dense = json.loads(tread_bench("profile", "DiT-XL/2", "--json").stdout)
     assert dense["forward_macs"] / 1e9 == pytest.approx(118.62, rel=1e-3)

@@ -150,7 +150,7 @@ def test_it_is_profiled_as_a_user_types_it(config):
     assert found["tokens_per_block"] == [16, 8, 8, 16] and found["ignored_keys"] == ["own"]
     assert found["forward_macs"] / found["dense_forward_macs"] == pytest.approx(found["macs_ratio"])
     shown = tread_bench("profile", "--config", config).stdout
-    assert "keys without effect" in shown and "latents 4 x 8 x 8" in shown
+    assert "keys without effect" in shown and "latents 4 x 8 x 8" in shown and "GMACs per image; dense " in shown
 
 
 def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
