@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +18,6 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.archives import load_tensors
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.measure.quality.decoder import Decoder
-from tread_bench.measure.quality.export_file import _members_of
 
 STATISTICS = {"mean": torch.zeros(1, 4, 1, 1), "std": torch.ones(1, 4, 1, 1)}
 MOST_MIB = 256  # that a reader may add for a moment: half of the bomb, and more than a busy process moves by itself
@@ -40,6 +40,11 @@ def program() -> bytes:
     return buffer.getvalue()
 
 
+def members_of(content: bytes) -> Members:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def read_decoder(path: Path) -> object:
     choice = {"image_size": 4, "decoded_size": 8, "images": ("i",), "decoder": str(path)}
     return Decoder(LatentsData(name="latents", train=("t",), held_out=("h",), **choice))
@@ -48,7 +53,7 @@ def read_decoder(path: Path) -> object:
 def with_a_trap(members: Members, trap: Trap) -> Members:
     """Each pickle replaced by one that is run, where nothing restricts it."""
     hostile = saved({"trap": trap})
-    unpacked = _members_of(hostile)
+    unpacked = members_of(hostile)
     found = {}
     for name, content in members.items():
         is_pickle = name.endswith("data.pkl")
@@ -79,7 +84,7 @@ def test_a_crafted_archive_runs_nothing_and_fills_no_memory(craft: str, program:
     marker, path = tmp_path / "sprung", tmp_path / "file.pt2"
     path.write_bytes(program)
     read_decoder(path)  # what is imported on the way is in memory then
-    clean = _members_of(program)
+    clean = members_of(program)
     path.write_bytes(CRAFTED[craft](clean, with_a_trap(clean, Trap(marker))))
     with little_memory(), suppress(UserError):
         read_decoder(path)
@@ -88,9 +93,9 @@ def test_a_crafted_archive_runs_nothing_and_fills_no_memory(craft: str, program:
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_trap_is_armed_where_torch_gets_the_file_itself(program: bytes, tmp_path: Path) -> None:
-    clean = _members_of(program)
+    clean = members_of(program)
     content = by_the_locator(clean, with_a_trap(clean, Trap(tmp_path / "sprung")))
-    assert _members_of(content) == clean  # Python's reader sees nothing else
+    assert members_of(content) == clean  # Python's reader sees nothing else
     with suppress(Exception):
         torch.export.load(io.BytesIO(content))
     assert (tmp_path / "sprung").exists()
