@@ -167,7 +167,7 @@ def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     # Costs of what trains.
     places = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     yield _numbers("GMACs", "forward pass of one image, in 10⁹ multiply-adds", gmacs, places)
-    yield _numbers("GFLOPs", "twice the GMACs", [None if one is None else 2 * one for one in gmacs], places)
+    yield _numbers("GFLOPs", "twice the GMACs", [macs and 2 * macs for macs in gmacs], places)
     if not _differ_in_guidance(rows):
         yield from _sampling(rows)
     extra = [row.extra_params for row in rows]

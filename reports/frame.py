@@ -320,5 +320,5 @@ def _cost_columns(
         columns["paired_seconds"] = (record.timing.batch / rate + wait_ms / 1e3) * evaluation.iteration
     if record.equal_time:
         columns |= {f"equal_time_{key}": value for key, value in record.equal_time.model_dump().items()}
-        columns["fid_at_equal_time"] = record.at_equal_time.fid if record.at_equal_time else None
+        columns["fid_at_equal_time"] = record.at_equal_time and record.at_equal_time.fid
     return columns

@@ -241,9 +241,8 @@ def _conditions(config: dict[str, Any], cosine: str = "cosine", whose: str = "")
         found.append(cosine)
     rule = guidance_rules().get(config["name"])
     label_weak = config.get("label_weak")
-    default = False  # a weak branch has no label, unless its rule says so
-    if rule and "label_weak" in rule.options.model_fields:
-        default = bool(rule.options.model_fields["label_weak"].default)
+    fields = rule.options.model_fields if rule else {}
+    default = "label_weak" in fields and fields["label_weak"].default  # no label, unless its rule says so
     if label_weak not in (None, default):
         found.append("weak with label" if label_weak else "weak without label")
     weights = []

@@ -272,12 +272,6 @@ def name_rows(rows: Sequence[Row]) -> None:
             row.short_label = row.stem if parts and times[_unit(row), row.stem] == 1 else row.name
 
 
-def are_beside_dense(rows: Sequence[Row]) -> bool:
-    """Return whether every row that one of their budgets names is plainly dense."""
-    named = {(row.first.suite, requested.macs_of(row.first)) for row in rows}
-    return all(row.is_dense for row in rows if (row.first.suite, row.name) in named)
-
-
 def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
     """Return the rows by data, start, metric protocol and iteration, whatever their architecture and objective; order
     is kept, except that rows with no other of their architecture beside them come last.
@@ -342,14 +336,6 @@ def by_architecture(rows: Iterable[Row]) -> list[list[Row]]:
 def name_of(row: Row) -> str:
     """Return what its architecture is called, also where it is the only one."""
     return row.architecture or row.group.backbone
-
-
-def what_differs(rows: Iterable[Row]) -> str:
-    """Return whether the rows are of several architectures, else of several objectives, else of one: then ""."""
-    units = {_unit(row) for row in rows}
-    if len({backbone for backbone, _ in units}) > 1:
-        return "architecture"
-    return "objective" if len(units) > 1 else ""
 
 
 def _unit(row: Row) -> tuple[str, str]:

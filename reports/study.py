@@ -125,15 +125,12 @@ def _by_protocol(records: Sequence[Record], of_budget: Sequence[Record]) -> dict
     end = max(ends or map(requested.iterations, of_budget), default=0)
 
     def group(record: Record) -> Group:
-        last = record.last if record.status == "done" else None
-        return Group(
-            backbone=of_budget[0].backbone if of_budget else record.backbone,
-            data=data_of(record),
-            objective=requested.objective_in_full(record),
-            start=requested.start(record),
-            protocol=last.protocol or "" if last else "",
-            iteration=end or last.iteration if last else 0,
-        )
+        last = record.last
+        backbone = of_budget[0].backbone if of_budget else record.backbone
+        found = Group(backbone, data_of(record), requested.objective_in_full(record), requested.start(record), "", 0)
+        if last is None or record.status != "done":
+            return found
+        return found._replace(protocol=last.protocol or "", iteration=end or last.iteration)
 
     groups = by_key([record for record in records if record.status == "done"], group)
     first = next(iter(groups), group(records[0]))

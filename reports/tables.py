@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import pandas as pd
 
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports.frame import inert, storable
@@ -65,12 +65,8 @@ def as_csv(table: Table) -> str:
     for place, header in enumerate(table.headers):
         columns += _columns_of_csv(header, [row[place] for row in table.rows])
 
-    # Column by column, then line by line.
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(_of_csv(header) for header, _ in columns)
-    writer.writerows(map(_of_csv, line) for line in zip(*(texts for _, texts in columns), strict=True))
-    return file.getvalue()
+    frame = pd.DataFrame({_of_csv(header): texts for header, texts in columns})
+    return frame.map(_of_csv).to_csv(index=False, lineterminator="\n")
 
 
 def _columns_of_csv(header: str, entries: Sequence[Entry]) -> Iterator[tuple[str, list[str]]]:

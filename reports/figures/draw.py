@@ -72,15 +72,12 @@ def _points(figure: Figure) -> pd.DataFrame:
         estimates = [mean_interval(of_point) for of_point in values]
 
     points = first[[*figure.extra]].assign(
-        panel=first[figure.panel].astype(str) if figure.panel else "",
-        hue=first[figure.hue].astype(str),
-        row=first["row"].astype(str),
-        is_dense=first["is_dense"].astype(bool) if "is_dense" in first else False,
-        place=first[figure.place].astype(str if figure.is_forest else float),
-        ideal=first[figure.ideal].astype(float) if figure.ideal else math.nan,
-        estimate=estimates,
-    )
-    return points.join(pd.DataFrame(estimates, first.index, ["mean", "low", "high", "n"]))
+        panel=first.get(figure.panel, ""), hue=first[figure.hue], row=first["row"], place=first[figure.place],
+        is_dense=first.get("is_dense", False), ideal=first.get(figure.ideal, math.nan), estimate=estimates,
+    )  # fmt: skip
+    points = points.join(pd.DataFrame(estimates, first.index, ["mean", "low", "high", "n"]))
+    kinds = {"panel": str, "hue": str, "row": str, "place": float, "is_dense": bool, "ideal": float}
+    return points.astype(kinds | {"place": str} if figure.is_forest else kinds)
 
 
 def _shown(value: object) -> str:
@@ -200,7 +197,7 @@ def _described(figure: Figure, points: pd.DataFrame) -> str:
     places = decimals(points["mean"])
     said = []
     for (panel, hue), end in points.groupby(["panel", "hue"], sort=False)["mean"].last()[:24].items():
-        said.append(f"{panel + ', ' if panel else ''}{hue}: {number(end, places)}")
+        said.append(f"{', '.join(filter(None, (panel, hue)))}: {number(end, places)}")
     return f"{value} by {place}. {'; '.join(said)}"
 
 

@@ -71,8 +71,9 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
 
 def _colour(row: Row, estimate: MeanInterval | None) -> str:
     """Grey where the difference says nothing about the row: of a smoke run, or by the judgement of its own teacher."""
-    says_nothing = row.is_smoke or row.is_evaluated_by_teacher
-    return MUTED if estimate is None or estimate.bounds is None or says_nothing else tone(*estimate.bounds)
+    if estimate is None or row.is_smoke or row.is_evaluated_by_teacher:
+        return MUTED
+    return tone(estimate.low, estimate.high)
 
 
 def _bars(rows: Sequence[Row], shown: dict[str, MeanInterval | None], said: dict[str, str], at: str) -> Figure:

@@ -26,7 +26,7 @@ from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import Shown, sample_grids
 from tread_bench.reports.questions import break_even, controls, guidance, onset, tuning
 from tread_bench.reports.questions.speed import price_of
-from tread_bench.reports.row import Row, are_beside_dense, by_architecture, short_names, told_apart, what_differs
+from tread_bench.reports.row import Row, by_architecture, short_names, told_apart
 from tread_bench.reports.study import Study
 from tread_bench.reports.text import decision as decision_view
 from tread_bench.reports.text.numbers import DASH, decimals, fid_difference, millions, names, plural
@@ -180,13 +180,14 @@ class Page:
             is_over = study.is_over(plan.planned)
             self.stated_answers, _ = onset.answered(study.onsets, records, self.stated, is_over)
         with theme():
-            self.onset_map = draw(onset.figure(study.onsets)) if study.onsets else None
+            self.onset_map = draw(onset.figure(study.onsets))
 
         # Which explanations the reader needs.
+        named = {(record.suite, requested.macs_of(record)) for record in records}
         self.against = "the row that a budget names, else with the dense row"
         if guidance.is_swept(rows):
             self.against = "the same checkpoint without guidance"
-        elif are_beside_dense(rows):
+        elif all(row.is_dense for row in rows if (row.first.suite, row.name) in named):
             self.against = "the dense row"
         self.is_about_speed = break_even.is_about_speed(rows)
         self.has_guidance = any(requested.is_guided(record) for record in records)
@@ -329,7 +330,8 @@ def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:
     are_several = len(architectures) > 1
     heading = "All rows" if guidance.is_swept(rows) else ""
     if are_several:
-        heading = f"Rows of each {what_differs(rows)}"
+        are_networks = len({row.group.backbone for row in rows}) > 1
+        heading = f"Rows of each {'architecture' if are_networks else 'objective'}"
     tables = []
     for members in architectures:
         left_out = [] if several else ["data", "protocol"]

@@ -138,13 +138,14 @@ def figure(rows: Sequence[Row]) -> Figure:
     """FID over the scale of guidance, a panel per checkpoint, a line per rule; no guidance is the point at scale 1."""
     lines: list[tuple[object, ...]] = []
     for made in checkpoints(rows):
-        plain = made.unguided.sampling_macs if made.unguided else None
+        plain = made.unguided and made.unguided.sampling_macs
         every = {"no guidance": [made.unguided]} if made.unguided else {}
         for rule, of_rule in (every | made.rules).items():
             for row in of_rule:
                 is_plain, macs = row is made.unguided, row.sampling_macs
-                gain = None if is_plain else made.gain(row)
-                scale = 1.0 if is_plain else requested.guidance_scale(row.first)
+                gain, scale = None, 1.0
+                if not is_plain:
+                    gain, scale = made.gain(row), requested.guidance_scale(row.first)
                 ratio = macs / plain if macs and plain else None
                 about = (row.name, made.name, rule, is_plain, scale, gain and gain.mean, macs and macs / 1e9, ratio)
                 lines.extend((*about, fid) for fid in row.scores["fid"].values())

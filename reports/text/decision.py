@@ -160,12 +160,12 @@ def strip(decision: Decision, places: int) -> list[Mark]:
         if test.question == QUESTIONS[2]:
             control = f"the control {test.other}" if test.other else "a control of equal MACs"
             question = f"Is {decision.route} better than {control}?"
-        mean, low, high = (found.mean, found.low, found.high) if found else (None, None, None)
+        shown = found or _NOTHING
         marks.append(
             Mark(
                 sign=_SIGNS[test.outcome], outcome=str(test.outcome), question=question,
-                answer=_ANSWERS[test.outcome], evidence=evidence, zero=place(0.0), mean=place(mean), low=place(low),
-                high=place(high),
+                answer=_ANSWERS[test.outcome], evidence=evidence, zero=place(0.0),
+                mean=place(found.mean) if found else None, low=place(shown.low), high=place(shown.high),
             )
         )  # fmt: skip
     return marks
@@ -259,7 +259,7 @@ def documents(made: Sequence[Decided], is_over: bool = True) -> list[dict[str, A
                     "question": test.question,
                     "outcome": str(test.outcome),
                     "against": test.other,
-                    "difference_fid": shown.mean if test.difference else None,
+                    "difference_fid": test.difference and shown.mean,
                     "low_fid": shown.low,
                     "high_fid": shown.high,
                     "seeds": shown.n,
