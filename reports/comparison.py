@@ -14,7 +14,7 @@ from tread_bench.reports.frame import STANDARD_METRICS, further_figures, recover
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.questions.guidance import is_swept
 from tread_bench.reports.row import Row
-from tread_bench.reports.tables import NOT_REACHED, Entry, Table, estimate_entry, ratio_entry
+from tread_bench.reports.tables import NOT_REACHED, Entry, Table, estimate_entry
 from tread_bench.reports.text.numbers import DASH, decimals, number, ratio
 
 Part = Literal["FID", "Other metrics", "Cost and speed"]
@@ -142,7 +142,10 @@ def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     speeds, ideals, gmacs = [], [], []
     for row in rows:
         macs = None if requested.is_evaluated_only(row.first) else row.cost("forward_macs")
-        speed, ideal = ratio_entry(row.speedup), row.ideal_speedup
+        speed, ideal = Entry(DASH), row.ideal_speedup
+        if row.speedup:
+            times_as_fast, low, high = row.speedup
+            speed = Entry(number(times_as_fast), f"{number(low)} to {number(high)}", times_as_fast, (low, high))
         other = references.get(row.reference_name)
         if other and other.dense_step_ms != row.dense_step_ms:
             # Of another size than the reference of its FID, it was timed in turn with a dense step of its own.

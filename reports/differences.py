@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import mean
 from typing import Any
 
@@ -114,7 +115,6 @@ class Trainings:
                     points.setdefault(seed, {})[iteration] = line["fid"]
         self.end = max(map(max, points.values()), default=0)
         self.points = {seed: of_seed for seed, of_seed in points.items() if self.end in of_seed}
-        self._fits: dict[int, Curve | None] = {}
 
     def is_paired(self, reference: Trainings) -> bool:
         """Whether its steps were timed in turn with those of its reference: not for another architecture or batch."""
@@ -135,11 +135,10 @@ class Trainings:
                 found[seed] = float(line[metric])
         return found
 
-    def fit(self, seed: int) -> Curve | None:
-        """FID over iterations, to which any cost is proportional without a schedule."""
-        if seed not in self._fits:
-            self._fits[seed] = Curve.of([*self.points[seed]], [*self.points[seed].values()])
-        return self._fits[seed]
+    @cached_property
+    def fits(self) -> dict[int, Curve | None]:
+        """Of each seed, FID over iterations, to which any cost is proportional without a schedule."""
+        return {seed: Curve.of([*points], [*points.values()]) for seed, points in self.points.items()}
 
     def whole(self, cost: str) -> float | None:
         """Of the whole training, the column `cost`; None where that is not known."""
@@ -152,7 +151,7 @@ class Trainings:
             return {seed: points[self.end] for seed, points in self.points.items()}
         found = {}
         for seed in self.points:
-            fit = None if self.depends_on_length else self.fit(seed)
+            fit = None if self.depends_on_length else self.fits[seed]
             fid = fit.value_at(share * self.end) if fit else None
             if fid is not None:
                 found[seed] = fid
@@ -182,8 +181,7 @@ def trainings_of(frame: pd.DataFrame) -> dict[RowKey, Trainings]:
     columns = {name: done[name].astype(object).where(done[name].notna(), "").to_list() for name in texts}
     columns |= {name: done[name].astype("float64").to_list() for name in numbers}
     by_row: dict[RowKey, list[dict[str, Any]]] = {}
-    for values in zip(*columns.values(), strict=True):
-        line = dict(zip(columns, values, strict=True))
+    for line in pd.DataFrame(columns).to_dict("records"):
         line |= {name: int(line[name]) for name in ("paired_seed", "iteration")}
         by_row.setdefault((line["suite"], line["row"], line["protocol"]), []).append(line)
     rows = {key: Trainings(key, lines, metrics) for key, lines in by_row.items()}
@@ -317,8 +315,7 @@ def _ratios(row: Trainings, reference: Trainings) -> Iterator[Compared]:
         whole, other = row.whole(column), reference.whole(column)
         ratios = []
         for seed in row.points:
-            own = row.fit(seed)
-            target = reference.fit(seed) if seed in reference.points else None
+            own, target = row.fits[seed], reference.fits.get(seed)
             if own and target and whole and other:
                 ratios.append(own.cost_at(target.end) / own.costs[-1] * whole / other)
         found = over_seeds(ratios)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ import pandas as pd
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.describe.metrics import Figure, known_figures
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
+from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures, of_study, paired_seed
@@ -55,20 +55,14 @@ def further_figures(records: Iterable[Record]) -> list[Figure]:
     return [known.get(name) or Figure.unknown(name) for name in sorted(set().union(*measured))]
 
 
-def columns_of(records: Sequence[Record]) -> tuple[Column, ...]:
-    """`COLUMNS`, and behind them those of further routes and of metrics that suites added."""
-    most_routes = max((len(parse_routes(record.routes)) for record in records), default=0)
-    of_routes = (column for number in range(2, most_routes + 1) for column in columns_of_route(number))
-    return (*COLUMNS, *of_routes, *map(_column, further_figures(records)))
-
-
 def title_of(name: str) -> str:
     """Return what tables for people call a figure of a metric, or the validation loss."""
     return "Validation loss" if name == "validation_loss" else known_figures()[name].title
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """Return one row per cell of the study and evaluated iteration, columns as in `columns_of`; the order of `records`
+    """Return one row per cell of the study and evaluated iteration, columns as in `COLUMNS`, and behind them those
+    of further routes and of metrics that suites added; the order of `records`
     does not matter.
 
     A cell without an evaluation keeps one row, with its status and reason.
@@ -83,7 +77,9 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
             lines.append({**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None})
 
     # Their columns, with whole numbers where they are that.
-    columns = columns_of(ordered)
+    most_routes = max((len(parse_routes(record.routes)) for record in ordered), default=0)
+    of_routes = chain.from_iterable(columns_of_route(number) for number in range(2, most_routes + 1))
+    columns = [*COLUMNS, *of_routes, *map(_column, further_figures(ordered))]
     frame = pd.DataFrame(lines, columns=[column.name for column in columns])
     return frame.astype({column.name: "Int64" for column in columns if column.whole})
 
@@ -105,9 +101,10 @@ def rows_frame(frame: pd.DataFrame) -> pd.DataFrame:
         line |= {name: last[name].iloc[0] for name in _OF_ROW} | {"seeds": len(last)}
         for name in metrics:
             values = [value for value in last[name].astype("float64") if math.isfinite(value)]
-            estimate = mean_interval(values) if values else MeanInterval(math.nan, None, None, 0)
-            low, high = estimate.bounds or (math.nan, math.nan)
-            line |= {name: estimate.mean, f"{name}_low": low, f"{name}_high": high}
+            if values:
+                estimate = mean_interval(values)
+                low, high = estimate.bounds or (math.nan, math.nan)
+                line |= {name: estimate.mean, f"{name}_low": low, f"{name}_high": high}
         lines.append(line | {name: last[name].mean() for name in _COSTS})
     about = ["suite", "row", "protocol", "iteration", *_OF_ROW, "seeds"]
     return pd.DataFrame(lines, columns=[*about, *of_metrics, *_COSTS])

@@ -81,10 +81,6 @@ class Row:
         return tuple(r for r in self.records if r.status == "done")
 
     @property
-    def not_done(self) -> tuple[Record, ...]:
-        return tuple(r for r in self.records if r.status != "done")
-
-    @property
     def is_dense(self) -> bool:
         """Trained without routes, auxiliary loss or schedule, and no control: the reference of the others."""
         return requested.is_plainly_dense(self.first)
@@ -228,11 +224,6 @@ class Row:
         return next((r.ideal_speedup for r in (*self.done, *self.records) if r.cost), None)
 
     @property
-    def timed_with(self) -> str:
-        """The backbone whose dense steps its own were timed in turn with."""
-        return next((one.reference_backbone for one in self.timings), "") or self.first.backbone
-
-    @property
     def extra_params(self) -> float:
         """Parameters of the method and of its auxiliary losses, which the backbone does not have."""
         return sum(self.cost(name) or 0 for name in ("method_params", "auxiliary_params"))
@@ -306,7 +297,7 @@ def told_apart(groups: Sequence[Group]) -> list[str]:
     names = [""] * len(groups)
     for of_each in zip(*facts, strict=True):
         if len({*names}) < len(groups) and len({*of_each}) > 1:
-            names = [f"{name}, {fact}" if name else fact for name, fact in zip(names, of_each, strict=True)]
+            names = [", ".join(filter(None, both)) for both in zip(names, of_each, strict=True)]
     return names
 
 

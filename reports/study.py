@@ -60,12 +60,11 @@ class Study:
             for group, members in _by_protocol(alike, by_row.get((alike[0].suite, budget), [])).items():
                 step_ms = next((dense_step_ms(record, dense_ms) for record in members if record.timing), None)
                 reference = budget or row_of_cell.get(members[0].reference, "")
-                rows.append(
-                    Row(
-                        group=group, name=members[0].row, records=tuple(members), dense_step_ms=step_ms,
-                        is_smoke=self.is_smoke, reference_name=reference,
-                    )
+                row = Row(
+                    group=group, name=members[0].row, records=tuple(members), dense_step_ms=step_ms,
+                    is_smoke=self.is_smoke, reference_name=reference,
                 )  # fmt: skip
+                rows.append(row)
         trainings = trainings_of(self.frame)
         compared = compared_rows(trainings)
         for row in rows:
@@ -87,7 +86,12 @@ class Study:
         rows.sort(key=lambda row: (row.group, row.first.backbone != row.group.backbone, record_order(row.first)))
         if not self.is_smoke:
             for _, of_group in groupby(rows, lambda row: row.group):
-                _mark_lowest([*of_group])
+                # The lowest FID of those with as many seeds as any.
+                fids = {row: row.fid for row in of_group if row.fid and not row.is_evaluated_by_teacher}
+                most = max((fid.n for fid in fids.values()), default=0)
+                lowest = min((fid.mean for fid in fids.values() if fid.n == most), default=None)
+                for row, fid in fids.items():
+                    row.is_lowest_fid = (fid.n, fid.mean) == (most, lowest)
 
         # What they, and what they are compared with, are called.
         name_rows(rows)
@@ -138,12 +142,3 @@ def _by_protocol(records: Sequence[Record], of_budget: Sequence[Record]) -> dict
     for members in groups.values():
         members.sort(key=record_order)
     return groups
-
-
-def _mark_lowest(rows: Sequence[Row]) -> None:
-    """Mark the lowest FID of a group, of rows with as many seeds as any."""
-    fids = {row: row.fid for row in rows if row.fid and not row.is_evaluated_by_teacher}
-    most = max((fid.n for fid in fids.values()), default=0)
-    lowest = min((fid.mean for fid in fids.values() if fid.n == most), default=None)
-    for row, fid in fids.items():
-        row.is_lowest_fid = (fid.n, fid.mean) == (most, lowest)

@@ -31,14 +31,6 @@ class Entry(NamedTuple):
         return self.key if isinstance(self.key, int | float) and self.key < NOT_REACHED else None
 
 
-def ratio_entry(found: tuple[float, float, float] | None) -> Entry:
-    """Return a ratio with its interval; a dash for none."""
-    if found is None:
-        return Entry(DASH)
-    ratio, low, high = found
-    return Entry(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
-
-
 def estimate_entry(
     estimate: MeanInterval | None, places: int, signed: bool = False, can_be_negative: bool = False
 ) -> Entry:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from tread_bench.core.numbers.statistics import MeanInterval, mean_interval
 from tread_bench.reports.figure import Figure
-from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.style import INK, MUTED, PATTERNS, SURFACE, Look, clean, looks, tone
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number
 
@@ -44,9 +44,9 @@ def draw(figure: Figure) -> Picture | None:
     drawn = points[points.hue.isin(ends.index[:most])]
     rest = f" Drawn: {most} of {len(ends)}; the numbers have all." if len(ends) > most else ""
 
-    return picture_of(
-        figure.name, figure.title, f"{figure.caption}{rest}".strip(), _described(figure, drawn),
-        made_by(figure, drawn, panels), _numbers(figure, points),
+    return Picture(
+        name=figure.name, title=figure.title, caption=f"{figure.caption}{rest}".strip(),
+        description=_described(figure, drawn), drawing=made_by(figure, drawn, panels), numbers=_numbers(figure, points),
     )  # fmt: skip
 
 

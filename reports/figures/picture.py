@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 from xml.etree import ElementTree
 
@@ -27,26 +28,29 @@ _XLINK = "http://www.w3.org/1999/xlink"
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A figure with its words and its numbers, as `picture_of` makes it; `name` is the file name without its ending."""
+    """A figure with its words and its numbers; `name` is the file name without its ending."""
 
     name: str
     title: str
     description: str  # alternative text for readers who cannot see the picture
     caption: str
     numbers: Sequence[Mapping[str, str]]  # the lines of a table: column -> what is printed there
-    svg: bytes
-    drawing: Figure  # with the layout of the SVG
-
-    @property
-    def headers(self) -> tuple[str, ...]:
-        return tuple(self.numbers[0])
+    drawing: Figure
 
     @property
     def table(self) -> list[tuple[str, ...]]:
         return [tuple(line.values()) for line in self.numbers]
 
+    @cached_property
+    def svg(self) -> bytes:
+        with theme():
+            content = _saved(self.drawing, "svg")
+        self.drawing.set_layout_engine("none")  # it is laid out now
+        return content
+
     def saved_as(self, kind: Literal["png", "pdf"]) -> bytes:
-        """Return the file for papers and slides; the same picture gives the same bytes."""
+        """Return the file for papers and slides, laid out as the SVG; the same picture gives the same bytes."""
+        assert self.svg
         with theme():
             return _saved(self.drawing, kind)
 
@@ -56,7 +60,7 @@ class Picture:
         # Without what the page says itself.
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", _XLINK)
-        root = ElementTree.fromstring(self.svg)  # written by `picture_of`
+        root = ElementTree.fromstring(self.svg)  # written above
         for parent in list(root.iter()):
             for child in list(parent):
                 if child.tag.partition("}")[2] in ("metadata", "style"):
@@ -77,17 +81,6 @@ class Picture:
         root.set("role", "img")
         root.set("aria-labelledby", f"{self.name}-title {self.name}-desc")
         return Markup(ElementTree.tostring(root, encoding="unicode"))  # what it serialises is escaped
-
-
-def picture_of(
-    name: str, title: str, caption: str, description: str, figure: Figure, numbers: Sequence[Mapping[str, str]]
-) -> Picture:
-    """Return a picture, laid out and saved as SVG."""
-    svg = _saved(figure, "svg")
-    figure.set_layout_engine("none")
-    return Picture(
-        name=name, title=title, caption=caption, description=description, numbers=numbers, svg=svg, drawing=figure
-    )
 
 
 def _saved(figure: Figure, kind: str) -> bytes:

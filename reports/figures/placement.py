@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from tread_bench.core.numbers.statistics import MeanInterval
 from tread_bench.reports import requested
 from tread_bench.reports.differences import ITERATIONS, MACS
-from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, clean, tone
 from tread_bench.reports.row import Row, by_architecture, chosen
 from tread_bench.reports.text.numbers import DASH, decimals, interval, number, words
@@ -54,17 +54,17 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
             said[row.name] = words(difference, places)
             line |= {"ΔFID": number(difference.mean, places, True), "95 % interval": interval(difference, places, True)}
         numbers.append(line)
-    picture = picture_of(
-        "route_placement",
-        "Route placement",
-        "Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
+    picture = Picture(
+        name="route_placement",
+        title="Route placement",
+        caption="Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
         f"reference at {at}, paired over seeds, with its unadjusted 95 % t interval. Blue: the interval lies below 0; "
         "orange: above; grey: it includes 0, or there is none. Several bars in a line are routes of one row."
         f"{left_out}",
-        f"One bar per route from its first to its last block, and ΔFID at {at}. "
+        description=f"One bar per route from its first to its last block, and ΔFID at {at}. "
         + "; ".join(f"{row.name}: {said[row.name]}" for row in drawn),
-        _bars(drawn, shown, said, at),
-        numbers,
+        drawing=_bars(drawn, shown, said, at),
+        numbers=numbers,
     )
     return [picture]
 

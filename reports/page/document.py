@@ -6,7 +6,6 @@ import base64
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,27 @@ from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.reports.figures.picture import Picture
+from tread_bench.reports.figures.style import row_key
 from tread_bench.reports.frame import flat
 from tread_bench.reports.tables import FORMATS, Entry, Table
 from tread_bench.reports.text.numbers import FILTERS
 
 SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels
+
+
+def data_uri(picture: bytes, kind: str) -> str:
+    """Return a picture, `kind` png or webp, as the address of itself, so that it is inside the page."""
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("tread_bench.reports.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters.update(FILTERS, flat=flat, data_uri=data_uri, row_key=row_key)
 
 
 def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
@@ -75,26 +90,7 @@ def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: An
 
 def as_html(template: str, **context: Any) -> str:
     """Return a page, or a part of one for a notebook, from a template of this package."""
-    return _environment().get_template(template).render(**context)
-
-
-@cache
-def _environment() -> Environment:
-    """The templates of this package, with the filters that they use."""
-    environment = Environment(
-        loader=PackageLoader("tread_bench.reports.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(FILTERS, flat=flat, data_uri=data_uri)
-    return environment
-
-
-def data_uri(picture: bytes, kind: str) -> str:
-    """Return a picture, `kind` png or webp, as the address of itself, so that it is inside the page."""
-    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
+    return _TEMPLATES.get_template(template).render(**context)
 
 
 def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:
@@ -111,7 +107,7 @@ def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]
     of_pictures = []
     for picture in drawn:
         lines = [[*map(Entry, line)] for line in picture.table]
-        of_pictures.append(Table(picture.name, picture.title, picture.headers, lines))
+        of_pictures.append(Table(picture.name, picture.title, tuple(picture.numbers[0]), lines))
 
     published = [*tables, *of_pictures]
     if is_smoke:

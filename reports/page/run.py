@@ -20,7 +20,7 @@ from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import row_key, theme
+from tread_bench.reports.figures.style import theme
 from tread_bench.reports.frame import flat, further_figures, title_of, write_csv
 from tread_bench.reports.page.document import write_export, write_page
 from tread_bench.reports.page.samples import Shown, sample_grids
@@ -209,7 +209,6 @@ class Page:
         for members, of_set in zip(sets, drawn, strict=True):
             shown = [one for one in of_set if one is not self.lead and _stem(one) not in _SECTIONS]
             self.parts.append(_part(members, shown, len(sets) > 1))
-        self.keys = {row.name: row_key(row.name) for row in rows}  # in addresses
         self.samples = sample_grids(rows, run_dir) if run_dir else Shown([], False, "")
 
         # Every cell at its last iteration, and the decimals of each metric.
@@ -334,12 +333,10 @@ def _part(rows: Sequence[Row], shown: Sequence[Picture], several: bool) -> Part:
         heading = f"Rows of each {'architecture' if are_networks else 'objective'}"
     tables = []
     for members in architectures:
-        left_out = [] if several else ["data", "protocol"]
-        if not several and not are_several:
-            left_out.append("objective")
-        group = members[0].group._replace(data=requested.data(members[0].first))
-        facts = {name: getattr(group, name) for name in _IN_TITLE if name not in left_out}
-        title = ", ".join(_IN_TITLE[name].format(value) for name, value in facts.items() if value)
+        facts = members[0].group._asdict() | {"data": requested.data(members[0].first)}
+        if not several:
+            facts |= {"data": "", "protocol": "", "objective": facts["objective"] if are_several else ""}
+        title = ", ".join(words.format(facts[name]) for name, words in _IN_TITLE.items() if facts[name])
         if are_several:
             title += f", {millions(members[0].cost('params'))} parameters"
         tables.append(comparison_view(members, title))

@@ -54,7 +54,7 @@ def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
     said = []
     by_name = {row.name: row for row in rows}
     routes = [row for row in rows if row.spans and not is_control(row) and row.compared(MACS)]
-    routes.sort(key=lambda row: (row is not route, _mean_fid(row)))
+    routes.sort(key=lambda row: (row is not route, mean(row.sides(MACS)[0][0].values())))
 
     # The reference with other seeds tells chance; any other control is compared with a route.
     for row in rows:
@@ -73,11 +73,6 @@ def sentences(rows: Sequence[Row], route: Row, places: int) -> list[str]:
         if difference is not None:
             said.append(f"{what} {fid_difference(difference, places)}, {plural(difference.n, 'paired seed')}.")
     return said
-
-
-def _mean_fid(row: Row) -> float:
-    """At equal training MACs."""
-    return mean(row.sides(MACS)[0][0].values())
 
 
 def _instead(control: Row, reference: Row | None) -> str:

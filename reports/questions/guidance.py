@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import pandas as pd
@@ -93,8 +92,8 @@ def summary(rows: Sequence[Row]) -> str:
 
 def scope(rows: Sequence[Row]) -> str:
     """Return the limits of these sentences."""
-    found = chain.from_iterable(made.rules.items() for made in checkpoints(rows))
-    single = sorted({rule for rule, of_rule in found if len(of_rule) == 1})
+    rules = [one for made in checkpoints(rows) for one in made.rules.items()]
+    single = sorted({rule for rule, of_rule in rules if len(of_rule) == 1})
     which = "that rule is" if len(single) == 1 else "those rules are"
     not_compared = f" {names(single)} ran at one scale only, so {which} not compared." if single else ""
     return (

@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from tread_bench.reports.figures.picture import Picture, picture_of
+from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.style import MUTED, SURFACE, WORSE, clean
 from tread_bench.reports.row import Row, chosen
 from tread_bench.reports.text.numbers import DASH, number
@@ -36,25 +36,19 @@ def similarities(rows: Sequence[Row]) -> Picture | None:
         maps[row.name] = mean = np.mean(matrices, axis=0)
         inside = np.array([any(a <= i < b for a, b in row.spans) for i in range(len(mean) - 1)], bool)
         beside = np.diagonal(mean, 1)
-        numbers.append(
-            {
-                "row": row.name,
-                "blocks": f"{len(mean)}",
-                "mean, neighbours inside a route": _mean(beside[inside]),
-                "mean, other neighbours": _mean(beside[~inside]),
-            }
-        )
+        line = {"row": row.name, "blocks": f"{len(mean)}", "mean, neighbours inside a route": _mean(beside[inside])}
+        numbers.append(line | {"mean, other neighbours": _mean(beside[~inside])})
 
     drawn, left_out = chosen(rows, MOST)
-    return picture_of(
-        "similarity",
-        "Layer cosine similarity",
-        "Cosine similarity between the outputs of every two blocks of the trained network without routing, averaged "
-        "over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one scale for "
-        f"all maps. The orange square marks the route that the row was trained with.{left_out}",
-        "Heat maps of the similarity between the outputs of all blocks.",
-        _maps(drawn, maps),
-        numbers,
+    return Picture(
+        name="similarity",
+        title="Layer cosine similarity",
+        caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
+        "averaged over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one "
+        f"scale for all maps. The orange square marks the route that the row was trained with.{left_out}",
+        description="Heat maps of the similarity between the outputs of all blocks.",
+        drawing=_maps(drawn, maps),
+        numbers=numbers,
     )
 
 

@@ -17,8 +17,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     """Achieved beside ideal speed-up, of rows that were timed in turn with one dense network."""
     lines = []
     for row in rows:
-        is_shown = row.timed_with == row.group.backbone and row.ideal_speedup and row.speedup
-        if is_shown and row.speedup:
+        timed_with = next((one.reference_backbone for one in row.timings), "") or row.first.backbone
+        if timed_with == row.group.backbone and row.ideal_speedup and row.speedup:
             parts = _beyond(row)
             about = (row.name, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
             lines.append((*about, row.timing("data_wait_share"), parts))

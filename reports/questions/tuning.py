@@ -87,15 +87,15 @@ def cost(candidates: Sequence[Record], study: Sequence[Record]) -> str:
     """Return what choosing the learning rates has cost beside the study, as a fact of a page; "" without tuning."""
     if not candidates:
         return ""
-    tuning, trained = 0.0, 0.0
+    costs = {"tuning": 0.0, "study": 0.0}
     for record in (*candidates, *study):
-        macs = record.last.training_macs or 0.0 if record.last else 0.0
-        tuning += macs if record.role == "tuning" else 0.0
-        trained += macs
+        if record.last and record.last.training_macs:
+            costs[record.role] += record.last.training_macs
+    share = 100 * costs["tuning"] / (sum(costs.values()) or 1.0)
     failed = sum(record.status == "failed" for record in candidates)
     without = f", without those of {plural(failed, 'cell')} that failed" if failed else ""
-    share = f"{100 * tuning / trained:.0f}" if trained else "0"
-    return f"{plural(len(candidates), 'cell')}, {tuning:.3g} training MACs, {share} % of the total{without}"
+    tuning = f"{plural(len(candidates), 'cell')}, {costs['tuning']:.3g} training MACs"
+    return f"{tuning}, {share:.0f} % of the total{without}"
 
 
 def figure(rows: Sequence[Row]) -> Figure:

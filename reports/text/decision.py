@@ -86,12 +86,11 @@ def _sentence(decision: Decision) -> str:
     if decision.finds is None or at_macs.difference is None:
         return f"Undecided: {here}one seed has no interval. Run at least five."
     now = at_macs.difference.n
-    if is_slower and seeds is None:
-        rarely = f"Undecided: {here}{MOST_SEEDS} seeds would rarely settle it at equal MACs"
-        return f"{rarely}; at equal time {reference} is better."
     if is_slower:
-        open_still = f"Undecided: {here}{now} seeds do not settle it at equal MACs, {seeds} probably would"
-        return f"{open_still}; at equal time {reference} is better."
+        open_still = f"{now} seeds do not settle it at equal MACs, {seeds} probably would"
+        if seeds is None:
+            open_still = f"{MOST_SEEDS} seeds would rarely settle it at equal MACs"
+        return f"Undecided: {here}{open_still}; at equal time {reference} is better."
     settle = f"{seeds or MOST_SEEDS} seeds would {'probably' if seeds else 'rarely'} settle it"
     finds = f"{at_macs.difference.mean:+.3g}".replace("-", MINUS)
     return f"Undecided: {here}{finds} FID at equal MACs is within the noise of {now} seeds; {settle}."
@@ -254,32 +253,30 @@ def documents(made: Sequence[Decided], is_over: bool = True) -> list[dict[str, A
         tests = []
         for test in decision.tests:
             shown = test.difference or _NOTHING
-            tests.append(
-                {
-                    "question": test.question,
-                    "outcome": str(test.outcome),
-                    "against": test.other,
-                    "difference_fid": test.difference and shown.mean,
-                    "low_fid": shown.low,
-                    "high_fid": shown.high,
-                    "seeds": shown.n,
-                }
-            )
-        found.append(
-            {
-                "backbone": members[0].group.backbone,
-                "protocol": members[0].group.protocol,
-                "sentence": sentence(decision, is_over),
-                "choice": str(decision.choice),
-                "route": decision.route,
-                "tests": tests,
-                "seeds_to_decide": decision.seeds,
-                "difference_found_fid": decision.finds,
-                "detectable_fid": decision.detectable,
-                "learning_rate": tuning.summary(members),
-                "name": name,
+            line = {
+                "question": test.question,
+                "outcome": str(test.outcome),
+                "against": test.other,
+                "difference_fid": shown.mean if test.difference else None,
+                "low_fid": shown.low,
+                "high_fid": shown.high,
+                "seeds": shown.n,
             }
-        )
+            tests.append(line)
+        document = {
+            "backbone": members[0].group.backbone,
+            "protocol": members[0].group.protocol,
+            "sentence": sentence(decision, is_over),
+            "choice": str(decision.choice),
+            "route": decision.route,
+            "tests": tests,
+            "seeds_to_decide": decision.seeds,
+            "difference_found_fid": decision.finds,
+            "detectable_fid": decision.detectable,
+            "learning_rate": tuning.summary(members),
+            "name": name,
+        }
+        found.append(document)
     return found
 
 

@@ -19,13 +19,11 @@ for (const button of all("th > button")) {
   });
 }
 
-// A place in the page is opened where it is folded, and marked.
+// A place in the page is opened where it is folded.
 function reveal() {
-  for (const other of all(".target")) other.classList.remove("target");
   const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
   for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
-  target.classList.add("target");
   target.scrollIntoView();
 }
 // Tooltips: what a column means, by pointer and by keyboard, until Escape.
