@@ -50,7 +50,7 @@ class Picture:
 
     def saved_as(self, kind: Literal["png", "pdf"]) -> bytes:
         """Return the file for papers and slides, laid out as the SVG; the same picture gives the same bytes."""
-        assert self.svg
+        assert self.svg, "it lays the drawing out"
         with theme():
             return _saved(self.drawing, kind)
 
@@ -60,7 +60,7 @@ class Picture:
         # Without what the page says itself.
         ElementTree.register_namespace("", _SVG)
         ElementTree.register_namespace("xlink", _XLINK)
-        root = ElementTree.fromstring(self.svg)  # written above
+        root = ElementTree.fromstring(self.svg)
         for parent in list(root.iter()):
             for child in list(parent):
                 if child.tag.partition("}")[2] in ("metadata", "style"):

@@ -114,6 +114,7 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
         Figure, "savefig", lambda *of, format, **how: saved.append(format) or save(*of, format=format, **how)
     )
     drawn = pictures_of(study()).values()
+    assert all(picture.svg and picture.inline for picture in drawn)
     assert saved == ["svg"] * len(drawn)
 
 
