@@ -9,6 +9,7 @@ import io
 import math
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -486,21 +487,31 @@ def test_conditions_have_no_empty_entries_and_at_most_six_digits(records, plan, 
     assert not re.search("<dd>(–|)</dd>", conditions) and "device name" not in conditions
 
 
-def test_in_a_terminal_each_of_several_decisions_names_its_architecture(capsys):
-    def of(depth):
-        backbone = f"DiT (depth {depth}, hidden 64, heads 4, patch 2)"
-        chosen = [one for one in equal_cost(3, 4) if one.row in ("dense", "2:8")]
-        return [
-            one.model_copy(update={"backbone": backbone, "row": f"{one.row} {depth}", "cell": f"{one.cell} {depth}"})
-            for one in chosen
-        ]
+def of_depth(depth):
+    """A comparison at equal cost, by networks of a depth."""
+    backbone = f"DiT (depth {depth}, hidden 64, heads 4, patch 2)"
+    chosen = [one for one in equal_cost(3, 4) if one.row in ("dense", "2:8")]
+    return [
+        one.model_copy(update={"backbone": backbone, "row": f"{one.row} {depth}", "cell": f"{one.cell} {depth}"})
+        for one in chosen
+    ]
 
-    print_comparison(Study(made := of(12)), len(made))
+
+def test_in_a_terminal_each_of_several_decisions_names_its_architecture(capsys):
+    print_comparison(Study(made := of_depth(12)), len(made))
     assert "\nDiT" not in capsys.readouterr().out
-    print_comparison(Study(made := [*of(12), *of(6)]), len(made))
+    print_comparison(Study(made := [*of_depth(12), *of_depth(6)]), len(made))
     assert {line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if line.startswith("DiT")} == {
         "DiT (depth 12)", "DiT (depth 6)"
     }  # fmt: skip
+
+
+def test_no_heading_of_a_page_with_several_decisions_leaves_out_a_level(plan, tmp_path):
+    made = [*of_depth(12), *of_depth(6)]
+    page = render(made, {**plan, "cells": [one.cell for one in made]}, tmp_path)
+    assert page.count("What the decision rests on") == 2
+    levels = [int(level) for level in re.findall("<h([1-6])", page)]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_the_comparison_fits_a_terminal_of_100_columns_and_ends_with_the_decision(records, capsys):
