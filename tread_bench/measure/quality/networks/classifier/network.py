@@ -119,18 +119,15 @@ class ClassifierFeatures(nn.Module):
         return self.classifier.spec
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        features, logits = self.classifier(self._suited(pixels))
-        return features, logits
-
-    def _suited(self, pixels: Tensor) -> Tensor:
         spec = self.spec
         shape = tuple(pixels.shape)
         if pixels.dtype != torch.uint8 or len(shape) != 4 or shape[1:] != (3, spec.image_size, spec.image_size):
             wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
             raise ValueError(f"{self.name}: images are {pixels.dtype} of shape {shape}; it takes {wanted}")
-        if spec.channels == 1 and not _is_repeated(pixels) and not (pixels == pixels[:, :1]).all():
+        if spec.channels == 1 and not (pixels == pixels[:, :1]).all():
             raise ValueError(f"{self.name} takes grey images: the three channels must be equal")
-        return pixels[:, : spec.channels]
+        features, logits = self.classifier(pixels[:, : spec.channels])
+        return features, logits
 
 
 class Resized(nn.Module):
@@ -142,12 +139,6 @@ class Resized(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         side = self.network.spec.image_size
-        seen = pixels[:, :1] if _is_repeated(pixels) else pixels
-        resized = F.interpolate(seen.float(), (side, side), mode="area").round().to(torch.uint8)
-        features: tuple[Tensor, ...] = self.network(resized.expand(-1, 3, -1, -1))
+        resized = F.interpolate(pixels.float(), (side, side), mode="area").round().to(torch.uint8)
+        features: tuple[Tensor, ...] = self.network(resized)
         return features
-
-
-def _is_repeated(pixels: Tensor) -> bool:
-    """Whether the channels (B, 3, H, W) are one in memory: no value must be read to know that they are equal."""
-    return pixels.stride(1) == 0
