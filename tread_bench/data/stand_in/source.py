@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 from tread_bench.core.numbers import draws
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.data.random_latents.source import drawn_levels
-from tread_bench.data.source import DataSource, Pixels, from_uint8
+from tread_bench.data.source import DataSource, ImageSet, from_uint8
 from tread_bench.data.stand_in.family import HELD_OUT, TRAIN, StandInData
 
 _DECODED = 16  # latents that an exported decoder takes at a time
@@ -24,47 +24,31 @@ _WORDS = ("one", "small", "random", "square", "of", "eight", "coloured", "dots")
 def draw_stand_in(choice: StandInData) -> DataSource:
     """Uniform samples in [-1, 1], labels in turn; with captions and images beside them if requested."""
     kind = RandomSamples if choice.text is None else CaptionedSamples
-    classes = np.arange(TRAIN + HELD_OUT) % max(choice.num_classes, 1)
-    shape = (choice.channels, choice.image_size, choice.image_size)
-    train, held_out = kind(choice, shape, 0, classes[:TRAIN]), kind(choice, shape, TRAIN, classes[TRAIN:])
-    real = None
-    if choice.decoder is not None and choice.picture_size is not None:
-        real = RandomSamples(choice, (3, choice.picture_size, choice.picture_size), 0, classes[:TRAIN])
+    numbers, side = np.arange(TRAIN + HELD_OUT), choice.picture_size
+    classes = numbers % max(choice.num_classes, 1)
+    pixels = drawn_levels((choice.channels, choice.image_size, choice.image_size), numbers).numpy()
+    beside = pixels if side is None else drawn_levels((3, side, side), numbers).numpy()
+    parts = slice(None, TRAIN), slice(TRAIN, None)
+    train, held_out = (kind(pixels[part], classes[part], beside[part], choice.text or ()) for part in parts)
+    real = None if choice.decoder is None else ImageSet(train.beside, train.classes)
     return DataSource(train, held_out, choice.num_classes, real)
 
 
-class RandomSamples(Pixels):
-    """Samples `first` ... of an endless sequence, one for each label.
+@dataclass(frozen=True)
+class RandomSamples(ImageSet):
+    """Random samples.
 
     Args:
-        shape: (C, H, W).
-        classes: (N,) labels.
+        beside: (N, C, S, S) uint8: of latents the images beside them, else the samples.
+        text_shape: (M, E) of their captions; empty: there are none.
     """
 
-    def __init__(
-        self, choice: StandInData, shape: tuple[int, int, int], first: int, classes: NDArray[np.int64]
-    ) -> None:
-        self.choice, self.first, self.classes = choice, first, classes
-        self._shape = shape
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(C, H, W)."""
-        return self._shape
-
-    def uint8(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) uint8."""
-        return drawn_levels(self.shape, self.first + index)
+    beside: NDArray[np.uint8]
+    text_shape: tuple[int, ...]
 
     def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
-        """(B, C, S, S) float32 in [-1, 1]: of latents the images beside them, else the samples."""
-        side = self.choice.picture_size
-        return from_uint8(drawn_levels(self.shape if side is None else (3, side, side), self.first + index))
-
-    @property
-    def sha256(self) -> str:
-        """Hash of what the values follow from."""
-        return hashlib.sha256(repr((self.choice, self.shape, self.first)).encode()).hexdigest()
+        """(B, C, S, S) float32 in [-1, 1]."""
+        return from_uint8(torch.from_numpy(self.beside[index]))
 
 
 class CaptionedSamples(RandomSamples):
@@ -73,12 +57,12 @@ class CaptionedSamples(RandomSamples):
     @property
     def empty_text(self) -> Tensor:
         """(M, E) float32."""
-        return torch.zeros(self.choice.text or ())
+        return torch.zeros(self.text_shape)
 
     def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
         """(B, M, E) float32, of samples `first` ... of the seed's training."""
         return torch.from_numpy(
-            draws.normal(seed, "text of a stand-in", first, len(index), self.choice.text or (), np.float32)
+            draws.normal(seed, "text of a stand-in", first, len(index), self.text_shape, np.float32)
         )
 
     def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
