@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -207,3 +209,45 @@ def test_features_that_are_not_finite_are_not_stored(folder: Path) -> None:
     with pytest.raises(FloatingPointError, match="NaN or infinite"):
         stored(Images(), network)
     assert not folder.exists()
+
+
+MEMORY = """
+import resource
+import sys
+import torch
+from test_feature_store import *
+from tread_bench.cell.numerics import keep_freed_memory
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.projection = nn.Parameter(torch.ones(3, 1024))
+
+    def forward(self, pixels):
+        return pixels.flatten(1).float() @ self.projection, None
+
+def batches(size):
+    for first in range(0, 50_000, size):
+        yield torch.zeros(min(size, 50_000 - first), 1, 1, 1, dtype=torch.uint8)
+
+def peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+keep_freed_memory()
+network = Extractor("wide", Wide(), "w", 1024)
+network.features(torch.zeros(BATCH, 1, 1, 1, dtype=torch.uint8))
+before = peak_mib()
+many = SampleSet("many", 50_000, (1, 1, 1), lambda: "many", batches)
+features_of(many, network, drawn(50_000, int(sys.argv[1])), BATCH, ROWS)
+print(peak_mib() - before)
+"""
+
+
+@pytest.mark.parametrize(("kept", "mib"), [(1000, 80), (50_000, 80 + 196)])
+def test_memory_is_that_of_what_is_kept(kept: int, mib: int, tmp_path: Path) -> None:
+    """Features of all 50,000 images take 195 MiB, and are never there twice."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", MEMORY, str(kept)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < mib

@@ -67,7 +67,7 @@ class FeatureStatistics:
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
 
-    def add(self, features: Tensor, logits: Tensor | None = None, kept: slice | Tensor = slice(None)) -> None:
+    def add(self, features: Tensor, logits: Tensor | None = None, kept: slice = slice(None)) -> None:
         """Add features (B, d); those of them that `kept` selects, and the logits, are kept individually."""
         if not torch.isfinite(features).all():
             raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
@@ -177,18 +177,23 @@ def summed(
     """
     pooled: FeatureStatistics | None = None
     spatial: FeatureStatistics | None = None
+    rows = torch.empty(0)  # in one piece: joining parts would take their memory twice
     for batch in seen:
-        pooled = pooled or FeatureStatistics(batch.pooled.shape[1], device)
-        chosen: slice | Tensor = slice(None)
+        features, count = batch.pooled.to(device), pooled.count if pooled else 0
+        pooled = pooled or FeatureStatistics(features.shape[1], device)
+        pooled.add(features, batch.logits, slice(None if kept is None else 0))
         if kept is not None:
-            first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(batch.pooled)))
-            chosen = torch.from_numpy(kept[first:last] - pooled.count)
-        pooled.add(batch.pooled.to(device), batch.logits, chosen)
+            if not len(rows):
+                rows = torch.empty(len(kept), features.shape[1], device=device)
+            first, last = np.searchsorted(kept, (count, pooled.count))
+            rows[first:last] = features[torch.from_numpy(kept[first:last] - count)]
         if batch.spatial is not None:
             spatial = spatial or FeatureStatistics(batch.spatial.shape[1], device)
             spatial.add(batch.spatial.to(device), kept=slice(0))
     if pooled is None:
         raise ValueError("there are no images")
+    if len(rows):
+        pooled._features = [rows]
     return Statistics(pooled, spatial)
 
 
