@@ -116,7 +116,8 @@ def count_config(
     if not blocks:
         raise UserError(f"{name} has no blocks in {' and '.join(kind.blocks)}: give the configuration layers")
     side, patch = image_size or kind.side or network.config.sample_size, kind.packed or network.config.patch_size
-    patch = patch if isinstance(patch, int) else patch[-1]  # a video's is of frames, rows and columns
+    if not isinstance(patch, int):  # a video's, of frames, rows and columns
+        patch = patch[-1]
     if side % patch:
         raise UserError(f"--set image_size={side}: {name} takes latents whose side is a multiple of {patch}")
     text = kind.text_tokens if text_tokens is None else text_tokens
@@ -138,7 +139,9 @@ def count_config(
     # Its cost.
     with _told(name), quiet("diffusers"), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
         warnings.simplefilter("ignore")
-        grids = [grid, grid - 1, grid - 2] if resolved else [grid]
+        grids = [grid]
+        if resolved:
+            grids += [grid - 1, grid - 2]
         counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
     dense = routed = counts[frames * grid**2]
     if resolved:

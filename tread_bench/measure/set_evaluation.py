@@ -137,7 +137,8 @@ def evaluate_on(
 
     stored = {need: one.to(extractor.device) for need, one in planned.stored.items()}
     read = frozenset[Needs]().union(*(metric.family.needs_of_real for metric in metrics))
-    of_images, compared, of_reference = None, "none", ""
+    of_images: Statistics | tuple[None, None] = (None, None)
+    compared, of_reference = "none", ""
     if (images := reference.images) is not None:
         kept, compared = drawn(images.count, KEPT), "all"
         if len(kept) < images.count:

@@ -82,21 +82,26 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
                 f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
-        return assembled(chosen, stored, None, Reference.compared)
+        return assembled(chosen, stored, (None, None), Reference.compared)
     kept = drawn(len(images), REFERENCE_FEATURES)
-    compared = in_words(kept) if len(kept) < len(images) else Reference.compared
+    compared = Reference.compared
+    if len(kept) < len(images):
+        compared = in_words(kept)
     return assembled(chosen, stored, features_of(images, extractor, kept, BATCH, BATCH), compared)
 
 
 def assembled(
-    chosen: ReferenceSet, stored: Mapping[Needs, Gaussian], seen: Statistics | None, compared: str
+    chosen: ReferenceSet, stored: Mapping[Needs, Gaussian], seen: Statistics | tuple[None, None], compared: str
 ) -> Reference:
     """Return a reference: what came with it goes before what was `seen` of its images."""
-    images = chosen.images
+    pooled, spatial = seen
+    batches = None
+    if chosen.images is not None:
+        batches = partial(chosen.images.batches, BATCH)
     return Reference(
-        seen.pooled if seen else None,
-        partial(images.batches, BATCH) if images else None,
-        spatial=stored.get(Needs.SPATIAL) or (seen.spatial if seen else None),
+        pooled,
+        batches,
+        spatial=stored.get(Needs.SPATIAL) or spatial,
         published=stored.get(Needs.STATISTICS),
         sha256=chosen.sha256,
         compared=compared,

@@ -46,12 +46,16 @@ class ImageRecords:
     @property
     def features(self) -> Tensor | None:
         """(m, d) float32; None: none are kept one by one."""
-        return self.statistics.features if self.statistics and self.statistics.num_kept else None
+        if self.statistics is None or not self.statistics.num_kept:
+            return None
+        return self.statistics.features
 
     @property
     def logits(self) -> Tensor | None:
         """(n, classes) float32; None: there are none."""
-        return self.statistics.logits if self.statistics and self.statistics.has_logits else None
+        if self.statistics is None or not self.statistics.has_logits:
+            return None
+        return self.statistics.logits
 
     def has(self, one: Needs) -> bool:
         """Return whether a metric can read this of the images."""

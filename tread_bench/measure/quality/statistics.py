@@ -179,14 +179,16 @@ def summed(
     spatial: FeatureStatistics | None = None
     rows = torch.empty(0)  # in one piece: joining parts would take their memory twice
     for batch in seen:
-        features, count = batch.pooled.to(device), pooled.count if pooled else 0
+        features = batch.pooled.to(device)
         pooled = pooled or FeatureStatistics(features.shape[1], device)
-        pooled.add(features, batch.logits, slice(None if kept is None else 0))
-        if kept is not None:
+        if kept is None:
+            pooled.add(features, batch.logits)
+        else:
             if not len(rows):
                 rows = torch.empty(len(kept), features.shape[1], device=device)
-            first, last = np.searchsorted(kept, (count, pooled.count))
-            rows[first:last] = features[torch.from_numpy(kept[first:last] - count)]
+            first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(features)))
+            rows[first:last] = features[torch.from_numpy(kept[first:last] - pooled.count)]
+            pooled.add(features, batch.logits, slice(0))
         if batch.spatial is not None:
             spatial = spatial or FeatureStatistics(batch.spatial.shape[1], device)
             spatial.add(batch.spatial.to(device), kept=slice(0))
