@@ -81,8 +81,7 @@ def check(
 
     # What did not pass, and a line about all.
     if as_json:
-        listed = [asdict(finding) for finding in findings]
-        typer.echo(json.dumps({"suite": suite, "exit_status": status, "findings": listed}, indent=1))
+        typer.echo(json.dumps({"suite": suite, "exit_status": status, "findings": findings}, default=asdict, indent=1))
     elif findings:
         table = Table("cell", "figure", "verdict", "accepted", "measured", "reason")
         for f in findings:
