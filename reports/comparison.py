@@ -128,13 +128,16 @@ def _others(rows: Sequence[Row]) -> Iterator[Column]:
 
 
 def _recovered(row: Row) -> Entry:
-    measured = [one for one in row.done if len(one.evaluations) > 1 and not one.evaluations[0].iteration]
-    if not measured:
+    iterations = []
+    for record in row.done:
+        if len(record.evaluations) > 1 and not record.evaluations[0].iteration:
+            iterations.append(recovered_at(record))
+    if not iterations:
         return Entry(DASH)
-    found = [iteration for record in measured if (iteration := recovered_at(record)) is not None]
-    if len(found) < len(measured):
-        return Entry("not reached", f"by {len(measured) - len(found)} of {len(measured)} seeds", NOT_REACHED)
-    return Entry(f"{max(found):,}", "", max(found))
+    if lost := iterations.count(None):
+        return Entry("not reached", f"by {lost} of {len(iterations)} seeds", NOT_REACHED)
+    last = max(iteration or 0 for iteration in iterations)
+    return Entry(f"{last:,}", "", last)
 
 
 def _costs(rows: Sequence[Row]) -> Iterator[Column]:
@@ -198,7 +201,7 @@ def _metric(rows: Sequence[Row], metric: str, title: str, definition: str = "") 
     """A figure's mean and its difference from the reference; the definition of what readers may not know."""
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
-    what = f"{definition}; mean over seeds" if definition else "mean over seeds"
+    what = "; ".join(filter(None, (definition, "mean over seeds")))
     can_be_negative = metric not in STANDARD_METRICS
     yield Column(title, what, [estimate_entry(one, places, can_be_negative=can_be_negative) for one in estimates])
 

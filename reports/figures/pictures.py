@@ -42,7 +42,7 @@ def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "") -> list
                 draw(guidance.figure(rows)),
                 draw(depths.figure(rows)),
                 draw(rates(lines)),
-                *route_placement(rows),
+                route_placement(rows),
                 draw(gain(rows)),
                 draw(gap.figure(rows)),
                 draw(tuning.figure(rows)),

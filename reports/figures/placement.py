@@ -20,7 +20,7 @@ _MOST = 30  # rows in the picture
 _WIDTH, _LINE, _LEFT = 6.4, 0.42, 1.9  # inches: it is read on a phone as well
 
 
-def route_placement(rows: Sequence[Row]) -> list[Picture]:
+def route_placement(rows: Sequence[Row]) -> Picture | None:
     """Draw each route as a bar over the blocks, beside its FID difference to its reference, with the interval below.
 
     Drawn where routes lie at different places, and controls beside them.
@@ -35,7 +35,7 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
     most = max((len({tuple(row.spans) for row in part if row.spans}) for part in parts), default=0)
     is_alone = len(parts) == 1 and sum(bool(row.spans) for row in placed) == 1
     if not most or (most == 1 and not is_alone):
-        return []  # rows with the same routes differ in something else
+        return None  # rows with the same routes differ in something else
 
     # The rows, those of lowest FID where there are many.
     at = MACS if any(row.differs_at_equal_macs for row in placed) else ITERATIONS
@@ -54,7 +54,7 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
             said[row.name] = words(difference, places)
             line |= {"ΔFID": number(difference.mean, places, True), "95 % interval": interval(difference, places, True)}
         numbers.append(line)
-    picture = Picture(
+    return Picture(
         name="route_placement",
         title="Route placement",
         caption="Tokens leave before the first block of a bar and come back after its last. ΔFID is the row minus its "
@@ -66,7 +66,6 @@ def route_placement(rows: Sequence[Row]) -> list[Picture]:
         drawing=_bars(drawn, shown, said, at),
         numbers=numbers,
     )
-    return [picture]
 
 
 def _colour(row: Row, estimate: MeanInterval | None) -> str:

@@ -192,8 +192,8 @@ class Page:
         self.is_about_speed = break_even.is_about_speed(rows)
         self.has_guidance = any(requested.is_guided(record) for record in records)
         self.evaluated_routed = names(sorted({r.method for r in records if requested.is_evaluated_routed(r)}))
-        notes = {family.note for record in records if (family := requested.data_family(record))}
-        self.data_notes = sorted(filter(None, notes))
+        families = filter(None, map(requested.data_family, records))
+        self.data_notes = sorted({family.note for family in families} - {""})
         self.is_export = run_dir is None
 
         # The first picture answers the question of the run; those that answer further ones have a section.
@@ -307,7 +307,10 @@ def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison has finished, so there is no result yet.", ""
     others = [row for row in ranked_candidates(rows) if row.done]
-    compared = [(row, difference) for row in others if (difference := row.difference(ITERATIONS))]
+    compared = []
+    for row in others:
+        if difference := row.difference(ITERATIONS):
+            compared.append((row, difference))
     if not compared:
         routed = [row for row in others if row.spans]
         cheapest = min(routed, key=lambda row: row.cost("forward_macs") or 0, default=None)

@@ -100,7 +100,9 @@ def in_words(line: pd.DataFrame) -> str:
         where = f"from any of {first.tokens:,} to {last.tokens:,} tokens on"
         if is_alone:
             where = f"at {last.tokens:,} tokens"
-        how = "slower" if last.high < 1 else "faster" if last.low > 1 else "not distinguishable"
+        how = "not distinguishable"
+        if last.high < 1 or last.low > 1:
+            how = "slower" if last.high < 1 else "faster"
         figures = f"{number(last.speedup)} times as fast, {number(last.low)} to {number(last.high)}"
         return f"{route} does not pay {where} ({how} at {last.tokens:,}: {figures})"
     gain, tokens = f"{number(start.speedup)} times as fast", f"{start.tokens:,} tokens"

@@ -25,13 +25,12 @@ def figure(rows: Sequence[Row]) -> Figure:
     for row in rows:
         measured = [(record, record.gap) for record in row.done if record.gap]
         of_rates = [{at.rate: at for at in gap.rates} for _, gap in measured]
-        name = row.full_label
         for (record, _), at_rates in zip(measured, of_rates, strict=True):
             dense = record.last.validation_loss if record.last else math.nan
             if 0.0 in at_rates:
                 dense = at_rates[0.0].validation_loss
             for rate in sorted(set.intersection(*map(set, of_rates))):
-                at, about = at_rates[rate], (row.name, name, row.is_dense, rate)
+                at, about = at_rates[rate], (row.name, row.full_label, row.is_dense, rate)
                 losses.append((*about, EXCESS, at.validation_loss - dense))
                 cosines.append((*about, COSINE, mean(at.cosine)))
     return Figure(

@@ -19,9 +19,8 @@ def figure(rows: Sequence[Row]) -> Figure:
     for row in rows:
         timed_with = next((one.reference_backbone for one in row.timings), "") or row.first.backbone
         if timed_with == row.group.backbone and row.ideal_speedup and row.speedup:
-            parts = _beyond(row)
             about = (row.name, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
-            lines.append((*about, row.timing("data_wait_share"), parts))
+            lines.append((*about, row.timing("data_wait_share"), _beyond(row)))
     columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait", "beyond"]
     has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1
     return Figure(
