@@ -264,11 +264,13 @@ class RunFolder:
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
-        failed = None if kept is Kept.NOTHING else self.record(cell_id)
-        if failed is not None and kept is Kept.TRAINING:
-            trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
-            self.write_record(failed.model_copy(update=trained))
-        elif failed is not None:
+        if kept is not Kept.NOTHING:
+            failed = self.record(cell_id)
+            assert failed is not None, f"{cell_id} has no record to be forgotten"
+            if kept is Kept.TRAINING:
+                trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
+                self.write_record(failed.model_copy(update=trained))
+                return
             self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
             (cell / _OLDER).unlink(missing_ok=True)
             (cell / "record.json").unlink(missing_ok=True)

@@ -48,14 +48,19 @@ def work_items(cells: Iterable[PlannedCell], plan: Plan, folder: RunFolder, opti
     for cell in ordered:
         record = records.get(cell.id)
         kept = _kept(cell, record, folder, options)
+        state, todo = "finished", Todo.KEEP
         if record is None:
-            state = "begun" if any(folder.cell(cell.id).glob("checkpoints/step-*")) else ""
+            state, todo = "", Todo.TRAIN
+            if any(folder.cell(cell.id).glob("checkpoints/step-*")):
+                state = "begun"
+        elif record.lacks_speed and plan.suite.timing.pairs:
+            state = "trained"
+            if options.shard is None:
+                todo = Todo.FINISH
+        if kept is Kept.TRAINING:
+            todo = Todo.FINISH
+        elif kept is not None:
             todo = Todo.TRAIN
-        else:
-            state = "trained" if record.lacks_speed and plan.suite.timing.pairs else "finished"
-            todo = Todo.FINISH if state == "trained" and options.shard is None else Todo.KEEP
-        if kept is not None:
-            todo = Todo.FINISH if kept is Kept.TRAINING else Todo.TRAIN
         items.append(WorkItem(cell, state, todo, kept))
     return items
 

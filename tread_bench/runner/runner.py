@@ -27,14 +27,14 @@ from tread_bench.suite.plan import Plan, PlannedCell
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a call has left: the plan as far as learning rates are known, and the ids of the requested `cells` of it.
+    """What a call has left: the plan as far as learning rates are known, and the requested `cells` of it.
 
     `records` are those of this runner's cells. `finished_now`: how many cells this call finished; `taken`: how many
     another runner still has; `untuned`: rows without a study, since no learning rate is chosen for them.
     """
 
     plan: Plan
-    cells: list[str]
+    cells: Sequence[PlannedCell]
     records: list[Record]
     finished_now: int
     taken: int = 0
@@ -73,7 +73,7 @@ def run(
             return _tune_and_study(plan, chosen, call)
         mine = _part(chosen, options)
         finished, taken = _bring_up_to_date(plan, work_items(mine, plan, folder, options), call)
-        return Result(plan, [cell.id for cell in chosen], _records(plan, mine, call), finished, taken)
+        return Result(plan, chosen, _records(plan, mine, call), finished, taken)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
         call.display.note(f"{rule}, for its part of the study")
         records = _records(settled, mine, call)
-        return Result(settled, [cell.id for cell in candidates], records, finished, taken, untuned)
+        return Result(settled, candidates, records, finished, taken, untuned)
 
     # The study.
     for row in untuned:
@@ -129,8 +129,8 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
         items = work_items(part, settled, folder, again)
         finished_after, taken_after = _bring_up_to_date(settled, items, replace(call, options=again))
         finished, taken = finished + finished_after, taken + taken_after
-    requested = [cell.id for cell in (*candidates, *study)]
-    return Result(settled, requested, _records(settled, [*mine, *part], call), finished, taken, untuned)
+    records = _records(settled, [*mine, *part], call)
+    return Result(settled, [*candidates, *study], records, finished, taken, untuned)
 
 
 def _part(cells: Sequence[PlannedCell], options: Options) -> Sequence[PlannedCell]:
@@ -223,7 +223,8 @@ def _records(plan: Plan, mine: Sequence[PlannedCell], call: _Call) -> list[Recor
     """All records of the run; of a part, those of its own cells, with or without speed."""
     if call.options.shard is None:
         return call.folder.records(references(plan))
-    return [record for cell in mine if (record := call.folder.record(cell.id)) is not None]
+    records = map(call.folder.record, [cell.id for cell in mine])
+    return [record for record in records if record is not None]
 
 
 def _is_what_was_requested(folder: RunFolder, plan: Plan, options: Options) -> bool:

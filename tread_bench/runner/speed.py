@@ -33,8 +33,11 @@ def measure(
 
 def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
     """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
-    records = {cell.id: folder.record(cell.id) for cell in cells}
-    waiting = [(cell, record) for cell in cells if (record := records[cell.id]) and record.lacks_speed]
+    waiting: list[tuple[PlannedCell, Record]] = []
+    for cell in cells:
+        record = folder.record(cell.id)
+        if record is not None and record.lacks_speed:
+            waiting.append((cell, record))
     timings = _timed(plan, [cell for cell, _ in waiting], folder, site, display)
     for cell, record in waiting:
         folder.write_record(_completed(record, timings[cell.row_key]))

@@ -60,7 +60,7 @@ class Done:
     @property
     def failed(self) -> list[Record]:
         """Records of the requested cells of the study that failed; a learning rate that fails is not chosen."""
-        requested = set(self.result.cells)
+        requested = {cell.id for cell in self.result.cells}
         failed = [record for record in self.result.records if record.status == "failed" and record.cell in requested]
         return [record for record in failed if record.role == "study"]
 

@@ -24,7 +24,7 @@ from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
-from tread_bench.suite.smoke import shortened, smoke_timing
+from tread_bench.suite.smoke import shortener, smoke_timing
 from tread_bench.suite.tuning import shortest, tuning_cell, unfit_to_tune
 
 CHECKPOINTS_KEPT = 2
@@ -194,8 +194,8 @@ class Plan:
         """
         timing = smoke_timing(self.suite.timing)
         suite = self.suite.model_copy(update={"timing": timing, "seeds": self.suite.seeds[:1]})
-        shorter = shortened({row.name: row.resolved for row in self.expanded}, replace_missing)
-        rows = tuple(_Row.of(row.name, row.loc, shorter[row.name], suite) for row in self.expanded)
+        shorter = shortener({row.name: row.resolved for row in self.expanded}, replace_missing)
+        rows = tuple(_Row.of(row.name, row.loc, shorter(row.name), suite) for row in self.expanded)
         return replace(_planned(rows, suite), is_smoke=True, stand_ins=tuple(stand_ins))
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
@@ -279,9 +279,13 @@ def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
     plan = Plan(suite, _cells(rows, suite), expanded=rows)
     if suite.tune is None:
         return plan
-    trained = {row.name: row for row in rows if row.resolved.cell.trains}
-    own = {name: row.resolved.cell for name, row in trained.items()}
-    tuned_at = shortest(own) if suite.tune.shortest else {name: name for name in own}
+    trained: dict[str, _Row] = {}
+    cells: dict[str, Cell] = {}
+    for row in rows:
+        if row.resolved.cell.trains:
+            trained[row.name] = row
+            cells[row.name] = row.resolved.cell
+    tuned_at = shortest(cells) if suite.tune.shortest else {name: name for name in cells}
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
     checks = {

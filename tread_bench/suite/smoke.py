@@ -26,8 +26,8 @@ def smoke_timing(timing: Timing) -> Timing:
     return timing.model_copy(update=_at_most(timing, _TIMING))
 
 
-def shortened(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Cell]) -> dict[str, Resolved]:
-    """Return resolved rows as a smoke run has them: each does all that it does, for a shorter time.
+def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Cell]) -> Callable[[str], Resolved]:
+    """Return what gives a row by its name as a smoke run has it: it does all that the row does, for a shorter time.
 
     Args:
         rows: by name.
@@ -45,19 +45,17 @@ def shortened(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
     @cache
     def shorter(name: str) -> Resolved:
         row = rows[name]
+        evaluated, weak, start = map(of_shorter, (row.evaluated_weights, row.weak, row.start))
+        short = row._replace(evaluated_weights=evaluated, weak=weak, start=start)
         budget = row.cell.training.budget
-        short = row._replace(
-            evaluated_weights=of_shorter(row.evaluated_weights),
-            weak=of_shorter(row.weak),
-            start=of_shorter(row.start),
-            reference=shorter(budget.macs_of).cell if budget is not None and row.reference is not None else None,
-        )
+        if budget is not None and row.reference is not None:
+            short = short._replace(reference=shorter(budget.macs_of).cell)
         cell = _with_shorter_evaluation(replace_missing(row.cell), short)
         if row.cell.evaluate is None:
             cell = _with_shorter_training(cell, short)
         return short._replace(cell=cell)
 
-    return {name: shorter(name) for name in rows}
+    return shorter
 
 
 def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
@@ -78,14 +76,14 @@ def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
         parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
     if is_shorter and schedule.until < 1:
         parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
-    last = of_training["iterations"]
-    start = {0} & {*(cell.metrics.at or ())}
-    at = tuple(sorted({*start, max(1, last // 2), last})) if last else None
-    changes = {
+    changes: dict[str, Any] = {
         "training": training.model_copy(update=of_training),
         "schedule": schedule.model_copy(update=parts),
-        "metrics": cell.metrics.model_copy(update={"at": at}),
     }
+    if last := of_training["iterations"]:
+        start = {0} & {*(cell.metrics.at or ())}
+        at = tuple(sorted({*start, max(1, last // 2), last}))
+        changes["metrics"] = cell.metrics.model_copy(update={"at": at})
     short = cell.model_copy(update=changes)
 
     # Its length, and the moments whose weights it keeps.
