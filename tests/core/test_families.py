@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import Field, ValidationError
 
-from tests.announced import announce
+from tests.announced import Distribution, announce, point
 from tread_bench.core.describe import families as registry
 from tread_bench.core.describe import plugins
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
@@ -122,13 +122,17 @@ def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("load", "message"),
     [
-        (SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
+        (lambda: SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
+        (lambda: clone(name="Wrong", spec=dict), "its spec must be a subclass"),
+        (lambda: clone(name="Wrong", published={"W": {"depth": "deep"}}), "its published sizes do not fit its spec"),
     ],
 )
-def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, message, monkeypatch, caplog):
-    assert set(announced(monkeypatch, (clone(), "one"), (wrong, "two"))) == {"Toy"}
+def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(load, message, monkeypatch, caplog):
+    points = [point("toy", clone, Distribution("one")), point("wrong", load, Distribution("two"))]
+    monkeypatch.setattr(plugins, "points_of", lambda group: points)
+    assert set(plugins.announced(registry.BACKBONES)) == {"Toy"}
     assert " of two cannot be used: " in caplog.text and message in caplog.text
     lines = [line for told in caplog.messages for line in told.splitlines()]
     assert lines == [printable(line) for line in lines]
