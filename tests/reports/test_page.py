@@ -481,8 +481,11 @@ def test_several_architectures_get_a_table_each_and_no_ranking(tmp_path, plan):
 
 def test_conditions_have_no_empty_entries_and_at_most_six_digits(records, plan, tmp_path):
     numerics = {**plan["numerics"], "matmul_relative_error": 0.00000032123456789, "device_name": ""}
-    page = render(records, {**plan, "numerics": numerics}, tmp_path)
+    start = {"start": {"row": "pretrained", "iteration": 1200, "run": None}}
+    started = [one.model_copy(update={"config": one.config | {"training": start}}) for one in records[:2]]
+    page = render(started, {**plan, "numerics": numerics}, tmp_path)
     conditions = page.partition('id="conditions"')[2].partition("</section>")[0]
+    assert "<dt>start</dt><dd>iteration=1200, row=pretrained</dd>" in conditions
     assert "<dt>matmul relative error</dt><dd>3.21235e-07</dd>" in conditions
     assert not re.search("<dd>(–|)</dd>", conditions) and "device name" not in conditions
 
