@@ -84,7 +84,6 @@ def test_a_suite_is_a_mapping_whose_mistakes_name_its_keys(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_run_of_a_mapping_resumes_from_its_suite_file_and_prints_its_decision(tmp_path):
     suite, _, _ = read_yaml(toy_suite(iterations=4, checkpoint_every=2), "")
     found = tread_bench.run(suite, out=tmp_path / "run", device="cpu")

@@ -51,7 +51,7 @@ def with_variable(value: str) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("method", ["signal", "thread"])
 def test_a_test_that_is_cut_off_leaves_no_process(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value = uuid4().hex

@@ -33,7 +33,7 @@ def cells_of_this_process(monkeypatch):
     monkeypatch.setattr(page, "pictures", lambda *arguments: [])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pyplot.close("all")

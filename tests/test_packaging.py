@@ -65,7 +65,6 @@ def test_every_file_of_the_package_is_in_the_wheel(unpacked: Path) -> None:
     assert {"py.typed", *named} <= here
 
 
-@pytest.mark.slow
 def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path) -> None:
     """In a folder without any of the checkout's, which the tests' own Python finds on its path."""
     write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
@@ -74,7 +73,7 @@ def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path)
     assert (tmp_path / "run" / "index.html").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_plug_in_works_beside_the_wheel_in_a_folder_with_its_own_backbones(unpacked: Path, tmp_path: Path) -> None:
     site, mine = tmp_path / "site", tmp_path / "mine"
     shutil.copytree(unpacked, site)

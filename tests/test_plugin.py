@@ -157,7 +157,6 @@ def test_the_first_page_shows_a_distribution() -> None:
     assert (PLUG_INS / "method" / "pyproject.toml").read_text(encoding="utf-8") in blocks("README")
 
 
-@pytest.mark.slow
 def test_the_checks_that_the_document_shows_find_nothing(installed: Path, tmp_path: Path) -> None:
     for kind in SHOWN:
         (tmp_path / f"test_{kind.replace('-', '_')}.py").write_text(checks_of(kind), encoding="utf-8")
@@ -210,7 +209,6 @@ def test_a_mistake_in_an_option_is_reported_as_any_other(
     assert done.status == 2 and all(text in done.stderr for text in found), done.stderr
 
 
-@pytest.mark.slow
 def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_installed(
     told: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -229,7 +227,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("suite", "column", "values", "differs", "same", "page"),
     [
@@ -263,7 +261,6 @@ def test_a_kind_runs_as_our_own(
     assert page in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_with_the_code_of_a_plug_in_that_it_began_with_alone(installed: Path, tmp_path: Path) -> None:
     plugins = shutil.copytree(installed, tmp_path / "site")
     suite = PLUG_INS / "method" / "mean_fill.yaml"

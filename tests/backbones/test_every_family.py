@@ -90,7 +90,7 @@ def test_every_published_size_was_looked_at():
 
 @pytest.mark.parametrize(
     ("family", "sizes"),
-    [pytest.param(*variant, marks=pytest.mark.slow if variant[1] else ()) for variant in VARIANTS],
+    [pytest.param(*variant, marks=pytest.mark.full if variant[1] else ()) for variant in VARIANTS],
     ids=str,
 )
 def test_few_counts_give_what_each_route_is_counted_to_cost(family, sizes):

@@ -79,7 +79,7 @@ def small(monkeypatch):
 
 
 def of(name):
-    return pytest.param(name, marks=pytest.mark.endurance if name in MINUTES else pytest.mark.slow)
+    return pytest.param(name, marks=pytest.mark.endurance if name in MINUTES else pytest.mark.full)
 
 
 # Without fid/memory: at this size it is less than what the imports needed.

@@ -107,7 +107,7 @@ def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_p
     assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_row_leaves_this_process_as_it_was(monkeypatch):
     """Its own process chooses a precision, and keeps the memory that it frees."""
     register_rows()
@@ -121,7 +121,6 @@ def dies(name, bench):
     os._exit(1)
 
 
-@pytest.mark.slow
 def test_a_row_whose_process_dies_has_failed(monkeypatch):
     register_rows()
     monkeypatch.setattr("benchmarks.processes._measured_by_name", dies)

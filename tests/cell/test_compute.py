@@ -307,7 +307,7 @@ def check_compiled(cell, backbone):
     "backbone",
     [
         "DiT",
-        pytest.param("DiS", marks=pytest.mark.slow),
+        pytest.param("DiS", marks=pytest.mark.full),
         *(pytest.param(name, marks=pytest.mark.endurance) for name in FAMILIES if name not in ("DiT", "DiS")),
     ],
 )
@@ -325,7 +325,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
     [
         ("mask", "DiT"),
         *(
-            pytest.param(*pair, marks=pytest.mark.slow)
+            pytest.param(*pair, marks=pytest.mark.full)
             for pair in (("sprint", "U-ViT"), ("drop", "LightningDiT"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
         ),
     ],
@@ -341,7 +341,7 @@ def test_compiled_blocks_serve_every_method(method, backbone, counter):
     "cell",
     [
         {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}},
-        pytest.param({"method": "layer_skip", "routes": "1:3@0.8"}, marks=pytest.mark.slow),
+        pytest.param({"method": "layer_skip", "routes": "1:3@0.8"}, marks=pytest.mark.full),
     ],
     ids=["tokens", "samples"],
 )
@@ -356,7 +356,7 @@ def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(ce
 
 
 @pytest.mark.plain_bits
-@pytest.mark.slow
+@pytest.mark.full
 def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
     options = {"autocast": "bfloat16", "gradient_checkpointing": True, "micro_batch": 4}
     plain, compiled = (gradient(make_trainer(AFTER_ROUTE, compile=c, **options)) for c in (False, True))
@@ -366,14 +366,14 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
 
 
 @pytest.mark.plain_bits
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_default_backend_gives_the_same_losses():
     plain, compiled = (losses(make_trainer(ROUTED, {**DIT, "depth": 4}, compile=c), 2) for c in (False, True))
     torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=0)
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [

@@ -74,7 +74,7 @@ def test_every_method_and_family_stays_on_its_device(method, backbone):
     assert left_in_training(cell) == left_in_sampling(cell) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("mixer", mixers())
 def test_every_mixer_stays_on_its_device(mixer, monkeypatch):
     monkeypatch.setitem(BACKBONES, "varied", BACKBONES["DiG"] | {"mixer": mixer})

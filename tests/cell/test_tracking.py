@@ -75,7 +75,6 @@ def test_after_a_resume_curves_go_on_and_hide_what_was_lost(cell, tmp_path):
     assert curve(tmp_path, "train/loss") == [(k, 1 / k) for k in range(1, 6)] + [(k, 10 / k) for k in range(6, 9)]
 
 
-@pytest.mark.slow
 def test_a_run_writes_them_where_that_is_requested_and_changes_no_figure(tmp_path):
     suite = write_suite(tmp_path, toy_suite(20, 10, seeds=1, metrics=FEW_SAMPLES, pairs=0, at="10, "))
     out = tmp_path / "run"

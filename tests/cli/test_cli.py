@@ -190,7 +190,6 @@ def are_gone(processes: list[psutil.Process]) -> bool:
     return not left
 
 
-@pytest.mark.slow
 def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, finished, tmp_path):
     out = tmp_path / "killed"
     runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -208,7 +207,7 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
     pd.testing.assert_frame_equal(*kept)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
 def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_path, number):
     out = tmp_path / "run"
@@ -227,7 +226,6 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
     assert not list(out.glob("cells/*/record.json"))
 
 
-@pytest.mark.slow
 def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_have_been(toy, finished, tmp_path):
     suite = tmp_path / "one_bad.yaml"
     hot = "  hot: {training.learning_rate: 1e30, method: tread, routes: 0:1@0.5}\n"
@@ -455,7 +453,7 @@ def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, mo
     assert preparation.git_state() is None
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_again(toy, tmp_path):
     out = tmp_path / "run"
     assert tread_bench("run", toy, "--out", out, "--set", "seeds=1", "--set", "timing.pairs=0").returncode == 0

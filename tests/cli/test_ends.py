@@ -206,7 +206,7 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
     assert all("two kinds of machines: cpu_capability was 'AVX2', is 'NEON'" in r.reason for r in result.records)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("ignored", "status"), [pytest.param(False, 130, marks=pytest.mark.endurance), (True, 0)])
 def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
     asked = command("run", "smoke", "--out", tmp_path / "run", "--set", "seeds=1", "--set", "timing.pairs=0")

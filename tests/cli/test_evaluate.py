@@ -222,7 +222,6 @@ def test_images_of_two_sizes_are_warned_about_and_a_network_of_one_size_refuses_
         evaluate("mine", "--reference", "large", *DIGITS)
 
 
-@pytest.mark.slow
 def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
     folder: Path, images_seen: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:

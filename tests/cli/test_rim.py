@@ -60,7 +60,7 @@ def test_a_run_that_may_open_few_files_says_so_once(tmp_path):
     assert_told(done, 2, r"^a run needs 64 open files, and may open 16 here: raise the limit with `ulimit -n`\n$")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_ends_that_may_open_as_many_files_as_it_needs_and_cleaning_it_asks_nobody_where_nobody_is(tmp_path):
     suite, out = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0)), tmp_path / "run"
     assert_told(shell(f"ulimit -n {FILES}; {{}}", "run", suite, "--out", out, cwd=tmp_path), 0, "")
@@ -69,7 +69,7 @@ def test_a_run_ends_that_may_open_as_many_files_as_it_needs_and_cleaning_it_asks
     assert "without a terminal to ask at, give --yes" in done.stdout and list(out.glob("cells/*/checkpoints/*"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_goes_on_where_nobody_can_hear_of_it_and_no_file_gets_what_was_meant_for_people(tmp_path):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
     done = shell("{} >&- 2>&-", "run", suite, "--out", tmp_path / "run", cwd=tmp_path)
@@ -88,7 +88,7 @@ def test_an_ascii_terminal_shows_signs_as_people_type_them():
     assert done.stdout == "-5.73 to -1.95, 2 x 3 <= 6 ..., Gr\\xf6\\xdfe\n", done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_is_not_utf_8(tmp_path):
     text = toy_suite(2, 1, seeds=1, pairs=0).replace("name: toy", "name: toy\ndescription: Größe, Δ", 1)
     folder = tmp_path / os.fsdecode(b"caf\xe9")
@@ -119,7 +119,7 @@ def test_names_beyond_sense(arguments, tmp_path):
 NO_GIT = {"PATH": "/nowhere"}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_commands_work_without_git(tmp_path):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
     out = tmp_path / "run"
@@ -208,7 +208,7 @@ def interrupted(
     return (130 if process.returncode == -signal.SIGINT else process.returncode), told
 
 
-@pytest.mark.parametrize("seconds", [0.2, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 1, 3))])
+@pytest.mark.parametrize("seconds", [0.2, *(pytest.param(s, marks=pytest.mark.full) for s in (0, 1, 3))])
 def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
     """Imports of the command line, the plan, the server of cells that loads torch, the first cell."""
     suite = write_suite(tmp_path, toy_suite(10_000, 100, seeds=1))
@@ -222,7 +222,7 @@ def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
     assert status == 130 and "interrupted" in told
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "what", [("plan", "route_placement", "--set", "seeds=1000"), ("profile", "DiT-S/2", "--train"), ("doctor",)]
 )

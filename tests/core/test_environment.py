@@ -22,7 +22,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     "variable",
     [
@@ -60,7 +60,7 @@ def test_help_and_tables_are_printed_under_any_setting_of_the_terminal(variables
         assert done.returncode == 0 and done.stdout, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_user_without_a_name_and_a_home_runs_without_a_cache(tmp_path):
     if subprocess.run([*NO_USER, "true"]).returncode:
         pytest.skip("no user namespaces here")

@@ -91,7 +91,6 @@ def test_every_kind_is_a_setting():
     assert set(Kernels.model_fields) == set(KERNELS)
 
 
-@pytest.mark.slow
 def test_numba_is_imported_by_the_backbones_that_use_it_alone():
     script = """
 import sys

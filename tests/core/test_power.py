@@ -75,7 +75,7 @@ def test_in_95_percent_of_samples_the_bound_lies_above_the_true_spread():
     assert above == pytest.approx(0.95, abs=0.015)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("differing", [1, ROWS])
 def test_so_many_seeds_find_the_difference_in_2000_simulated_studies(differing):
     """Rows share a dense row, and are tested as the report does; at no effect, few studies claim one."""

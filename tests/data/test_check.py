@@ -94,7 +94,6 @@ def test_classes_that_do_not_occur_are_named():
     assert "has class 1, and" in next(absent_classes(np.array([0, 2]), 3))
 
 
-@pytest.mark.slow
 def test_a_run_ends_before_its_first_cell_and_leaves_nothing(good: str, tmp_path: Path) -> None:
     cut, other = tmp_path / "cut.parquet", tmp_path / "other.parquet"
     cut.write_bytes(Path(good).read_bytes()[:-20])

@@ -33,7 +33,6 @@ def test_captions_are_words_and_latents_have_images_of_their_own() -> None:
     assert latents.train.pictures(np.arange(3), 0, 0).shape == (3, 3, 16, 16)
 
 
-@pytest.mark.slow
 def test_a_decoder_of_random_weights_makes_images_of_the_latents(tmp_path: Path) -> None:
     path = tmp_path / "decoder.pt2"
     write_decoder(path, 4, 4, 16)

@@ -208,7 +208,7 @@ TOLERANCES = {"is": 1e-3, "fid": 0.002, "sfid": 0.002, "precision": 0.0015, "rec
 WEIGHTS = "weights-inception-2015-12-05-6726825d.pth"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_figures_with_the_real_weights(name):
     reference_name, expected = GOLDEN[name]

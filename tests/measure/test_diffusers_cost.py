@@ -109,7 +109,6 @@ def test_dit_xl_2_costs_what_its_paper_says_and_what_the_family_of_this_project_
     assert found.routed.forward.total / found.dense.forward.total == pytest.approx(share, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_flux_has_its_published_number_of_parameters():
     config = {"_class_name": "FluxTransformer2DModel", "attention_head_dim": 128, "guidance_embeds": True,
               "in_channels": 64, "joint_attention_dim": 4096, "num_attention_heads": 24, "num_layers": 19,

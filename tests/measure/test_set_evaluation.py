@@ -152,7 +152,6 @@ def inception_statistics(weights: Path, images: Tensor) -> dict[str, NDArray[np.
     return {name: tensor.numpy() for name, tensor in stored.items()}
 
 
-@pytest.mark.slow
 def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest(
     tmp_path: Path, inception_weights: Path
 ) -> None:

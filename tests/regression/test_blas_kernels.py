@@ -51,7 +51,7 @@ def check(runs, run):
     return tread_bench("ci", "check", runs / run, "--baseline", runs / "baseline.json", "--json")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fails(runs, accepted):
     kids = [[r["evaluations"][-1]["kid"] for r in records(runs / core).values()] for core in CORES]
     assert kids[0] != kids[1], "the kernels change no digit: this test shows nothing"

@@ -48,7 +48,6 @@ def called(commands):
     return next(filter(None, statuses), 0)
 
 
-@pytest.mark.slow
 def test_the_cpu_twin_passes_against_the_reviewed_baseline_and_its_own_until_there_is_one_mac_more(tmp_path):
     assert called(tox_commands(tmp_path)) == 0
     root = ElementTree.parse(tmp_path / "check.xml").getroot()
@@ -73,7 +72,7 @@ def test_a_run_that_cannot_begin_is_no_pass(tmp_path):
     assert called(tox_commands(tmp_path, TREAD_BENCH_SUITE="no_such_suite")) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_crashes_after_its_last_record_is_no_pass_though_its_check_is(tmp_path):
     suite, records = tmp_path / "one.yaml", tmp_path / "run" / "records.jsonl"
     suite.write_text(ONE_CELL)

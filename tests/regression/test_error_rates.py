@@ -34,7 +34,7 @@ def shares(speed: float, noise: float) -> dict[Verdict, float]:
 
 
 # A machine that is fit to judge varies by 2 % at most; with tails as recorded, one check of 20 there seems too noisy.
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("noise", "speed", "right", "wrong", "least"),
     [
@@ -50,7 +50,7 @@ def test_a_change_is_found_and_hardly_ever_its_opposite(noise, speed, right, wro
     assert found[right] >= least and found[wrong] <= 0.001, found
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("noise", [0.02, 0.01])
 def test_at_the_limit_the_rule_errs_as_seldom_as_it_says(noise):
     found = shares(LIMIT, noise)
@@ -58,7 +58,7 @@ def test_at_the_limit_the_rule_errs_as_seldom_as_it_says(noise):
     assert max(found[Verdict.FAIL], found[Verdict.PASS]) <= (1 - CONFIDENCE) / 2 + chance, found
 
 
-@pytest.mark.parametrize("cells", [1, 50, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cells", [1, 50, pytest.param(300, marks=pytest.mark.full)])
 def test_a_cell_can_fail_among_any_number_of_others(cells):
     rng = np.random.default_rng(0)
     timings = {str(k): rng.normal(0, 0.005, (2, PAIRS)) for k in range(cells)}

@@ -31,7 +31,7 @@ def accept(folder: RunFolder, baseline: Path) -> None:
     baseline.write_text(accepted.model_dump_json())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("device", "family", "depth", "kernel", "fast", "slow"),
     [

@@ -141,7 +141,7 @@ def test_axe_finds_nothing(opened, axe_violations, scheme):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in OF_ALL_KINDS else pytest.mark.endurance) for name in STUDIES],
+    [pytest.param(name, marks=pytest.mark.full if name in OF_ALL_KINDS else pytest.mark.endurance) for name in STUDIES],
 )
 def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations, study_page, name):
     browser.get(study_page(name).as_uri())
@@ -150,7 +150,7 @@ def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations
     assert fits(browser, DESKTOP) and fits(browser, PHONE)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_page_of_a_thousand_cells_takes_a_second_of_processor_time(browser, reported):
     page = (reported(50, 20)[0] / "index.html").as_uri()
     browser.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})

@@ -162,7 +162,6 @@ def test_inline_pictures_are_named_share_no_ids_and_follow_the_theme(drawn):
         assert "http://purl" not in picture.inline
 
 
-@pytest.mark.slow
 def test_strange_names_are_drawn():
     names = [HOSTILE, "_hidden", "$\\foo$", "名前", "tab\tnew\nline", "x" * 300]
     records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="") for i, name in enumerate(names)]

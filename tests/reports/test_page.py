@@ -380,7 +380,7 @@ def test_the_decay_of_the_average_is_shown_with_its_warm_up(records, plan, tmp_p
     assert "0.9999, from step 0 at most (1 + step) / (10 + step)" in page
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_forty_five_cells_can_be_mailed(tmp_path, plan):
     routes = {"dense": "", **{f"{start}:{start + 4}": f"{start}:{start + 4}@0.5" for start in range(8)}}
     records = [record(row, routes[row], seed, 20.0) for row in routes for seed in range(5)]
@@ -388,7 +388,7 @@ def test_forty_five_cells_can_be_mailed(tmp_path, plan):
     assert (tmp_path / "index.html").stat().st_size < 450_000
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_hundred_cells_can_still_be_mailed(tmp_path, plan):
     rows = {f"row {i}": f"{i % 8}:{8 + i % 4}@0.{1 + i // 8}" for i in range(40)}
     records = [record(row, routes, seed, 20.0) for row, routes in rows.items() for seed in range(5)]

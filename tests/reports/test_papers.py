@@ -68,7 +68,7 @@ def test_a_table_holds_every_digit(made):
         assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_same_export_again_replaces_its_own_files_alone(made):
     run, paper = made
     before = {path.name: path.read_bytes() for path in paper.iterdir()}
@@ -118,7 +118,7 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
     assert saved == ["svg"] * len(drawn)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("rows", "seeds"), [pytest.param(50, 20, marks=pytest.mark.endurance), (10, 100)])
 def test_a_thousand_cells_are_rendered_in_ten_seconds(reported, rows, seeds):
     """Of processor time, on a quiet machine: reading the records, and starting the program, included."""

@@ -34,7 +34,7 @@ OWN = {
     "train_inference_gap": {"gap"},
 }
 SOME_STUDIES = [
-    pytest.param(name, marks=() if name in ("objectives", "selection_rate") else pytest.mark.slow) for name in STUDIES
+    pytest.param(name, marks=() if name in ("objectives", "selection_rate") else pytest.mark.full) for name in STUDIES
 ]
 
 

@@ -78,7 +78,7 @@ def test_a_decision_on_the_seeds_that_chose_would_be_wrong_more_often():
     assert wrong.difference < -100 * OWN / 2 and abs(right.difference) < 100 * OWN / 10
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("candidates", [None, WIDE], ids=["five", "fifteen"])
 @pytest.mark.parametrize("null", NULLS)
 def test_the_rate_holds_whatever_the_number_of_candidates(null, candidates):

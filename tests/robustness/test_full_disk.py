@@ -139,7 +139,7 @@ def fail_at_each_write(begun, place, work, refusal, end, errors_at) -> list[str]
     return writes
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(begun, cell_id, tmp_path, monkeypatch):
     monkeypatch.setattr(heartbeat, "EVERY_S", float("inf"))  # a slow cell writes no more often than a fast one
 
@@ -157,7 +157,7 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(begun, cell
     assert sum(NOTE in operation for operation in writes) >= 9  # three notes of three operations
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_runner_survives_a_failure_of_the_disk_at_every_write(begun, plan, cell_id, tmp_path):
     trained = copied(begun, tmp_path / "trained")
     run_cell(trained, cell_id, 1, quiet)

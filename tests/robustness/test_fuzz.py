@@ -55,7 +55,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
     return content
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_damaged_shipped_suites_give_a_plan_or_located_mistakes(tmp_path: Path) -> None:
     suites = [path.read_bytes() for path in shipped_suites().values()]
     path, ends = tmp_path / "suite.yaml", {"planned": 0, "refused": 0}

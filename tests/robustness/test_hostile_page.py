@@ -129,7 +129,7 @@ def pwned(browser):
 # What the payloads can do, and what the policy keeps them from
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_payloads_run_where_nothing_holds_them(browser, tmp_path):
     harmful = PAYLOADS[:5]
     for payload in harmful:
@@ -138,7 +138,7 @@ def test_the_payloads_run_where_nothing_holds_them(browser, tmp_path):
         assert pwned(browser), payload
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_policy_alone_would_hold_them(browser, run_dir):
     page = (run_dir / "index.html").read_text(encoding="utf-8")
     bare = page.replace("<header>", f"<header>{''.join(PAYLOADS[:8])}", 1)
@@ -156,7 +156,6 @@ def test_the_policy_alone_would_hold_them(browser, run_dir):
 # The page
 
 
-@pytest.mark.slow
 def test_no_payload_runs_or_becomes_markup(opened):
     found = opened.execute_script(
         """const all = [...document.querySelectorAll('*')];
@@ -180,12 +179,12 @@ def test_no_payload_runs_or_becomes_markup(opened):
     assert not pwned(opened)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_axe_finds_nothing(opened, axe_violations):
     assert axe_violations(opened, "light") == axe_violations(opened, "dark") == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_long_words_do_not_make_it_scroll_sideways(opened):
     assert fits(opened, DESKTOP) and fits(opened, PHONE)
 
@@ -193,7 +192,7 @@ def test_long_words_do_not_make_it_scroll_sideways(opened):
 # The files beside it
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_figures_hold_nothing_that_acts(browser, run_dir):
     figures = sorted((run_dir / "figures").glob("*.svg"))
     assert figures
@@ -207,7 +206,6 @@ def test_figures_hold_nothing_that_acts(browser, run_dir):
     assert not browser.execute_script("return window.pwned === 1")
 
 
-@pytest.mark.slow
 def test_no_cell_of_the_table_is_a_formula(run_dir):
     with open(run_dir / "results.csv", encoding="utf-8", newline="") as file:
         cells = list(itertools.chain(*csv.reader(file)))

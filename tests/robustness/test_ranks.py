@@ -67,6 +67,7 @@ def undisturbed(suite, tmp_path_factory):
     return record_of(out)
 
 
+@pytest.mark.full
 def test_two_processes_resume_bit_for_bit_after_a_kill_and_end_where_one_does(suite, undisturbed, tmp_path):
     # A rank is killed: the run says so, goes on from the checkpoint, and ends as if nothing had happened.
     with Ranks(suite, tmp_path / "killed") as life:

@@ -190,7 +190,7 @@ sys.addaudithook(watch)
 SECRET = "hunter2-0123456789"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_opens_no_port_reaches_nobody_and_writes_no_secret(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     (tmp_path / "toy.yaml").write_text(

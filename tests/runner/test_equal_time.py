@@ -106,7 +106,6 @@ def test_a_network_of_another_size_is_timed_in_turn_with_the_row_of_its_budget(t
         assert forward["smaller"]["ideal_speedup"] == macs / forward["smaller"]["forward_macs"]
 
 
-@pytest.mark.slow
 def test_records_say_what_a_control_was_timed_with(plan, tmp_path):
     found, _ = run(plan, tmp_path / "run")
     records = {name: Record.model_validate(cell) for name, cell in found.items()}
@@ -166,7 +165,6 @@ def run(plan, root, speedups=None, display=None, **options):
     return {f"{cell['row']} {cell['seed']}": cell for cell in cells}, said
 
 
-@pytest.mark.slow
 def test_rows_are_evaluated_there_before_their_end_and_beyond_it_and_nothing_else_changes(plan, tmp_path):
     untimed = load_plan(write_suite(tmp_path, SUITE), ["timing.pairs=0"])
     plain, _ = run(untimed, tmp_path / "plain")
@@ -187,7 +185,7 @@ def test_rows_are_evaluated_there_before_their_end_and_beyond_it_and_nothing_els
     assert measured(found["smaller 0"]["at_equal_time"]) == measured(alone["smaller 0"]["evaluations"][0])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("speedup", [0.75, 2.0])
 def test_under_a_schedule_a_row_is_trained_anew_to_equal_time(tmp_path, speedup):
     plan = scheduled(tmp_path, "until: 0.5")
@@ -208,7 +206,7 @@ def measured(evaluation):
     return {key: value for key, value in evaluation.items() if key not in ("seconds", "train_seconds", "training_macs")}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_seeds_that_are_added_later_are_evaluated_where_the_others_were(plan, tmp_path):
     run(plan, tmp_path / "run", {"dense": 1.0, "routed": 0.75, "smaller": 1.0})
     more = load_plan(write_suite(tmp_path, SUITE), ["seeds=2"])
@@ -220,7 +218,7 @@ def test_seeds_that_are_added_later_are_evaluated_where_the_others_were(plan, tm
     assert [found[f"routed {seed}"]["at_equal_time"]["iteration"] for seed in (0, 1)] == [20, 20]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_some_rows_alone_are_timed_with_their_reference_which_is_not_trained(plan, tmp_path):
     found, said = run(plan, tmp_path / "run", rows=("routed",))
     assert [*found] == ["routed 0"] and found["routed 0"]["at_equal_time"]["fid"] > 0
@@ -230,7 +228,7 @@ def test_some_rows_alone_are_timed_with_their_reference_which_is_not_trained(pla
     assert any("one row at a time: 1 to do" in line for line in said)  # `smaller`; the others were timed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_part_of_a_run_says_that_it_leaves_equal_time_out(plan, tmp_path):
     _, said = run(plan, tmp_path / "run", shard=Shard(1, 1))
     assert "not evaluated at equal time: a part of a run does not measure the speed of its steps" in said

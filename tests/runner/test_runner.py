@@ -59,7 +59,6 @@ def finished(toy, tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.slow
 def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, finished, tmp_path):
     runner = begin("run", toy, "--out", tmp_path, "--workers", 1)
     a_cell_past_a_checkpoint(tmp_path, runner).kill()
@@ -74,7 +73,7 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
         assert figures(record(tmp_path, row)) == figures(record(finished, row))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("number", "limits", "reason"),
     [
@@ -108,7 +107,6 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
     assert figures(retried) == figures(record(finished, "dense"))
 
 
-@pytest.mark.slow
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
     suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
@@ -121,7 +119,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_w
     assert figures(record(out, "dense")) == figures(record(finished, "dense"))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(toy, tmp_path):
     done = tread_bench_anew("run", toy, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
     assert done.returncode == 1, done.stderr
@@ -130,7 +128,6 @@ def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(toy, t
     assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or ())]
 
 
-@pytest.mark.slow
 def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(toy, finished, tmp_path):
     runners = [begin("run", toy, "--out", tmp_path) for _ in range(2)]
     outputs = [runner.communicate(timeout=300) for runner in runners]
@@ -143,7 +140,7 @@ def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(t
         assert record(tmp_path, row)["attempts"] == ["done"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_say_so(toy, tmp_path):
     """A processor with other instructions, as torch sees it."""
     old = {"ATEN_CPU_CAPABILITY": "default"}
@@ -169,7 +166,6 @@ def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_
     assert re.search(r"cpu_capability: \w+ or DEFAULT|cpu_capability: DEFAULT or \w+", page)
 
 
-@pytest.mark.slow
 def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_least(toy, finished):
     (*rows,) = plan_table(load_plan(toy))
     estimated = sum(row["disk_bytes"] for row in rows)
@@ -177,7 +173,7 @@ def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_lea
     assert measured <= estimated <= 3 * measured
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tmp_path, monkeypatch):
     plan = load_plan(toy)
     usage = namedtuple("usage", "total used free")
@@ -187,7 +183,6 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tm
     assert not (tmp_path / "cells").exists()
 
 
-@pytest.mark.slow
 def test_space_that_a_run_has_taken_is_not_asked_for_again(toy, finished, tmp_path):
     plan, folder = load_plan(toy), preparation.RunFolder(finished)
     fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), workers=2)
@@ -206,7 +201,6 @@ SECRETS = {
 }
 
 
-@pytest.mark.slow
 def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(toy, tmp_path):
     """A cell that fails is among them: its traceback is in a log."""
     suite = tmp_path / "suite.yaml"
@@ -219,7 +213,6 @@ def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(toy, tmp
     assert not any(b"sentinel" in content for content in [*contents, done.stdout.encode(), done.stderr.encode()])
 
 
-@pytest.mark.slow
 def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy, finished, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(finished, out)

@@ -40,7 +40,7 @@ def test_a_part_that_is_none_is_refused_with_an_example(text):
         Shard.parse(text)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_shards_beside_each_other_and_a_last_run_are_what_one_run_is(tmp_path):
     """Bit for bit."""
     brief = ("training.iterations=4", "training.checkpoint_every=2", "metrics.at=[2, 4]", "metrics.num_samples=32",

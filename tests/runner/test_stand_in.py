@@ -54,7 +54,6 @@ def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path:
     assert {path: path.stat().st_mtime_ns for path in folder.stand_ins.iterdir()} == before != {}
 
 
-@pytest.mark.slow
 def test_a_smoke_run_without_files_ends_with_a_page_that_says_what_is_random(tmp_path: Path) -> None:
     small = "backbone={name: DiT, depth: 12, hidden: 8, heads: 1, patch: 8}"
     settings = ["--set", small, "--set", "timing.pairs=0", "--rows", "tread-2:8", "--set", "seeds=1"]
@@ -99,7 +98,7 @@ base:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_latents_with_captions_are_trained_decoded_and_evaluated(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(LATENTS)
     done = tread_bench("run", "mine.yaml", "--smoke", "--set", "timing.pairs=0", "--out", "run", cwd=tmp_path)

@@ -338,7 +338,7 @@ def looked(out: Path) -> dict:
     return json.loads(told.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
     assert tread_bench("--version").returncode == 0  # so that the first look does not wait for its imports
     out = tmp_path / "run"

@@ -80,7 +80,7 @@ def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
     assert "may be advised in more than 5 % of such studies" in page  # one tuning seed, at half the training
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("left", [1, NUM_TUNING - 1, NUM_TUNING, NUM_TUNING + 1])
 def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path, left):
     """Among the candidates, between them and the study, and in it."""
@@ -98,7 +98,7 @@ def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path
     assert compared(out) == compared(whole)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_more_candidates_keep_what_is_measured(whole, suite, tmp_path):
     out = tmp_path / "run"
     assert tread_bench("run", suite, "--out", out).returncode == 0
@@ -113,7 +113,7 @@ def test_more_candidates_keep_what_is_measured(whole, suite, tmp_path):
         assert all(line["tuned"] in ("best of 4", "edge of 4") for line in csv.DictReader(file))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_shards_run_their_candidates_and_then_their_study(whole, suite, tmp_path):
     out = tmp_path / "run"
     first = tread_bench("run", suite, "--out", out, "--shard", "1/2")

@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.toy_suite import toy_suite, write_suite
 
 SCRIPT = """\
@@ -22,7 +20,6 @@ run(load_plan(suite), suite.read_text(), Path({out!r}), Options(), Lines(lambda 
 """
 
 
-@pytest.mark.slow
 def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
     script, out = tmp_path / "study.py", tmp_path / "run"

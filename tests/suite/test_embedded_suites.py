@@ -7,7 +7,7 @@ import pytest
 from tests.command_line import tread_bench
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("suite", "untimed"),
     [

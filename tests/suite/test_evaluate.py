@@ -258,7 +258,6 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     assert figures(run_cell(here.root, cell.id, 1, quiet)) == figures(outcome(plan, folder, "tread"))
 
 
-@pytest.mark.slow
 def test_a_run_times_what_it_trains_trains_it_and_then_has_nothing_to_do(tmp_path):
     text = f"{BASE}  again: {{evaluate: tread}}\n".replace("pairs: 0", "pairs: 2, warmup: 1")
     small = planned(tmp_path, text)
@@ -280,7 +279,6 @@ SMALLER = f"""{BASE}
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", ["dense", "tread"])
 def test_a_smaller_row_guides_and_at_scale_0_it_alone_is_left(smaller, source):
     folder, records = smaller

@@ -316,7 +316,6 @@ def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(run.glob("cells/*/record.json"))]
 
 
-@pytest.mark.slow
 def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
     found = records(run)
     assert sorted(record["row"] for record in found) == ["dense", "fewer-blocks", "tread"]
@@ -335,7 +334,7 @@ def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
     assert "training images</figcaption>" in (run / "index.html").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_sample_writes_decoded_pictures(run: Path) -> None:
     out = run.parent / "pictures"
     done = tread_bench("sample", run, "--cell", "dense", "--num", 3, "--out", out, "--json")

@@ -129,7 +129,7 @@ def check_triton(cases, device, **environment):
 
 @pytest.mark.skipif(TRITON_VERSION < (3, 9), reason="Triton's interpreter before 3.9 does not work with NumPy 2.4")
 @has_triton
-@pytest.mark.slow
+@pytest.mark.full
 def test_triton_kernels_interpreted_on_tiny_shapes():
     check_triton(TINY, "cpu", TRITON_INTERPRET="1")
 
@@ -191,7 +191,6 @@ print(json.dumps({name: float((a - b).abs().max() / b.abs().max()) for name, a, 
 
 
 @pytest.mark.skipif(importlib.util.find_spec("rwkv") is None, reason="rwkv is not installed (extra rwkv)")
-@pytest.mark.slow
 def test_time_mixing_of_the_rwkv_package_in_its_causal_direction():
     errors = in_a_subprocess(RWKV, RWKV_JIT_ON="0")  # its import changes flags of the whole process
     assert all(error <= 1e-5 for error in errors.values())

@@ -61,14 +61,14 @@ def assert_nothing_executed(executor: str, planted: Path, folder: Path, **enviro
     assert (done.returncode, executed(planted)) == (0, []), told.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_worker_of_ray_executes_it(planted: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     own_cluster = {"RAY_ADDRESS": "local"}  # not that of a test beside this one, which Ray would find by its file
     assert_nothing_executed("Ray()", planted, tmp_path, **own_cluster)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(bool(SKIP_REASON), reason=SKIP_REASON)
 def test_no_job_of_slurm_executes_it(planted: Path, tmp_path: Path) -> None:
     pytest.importorskip("submitit", reason="the extra `slurm` is not installed")
@@ -77,7 +77,7 @@ def test_no_job_of_slurm_executes_it(planted: Path, tmp_path: Path) -> None:
         assert_nothing_executed('Slurm(folder / "slurm")', planted, tmp_path, **environment)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_command_executes_it_and_no_cell_of_two_processes(planted: Path) -> None:
     write_suite(planted, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0))
     program = Path(sys.executable).with_name("tread-bench")

@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
     assert " is gone, or " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_killed_cells_leave_in_the_folder_of_temporary_files_goes_with_the_run(tmp_path, request):
     short = tempfile.TemporaryDirectory(dir="/tmp")  # a path that a socket may have
     request.addfinalizer(short.cleanup)
@@ -127,7 +127,7 @@ def test_no_cell_makes_a_semaphore_that_a_kill_would_leave(task):
     assert run_one(task("builtins:eval", made)).value == [None, "RLock"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):
     tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
     events = Local(2)(tasks)
@@ -140,7 +140,7 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
     assert run_one(task("operator:add", 2, 3)).value == 5
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
     code = f"""
 from pathlib import Path

@@ -56,7 +56,7 @@ def node_of(process: psutil.Process, nodes):
     return next(node for node in nodes if node.all_processes["raylet"][0].process.pid in above)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_ends_are_told_as_the_local_executor_tells_them(cluster, tmp_path):
     import ray
 
@@ -112,7 +112,7 @@ def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, t
     assert results(tmp_path / "ray") == results_here(TWO_CELLS)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cluster_that_does_not_answer_is_one_message(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     done = tread_bench("run", "smoke", "--executor", "ray", "--out", tmp_path / "r", RAY_ADDRESS="127.0.0.1:1")

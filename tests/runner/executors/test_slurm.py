@@ -68,7 +68,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("pairs", "how"),

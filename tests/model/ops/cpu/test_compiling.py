@@ -49,7 +49,7 @@ def test_blocks_hold_all_channels_and_no_whole_vector_more_than_they_need(channe
     assert vectors * VECTOR <= WIDEST
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_forked_children_and_python_threads_compute_what_their_parent_did():
     script = """
 from concurrent.futures import ThreadPoolExecutor
