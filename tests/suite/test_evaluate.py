@@ -243,7 +243,9 @@ def test_a_failed_source_fails_those_that_evaluate_it_with_its_reason(plan, fold
     folder = copied(folder, tmp_path)
     (source,), (again,) = plan.rows["tread"], plan.rows["unguided"]
     failed = folder.record(source.id).model_copy(update={"status": "failed", "reason": "out of memory: so much"})
-    folder.write_record(failed)
+    folder.write_record(failed)  # it was trained, and its steps could not be timed
+    assert figures(judged_again(folder, again.id)) == figures(outcome(plan, folder, "tread"))
+    folder.write_record(failed.model_copy(update={"cost": None}))
     record = judged_again(folder, again.id)
     assert record.status == "failed"
     assert record.reason.endswith(f"cell {source.id}, whose weights this one reads, is failed: out of memory: so much")

@@ -198,7 +198,7 @@ class Job:
         """Read the weights that this cell kept of an iteration. Raises StoreError."""
         name = self.id
         record = self.record
-        if record is None or record.status != "done":
+        if record is None or not record.is_trained:
             how = f"{record.status}: {record.reason}" if record else "not trained yet"
             raise StoreError(f"cell {name}, whose weights this one reads, is {how}")
         if str(iteration) not in record.weights:

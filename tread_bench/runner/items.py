@@ -71,7 +71,7 @@ def _kept(cell: PlannedCell, record: Record | None, folder: RunFolder, options: 
         return Kept.NOTHING
     if not options.retry_failed or record is None or record.status != "failed":
         return None
-    if record.cost is not None:  # it was trained, and its steps could not be timed
+    if record.is_trained:  # its steps could not be timed
         return Kept.TRAINING
     # Where training diverged, it would do so again from a checkpoint.
     return Kept.CHECKPOINTS if folder.has_checkpoints(cell.id) and not record.has_diverged else Kept.NOTHING

@@ -368,6 +368,11 @@ class Record(Trained):
         return (timed_with or self.cost.dense_forward_macs) / self.cost.forward_macs
 
     @property
+    def is_trained(self) -> bool:
+        """Whether its training ended well, though its steps may not have been timed."""
+        return self.status == "done" or (self.status == "failed" and self.cost is not None)
+
+    @property
     def lacks_speed(self) -> bool:
         """Whether it is trained, and waits for speed and memory of its steps, if its run measures them."""
         is_timed = self.role == "study" and self.config.get("evaluate") is None
