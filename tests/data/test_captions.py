@@ -121,7 +121,7 @@ def test_mistakes_in_metadata_are_reported_all_at_once_with_line_and_column(tmp_
     ]
     folder(tmp_path / "x", [], [*lines[:1], '{"file_name": "1.png", "text" "a"}', [1], {"text": "a"}])
     assert problems(options("image_folder", train=[root])) == [
-        f"{path}, line 2: not JSON (Expecting ':' delimiter: line 1 column 31 (char 30))",
+        f"{path}, line 2, column 31: not JSON (Expecting ':' delimiter)",
         f"{path}, line 3: no file_name, the image that it is about",
         f"{path}, line 4: no file_name, the image that it is about",
     ]

@@ -60,9 +60,9 @@ def test_one_number_is_divided_by_as_it_is() -> None:
         (np.zeros((3, 1, 1)), "contains 0"),
         (np.ones((2, 1, 1)), r"an array of shape \(2, 1, 1\); save \(3, 1, 1\) or \(3, 2, 2\)"),
         (np.full((3, 1, 1), np.nan), "contains NaN"),
-        (np.array([{}], dtype=object), r"scale\.npy: array holds Python objects"),
-        (np.array(["a"]), r"array is str\d+; store float32 or float64"),
-        (b"\x93NUMPY", r"scale\.npy: array: not a readable NumPy header .*write it with numpy\.save"),
+        (np.array([{}], dtype=object), r"scale\.npy: scale holds Python objects"),
+        (np.array(["a"]), r"scale is str\d+; store float32 or float64"),
+        (b"\x93NUMPY", r"scale\.npy: scale: not a readable NumPy header .*write it with numpy\.save"),
         (None, r"scale\.npy cannot be read \(No such file"),
     ],
 )

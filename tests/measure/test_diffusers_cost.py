@@ -134,6 +134,13 @@ def test_what_a_configuration_cannot_be():
     assert "does not build or run" in said({"num_layers": "many"})
 
 
+@pytest.mark.parametrize("beyond", [{"image_dim": 16}, {"patch_size": [2, 2, 2]}, {"patch_size": [1, 2, 4]}])
+def test_a_video_is_counted_with_text_alone_and_square_patches(beyond):
+    wan = {"_class_name": "WanTransformer3DModel", **CONFIGS["WanTransformer3DModel"]}
+    with pytest.raises(UserError, match="square patches of single frames"):
+        count_config(wan | beyond, [], 8)
+
+
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "config.json"

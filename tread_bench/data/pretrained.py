@@ -37,12 +37,13 @@ def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str]
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         version = f"{library.__name__} {library.__version__}"
         raise UserError(f"{folder}: {version} cannot load its {name} ({reason})") from None
-    for what, key in wrong.items():
-        if names := sorted(map(str, about[key])):
-            raise UserError(
-                f"{folder}: {len(names)} weights are {what}, such as {names[0]}: they do not fit config.json; download "
-                "both again, or give a folder that `save_pretrained` wrote"
-            )
+    found = {what: sorted(map(str, about[key])) for what, key in wrong.items()}
+    problems = [f"{len(names)} weights are {what}, such as {names[0]}" for what, names in found.items() if names]
+    if problems:
+        raise UserError(
+            f"{folder}: {'; '.join(problems)}: they do not fit config.json; download both again, or give a folder that "
+            "`save_pretrained` wrote"
+        )
     return network.eval().requires_grad_(False)
 
 

@@ -79,7 +79,7 @@ def _array(name: str, path: str) -> NDArray[Any]:
     with named_where_unreadable(path):
         content = read_file(path, _MOST_BYTES)
     if content.startswith(MAGIC_PREFIX):
-        return npy_array(content, path, None, _NUMBERS)
+        return npy_array(content, path, None, _NUMBERS, name)
     return _of_statistics(name, path, content)
 
 

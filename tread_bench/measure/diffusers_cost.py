@@ -117,6 +117,8 @@ def count_config(
         raise UserError(f"{name} has no blocks in {' and '.join(kind.blocks)}: give the configuration layers")
     side, patch = image_size or kind.side or network.config.sample_size, kind.packed or network.config.patch_size
     if not isinstance(patch, int):  # a video's, of frames, rows and columns
+        if network.config.image_dim or list(patch) != [1, patch[-1], patch[-1]]:
+            raise UserError(f"{name} is counted with text alone beside it, and with square patches of single frames")
         patch = patch[-1]
     if side % patch:
         raise UserError(f"--set image_size={side}: {name} takes latents whose side is a multiple of {patch}")
@@ -200,8 +202,8 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
         if kind.packed:
             latents = torch.zeros(1, grid**2, config.in_channels)
         elif kind.frames:
-            _, height, width = config.patch_size
-            latents = torch.zeros(1, config.in_channels, kind.frames, grid * height, grid * width)
+            side = grid * config.patch_size[-1]
+            latents = torch.zeros(1, config.in_channels, kind.frames, side, side)
         else:
             latents = torch.zeros(1, config.in_channels, grid * config.patch_size, grid * config.patch_size)
         offered: dict[str, Any] = {

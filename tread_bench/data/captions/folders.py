@@ -77,7 +77,10 @@ class FolderReader:
             where = f"{path}, line {number}"
             try:
                 about = json.loads(line)
-            except (ValueError, RecursionError) as error:
+            except json.JSONDecodeError as error:
+                reading.problems.append(f"{where}, column {error.colno}: not JSON ({error.msg})")
+                continue
+            except (ValueError, RecursionError) as error:  # not UTF-8, or nested too deeply
                 reading.problems.append(f"{where}: not JSON ({error})")
                 continue
             name = about.get("file_name") if isinstance(about, dict) else None
@@ -99,8 +102,9 @@ def _coco(path: str) -> Found:
     """
     # The file as a whole.
     way_out = "name one of COCO's captions_*.json"
+    content = _content(path)
     try:
-        about = json.loads(_content(path))
+        about = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: not JSON ({error}); {way_out}") from None
     images, annotations = (about.get(key) if isinstance(about, dict) else None for key in ("images", "annotations"))

@@ -89,6 +89,8 @@ def _load(folder: Path) -> tuple[Any, Any]:
         network = load_pretrained(transformers, "CLIPTextModel", folder, _WRONG, dtype=torch.float32)
         try:
             return transformers.CLIPTokenizer.from_pretrained(folder, local_files_only=True), network
+        except MemoryError:
+            raise
         except Exception as error:  # of any kind, where a file is damaged
             raise UserError(f"{folder}: no CLIPTokenizer that can be loaded ({one_line(error)}); {_WAY_OUT}") from None
 
