@@ -26,7 +26,8 @@ class Panel:
     """A route at one number of tokens: its ratios by length, the shortest first, and by reference, dense before the
     controls; those of loss decide, those of FID stand beside.
 
-    `is_whole` says whether all arms and widths of these tokens have each seed at every length.
+    `is_whole` says of the study whether all arms of each number of tokens have each seed at as many lengths, and all of
+    its widths the same arms.
     """
 
     tokens: int
@@ -56,7 +57,12 @@ def panels(records: Sequence[Record], stated: Registered) -> Iterator[Panel]:
         end = (float(last.training_macs), last.validation_loss, math.nan if last.fid is None else last.fid)
         insort(arms.setdefault(arm, {}).setdefault(paired_seed(record), []), end)
 
+    # Whether the study is even.
     seeds = sorted({paired_seed(record) for record in records})
+    lengths_of = {(arm.tokens, len(of_seeds.get(seed, ()))) for arm, of_seeds in arms.items() for seed in seeds}
+    of_widths = {(arm.tokens, *sorted(one.route for one in arms if one[:2] == arm[:2])) for arm in arms}
+    is_whole = len(lengths_of) == len(of_widths) == len({arm.tokens for arm in arms})
+
     routes = sorted({(arm.tokens, arm.route) for arm in arms if arm.route})
     for tokens, route in routes:
         # The arms that are compared at each width, by their lengths and the depths of the controls.
@@ -66,8 +72,7 @@ def panels(records: Sequence[Record], stated: Registered) -> Iterator[Panel]:
             dense = arm._replace(route="")
             if (arm.tokens, arm.route) == (tokens, route) and dense in arms and lengths > 1:
                 controls = sorted({one for one in arms if one._replace(depth=arm.depth) == dense} - {dense})
-                depths = [one.depth for one in controls]
-                compared.setdefault((lengths, *depths), []).append([arm, dense, *controls])
+                compared.setdefault((lengths, *(one.depth for one in controls)), []).append([arm, dense, *controls])
         if not compared:
             continue
 
@@ -75,7 +80,6 @@ def panels(records: Sequence[Record], stated: Registered) -> Iterator[Panel]:
         (lengths, *depths), alike = next(iter(compared.items()))
         members = [arm for group in alike for arm in group]
         shared = [seed for seed in seeds if all(len(arms[arm].get(seed, ())) == lengths for arm in members)]
-        is_whole = shared == seeds and len(alike) == len({arm.width for arm in arms if arm.tokens == tokens})
 
         # Ratios at equal loss and at equal FID, by length and reference.
         ends = [[[arms[arm][seed] for seed in shared] for arm in same] for same in zip(*alike, strict=True)]
@@ -179,7 +183,7 @@ def figure(found: Sequence[Panel]) -> Figure:
         title="Compute of a reference over a route’s",
         caption="Above 1, the route needs less compute than the reference for the same figure. Means over widths and "
         "paired seeds, with 95 % intervals; a ratio beyond what was measured is a bound. Nothing is extrapolated. "
-        "Validation loss decides, FID stands beside.",
+        "Validation loss decides, FID stands beside where every seed has it.",
         lines=pd.DataFrame(lines, columns=columns),
         x="macs",
         y="ratio",

@@ -133,6 +133,13 @@ def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
     assert all(name in picture.description for name in names)
 
 
+def test_a_route_that_cannot_be_compared_leaves_every_answer_open():
+    """Of one length only, so that it has no panel."""
+    beside = [one for one in arm("beside", (1.0, 1.0, 1.0), "4:6@0.5") if one.last.training_macs == MACS[0]]
+    answer, reason = said([*study(), *beside])
+    assert "2:8@0.5 is inconclusive" in answer and "same seeds and lengths" in reason
+
+
 @pytest.mark.parametrize(
     "another", [{"method": {"name": "sprint"}}, {"auxiliary": [{"name": "repa"}]}], ids=["method", "loss"]
 )
