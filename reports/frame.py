@@ -61,9 +61,8 @@ def title_of(name: str) -> str:
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """Return one row per cell of the study and evaluated iteration, columns as in `COLUMNS`, and behind them those
-    of further routes and of metrics that suites added; the order of `records`
-    does not matter.
+    """Return one row per cell of the study and evaluated iteration, whatever the order of `records`: columns as in
+    `COLUMNS`, and behind them those of further routes and of metrics that suites added.
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
@@ -125,9 +124,12 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[DenseSetting, float]) -> dict[str, Any]:
+    # How it was computed; options that were not used are left out.
     conditions = record.conditions.model_dump(mode="json")
     precision = {name: conditions[name] for name in _PRECISION if name in conditions}
     precision |= {name: conditions[name] for name in _STEP_OPTIONS if conditions.get(name)}
+
+    # All that is known of it: columns leave out the rest.
     line = {
         **_fields(record),
         **_fields(evaluation),

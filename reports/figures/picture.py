@@ -50,7 +50,7 @@ class Picture:
 
     def saved_as(self, kind: Literal["png", "pdf"]) -> bytes:
         """Return the file for papers and slides, laid out as the SVG; the same picture gives the same bytes."""
-        assert self.svg, "it lays the drawing out"
+        _ = self.svg  # which lays the drawing out
         with theme():
             return _saved(self.drawing, kind)
 

@@ -32,6 +32,7 @@ def pictures(rows: Sequence[Row], frame: pd.DataFrame, suffix: str = "") -> list
         frame: of the run, as `frame.results_frame` makes it.
         suffix: keeps the names of several calls apart.
     """
+    # Of speed alone, two; else those that the rows have figures for, in the order of the page.
     with theme():
         if break_even.is_about_speed(rows):
             found: list[Picture | None] = [draw(break_even.figure(rows)), draw(speed.figure(rows))]

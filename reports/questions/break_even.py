@@ -62,13 +62,12 @@ def summary(rows: Sequence[Row]) -> str:
         return f"On this machine no route pays at any number of tokens that was measured, in {names(never)}."
     places = []
     for tokens, found in first.groupby("pays_from"):
-        start, route = f"from {tokens:,.0f} tokens on", ""
-        where = names(found.architecture)
+        where, route = names(found.architecture), ""
         if len(found) == 1:
             route = f" ({found.route.iloc[0]})"
         elif len(found) == len(by_architecture(rows)):
             where = f"all {len(found)} architectures"
-        places.append(f"in {where} {start}{route}")
+        places.append(f"in {where} from {tokens:,.0f} tokens on{route}")
     none = f"; in {names(never)} none pays" if never else ""
     return f"On this machine a route pays {names(places)}{none}."
 

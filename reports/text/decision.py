@@ -250,6 +250,7 @@ def documents(made: Sequence[Decided], is_over: bool = True) -> list[dict[str, A
     called = told_apart([members[0].group for members, _ in made])
     found = []
     for name, (members, decision) in zip(called, made, strict=True):
+        # Its tests, then the decision itself.
         tests = []
         for test in decision.tests:
             shown = test.difference or _NOTHING

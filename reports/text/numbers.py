@@ -82,9 +82,6 @@ def millions(count: float | None) -> str:
     return DASH if count is None else f"{count / 1e6:.3g}M"
 
 
-FILTERS = {one.__name__: one for one in (names, number, plural)}  # of templates
-
-
 def ratio_in_words(ratio: Ratio) -> str:
     """Return a ratio with its interval, or the bound that it is."""
     estimate = ratio.estimate
@@ -95,3 +92,6 @@ def ratio_in_words(ratio: Ratio) -> str:
     if estimate.bounds is None:
         return f"{estimate.mean:.3g}, one seed"
     return f"{estimate.mean:.3g}, {estimate.bounds[0]:.3g} to {estimate.bounds[1]:.3g}"
+
+
+FILTERS = {one.__name__: one for one in (names, number, plural)}  # of templates

@@ -144,7 +144,6 @@ def check(ranks, expected):
             assert error(weights, expected[f"weights.{name}"]) < 1e-8, name
 
 
-@pytest.mark.full
 def test_ranks_compute_what_one_process_does(computed):
     """Seven samples on three ranks: a case of each kind."""
     cases = ["DiS tread", "mask in micro batches", "losses", "layer_skip in micro batches"]

@@ -252,7 +252,7 @@ def test_a_record_and_a_checkpoint_say_what_they_were_made_from(broken_off, tmp_
     assert all(file.sha256 == content_sha256(path) for path, file in outcome.data_files.items())
     state = load_latest(folder.cell(cell.id) / "checkpoints", folder.existing_request(cell.id).identity).state
     assert state["data_files"].keys() == outcome.data_files.keys()
-    of_older_version = {**state, "files": state.pop("data_files")}
+    of_older_version = {"files": state.pop("data_files"), **state}
     assert History.model_validate(of_older_version).data_files == outcome.data_files
 
 

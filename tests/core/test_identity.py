@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tests.run_folders import begun, new_folder, quiet
+from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.core.errors import UserError
@@ -134,6 +135,8 @@ def test_a_checkpoint_under_the_name_of_another_goes_on_at_its_own_step(folder):
     record = folder.record(mine)
     for suffix in (".safetensors", ".sha256"):
         exchange(*(folder.cell(mine) / "checkpoints" / f"step-00000000{step}{suffix}" for step in (2, 4)))
+    identity = folder.existing_request(mine).identity
+    assert load_latest(folder.cell(mine) / "checkpoints", identity).state["step"] == 2
     assert resumed(folder, mine).status == "done"
     assert folder.record(mine).final_weights_sha256 == record.final_weights_sha256
 

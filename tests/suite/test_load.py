@@ -15,7 +15,7 @@ from tests.yardstick import slowness
 from tread_bench.core.config.suite import ROW_NAME
 from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
-from tread_bench.suite.files import Files, Look
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan, shipped_suites
 from tread_bench.suite.plan import expand
 from tread_bench.suite.schema import json_schema
@@ -265,9 +265,7 @@ def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
 def test_relative_paths_of_overrides_start_at_the_working_directory(write, monkeypatch):
     monkeypatch.chdir("/")
     overrides = ["data.train=[c.parquet]", "metrics.inception_weights=w.pth", "metrics.reference=r.npz"]
-    cell = (
-        expand(load_plan(write(PARQUET), overrides, look=Look.NOT_AT_ALL).suite, Files(Look.NOT_AT_ALL)).cells[0].cell
-    )
+    cell = load_plan(write(PARQUET), overrides, look=Look.NOT_AT_ALL).cells[0].cell
     assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
     assert cell.metrics.reference == "/r.npz"
 

@@ -114,9 +114,12 @@ def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, tuple[S
     from tread_bench.reports.differences import ITERATIONS, MACS
     from tread_bench.reports.study import Study
 
+    # The run, whose figures must mean something.
     source = read_run(run)
     if source.plan.smoke:
         raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
+
+    # The spread of the difference of each row that both have, at equal cost or else at equal iterations.
     spreads = {}
     for row in Study(source.records).rows:
         at_macs = row.difference(MACS)

@@ -149,6 +149,7 @@ def in_hours(hours: float) -> str:
 
 def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
+    # How evaluations are counted, and what is left out.
     if pace.evaluation is not None:
         evaluations = "Evaluations are counted at the MACs per second of those there, with feature network and decoding"
         left_out = "Starting and measuring speed are left out."
@@ -158,6 +159,8 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     else:
         evaluations = "Evaluations compute in float32 without compilation, at a rate that a training step does not show"
         left_out = "They, decoding, feature networks, starting and measuring speed are left out."
+
+    # The sum, and what it rests on.
     lines = [
         f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}. {left_out}"
     ]

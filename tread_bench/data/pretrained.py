@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.foreign import one_line
 
 
 def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str], **options: Any) -> Any:
@@ -21,7 +22,7 @@ def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str]
     Args:
         library: diffusers or transformers.
         name: of the network's class.
-        wrong: what may not be the case of a weight, in words, with the library's key of those weights.
+        wrong: what may be wrong with a weight, in words -> the library's key of the weights of which it is true.
 
     Raises:
         UserError: the library cannot load the folder; a weight is missing, which would be random, or otherwise wrong.
@@ -34,9 +35,8 @@ def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str]
     except MemoryError:
         raise
     except Exception as error:  # of any kind, where a file is damaged
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         version = f"{library.__name__} {library.__version__}"
-        raise UserError(f"{folder}: {version} cannot load its {name} ({reason})") from None
+        raise UserError(f"{folder}: {version} cannot load its {name} ({one_line(error)})") from None
     found = {what: sorted(map(str, about[key])) for what, key in wrong.items()}
     problems = [f"{len(names)} weights are {what}, such as {names[0]}" for what, names in found.items() if names]
     if problems:
@@ -48,7 +48,7 @@ def load_pretrained(library: Any, name: str, folder: Path, wrong: dict[str, str]
 
 
 def import_library(library: str, extra: str, folder: Path) -> Any:
-    """Return the module of a library, which `extra` installs. Raises UserError: it is not installed."""
+    """Return the module of a library, which tread-bench's `extra` installs. Raises UserError: it is not installed."""
     try:
         return importlib.import_module(library)
     except ImportError as error:

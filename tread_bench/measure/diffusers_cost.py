@@ -32,7 +32,8 @@ _TWO_STREAMS_THEN_ONE = ("transformer_blocks", "single_transformer_blocks")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the configuration of a class does not say; defaults are those of its pipeline in diffusers 0.42.
+    """What the configuration of a class does not say; defaults are those of its pipeline in diffusers 0.42, of
+    a video a square of about as many tokens.
 
     Args:
         blocks: attributes with its blocks, in the order in which routes number them.
@@ -40,7 +41,7 @@ class Kind:
         text_tokens: default number of text tokens.
         side: default side of the latents; 0: `sample_size` of the configuration.
         packed: side of the patches that the pipeline makes tokens of; 0: the network patches, by its `patch_size`.
-        frames: of the latents of a video; 0: they are of an image.
+        frames: of latents, of a video; 0: it is an image.
         is_routable: whether blocks take any number of image tokens; else they convolve over the grid.
     """
 
@@ -67,6 +68,7 @@ KINDS = {
     "QwenImageTransformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=512, side=128, packed=2),
     "SD3Transformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=77 + 256),
     "SanaTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300, is_routable=False),
+    # A frame of its pipeline has 60 x 104 latents, 1,560 tokens; a square of side 80 has 1,600.
     "WanTransformer3DModel": Kind(("blocks",), ("text_dim",), 512, side=80, frames=21),
 }
 _LEGACY = "Transformer2DModel"  # of which diffusers makes a DiT or a PixArt
@@ -78,7 +80,7 @@ class ConfigCost:
 
     Args:
         name: class of the network.
-        tokens_per_block: of the image.
+        tokens_per_block: of the image, or of all frames of the video.
         image_size, channels: of the latents.
         ignored: keys of the configuration that the class does not take.
     """
@@ -98,7 +100,7 @@ class ConfigCost:
 def count_config(
     config: Mapping[str, Any], routes: Sequence[Route], image_size: int | None = None, text_tokens: int | None = None
 ) -> ConfigCost:
-    """Count one image's forward and backward pass, dense and with the routes.
+    """Count the forward and backward pass of one image or video, dense and with the routes.
 
     Args:
         config: a `config.json` of diffusers.
@@ -196,7 +198,7 @@ def _told(name: str) -> Iterator[None]:
 
 
 def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict[str, Any]:
-    """One image of grid x grid tokens, its time and its text or label, by the names that `forward` gives them."""
+    """One image, or a video's frames, of grid x grid tokens, time and text or label, by the names in `forward`."""
     config: Any = network.config
     with torch.device("meta"):
         if kind.packed:

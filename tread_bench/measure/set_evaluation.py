@@ -129,11 +129,11 @@ def evaluate_on(
     def seen(images: SampleSet, name: str, kept: NDArray[np.int64], has_logits: bool) -> Statistics:
         work = f"features of {name} ({network.name} on {request.device})"
         batch = request.batch or extractor.batch
-        tell = partial(report, work)
-        return features_of(
-            *(images, extractor, kept, batch, ROWS, extractor.device, has_logits),
-            lambda done: tell(done, images.count),
-        )
+
+        def tell(done: int) -> None:
+            report(work, done, images.count)
+
+        return features_of(images, extractor, kept, batch, ROWS, extractor.device, has_logits, tell)
 
     stored = {need: one.to(extractor.device) for need, one in planned.stored.items()}
     read = frozenset[Needs]().union(*(metric.family.needs_of_real for metric in metrics))

@@ -31,7 +31,7 @@ from tread_bench.core.stored.conditions import BLAS_KERNELS, by_file_name, decis
 from tread_bench.core.stored.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
-MARGIN = 0.03  # of a metric that a suite adds, where a baseline does not state another
+MARGIN = 0.03  # a share of the accepted mean; also of a metric that a suite adds, where a baseline states no other
 MARGINS = {"validation_loss": MARGIN, "fid": MARGIN}
 _CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 1.0 cannot represent these
 MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and

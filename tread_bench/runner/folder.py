@@ -174,7 +174,7 @@ class RunFolder:
         raise StoreError(f"{self.root}: {why}")
 
     def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """Return a cell's record, or None while it is not trained.
+        """Return a cell's record, or None while it has not ended.
 
         Args:
             request: its cell.json, where that has just been read.

@@ -188,12 +188,12 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
         # Train, first the cells whose steps or weights others have; then complete the records.
         for wave in placed(untrained):
             _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
-        trained = [cell for cell in missing if folder.record(cell.id) is not None]
+        ended = [(cell, record) for cell in missing if (record := folder.record(cell.id)) is not None]
         if plan.suite.timing.pairs and options.shard is None:
-            complete(plan, trained, folder, site, display)
+            complete(plan, ended, folder, site, display)
     finally:
         display.end()
-    return len(trained), len(missing) - len(trained)
+    return len(ended), len(missing) - len(ended)
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -269,9 +269,9 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
-    """Show how an attempt ended; one without a record is noted in the cell's log, and the last one gets a failed one.
+    """Show how an attempt ended. One that left no record is noted in the cell's log; after the last, a record says so.
 
-    It gets none while a process still works on the cell. A retry waits for that process, often its dying predecessor.
+    None is written while a process still works on the cell. A retry waits for it: often its dying predecessor.
     """
     record = folder.record(event.key)
     if record is None and not event.failure:

@@ -25,19 +25,17 @@ def measure(
 ) -> dict[str, TimingFigures]:
     """Return speed and memory of each row of the cells, by row key, measured alone and one at a time.
 
-    A row that could not be measured is left out; it is measured again before its records are written.
+    A row that could not be measured is left out; it is measured again before its records are completed.
     """
     timings = _timed(plan, cells, folder, site, display)
     return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
 
 
-def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
+def complete(
+    plan: Plan, ended: Iterable[tuple[PlannedCell, Record]], folder: RunFolder, site: Site, display: Display
+) -> None:
     """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
-    waiting: list[tuple[PlannedCell, Record]] = []
-    for cell in cells:
-        record = folder.record(cell.id)
-        if record is not None and record.lacks_speed:
-            waiting.append((cell, record))
+    waiting = [(cell, record) for cell, record in ended if record.lacks_speed]
     timings = _timed(plan, [cell for cell, _ in waiting], folder, site, display)
     for cell, record in waiting:
         folder.write_record(_completed(record, timings[cell.row_key]))

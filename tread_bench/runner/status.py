@@ -47,7 +47,7 @@ class CellStatus:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has a record, even if a failure."""
+        """Whether nothing is left to train: it has ended, even if by a failure, or cannot be read."""
         return self.state not in ("running", "lost", "waiting")
 
 
@@ -131,7 +131,7 @@ def _look(folder: RunFolder, cell_id: str, plan: RunPlan, now: float) -> CellSta
 def _changed_ns(cell: Path) -> tuple[int | None, ...]:
     """When the documents of a cell were written; None for one that is not there."""
     times: list[int | None] = []
-    for name in ("cell", "record", "outcome"):
+    for name in ("cell", "record", "outcome"):  # the last one: a record of an older version
         try:
             times.append(os.stat(f"{cell}/{name}.json").st_mtime_ns)
         except FileNotFoundError:

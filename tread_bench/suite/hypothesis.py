@@ -62,9 +62,9 @@ def _without_references(arms: _Arms, tokens: int, route: str) -> Iterator[Proble
     depths: dict[str, int] = {}
     controls: dict[frozenset[int], str] = {}  # a row beside each set of depths
     for arm, (first, *_) in arms.items():
-        if arm[::3] != (tokens, route):
+        if (arm.tokens, arm.route) != (tokens, route):
             continue
-        dense = {one.depth for one in arms if one[:2] == arm[:2] and not one.route}
+        dense = {one.depth for one in arms if (one.tokens, one.width, one.route) == (tokens, arm.width, "")}
         if arm.depth not in dense:
             rule = "add one to the same training MACs; the route is compared with it"
             yield Problem(f"row {first.row!r} has no dense row of the same tokens, width and depth: {rule}", _AT)

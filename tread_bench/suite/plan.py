@@ -279,12 +279,8 @@ def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
     plan = Plan(suite, _cells(rows, suite), expanded=rows)
     if suite.tune is None:
         return plan
-    trained: dict[str, _Row] = {}
-    cells: dict[str, Cell] = {}
-    for row in rows:
-        if row.resolved.cell.trains:
-            trained[row.name] = row
-            cells[row.name] = row.resolved.cell
+    trained = {row.name: row for row in rows if row.resolved.cell.trains}
+    cells = {name: row.resolved.cell for name, row in trained.items()}
     tuned_at = shortest(cells) if suite.tune.shortest else {name: name for name in cells}
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}

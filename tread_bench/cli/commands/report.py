@@ -45,12 +45,15 @@ def report(
     from tread_bench.services.decisions import decisions_of, hypothesis_of
     from tread_bench.services.report import write_report
 
+    # One file to send, in place of a page.
     if export_to is not None:
         if (folder := out or tables) is not None:
             raise UserError(f"--export {export_to} writes one file, and no report into {folder}; give one of them")
         export_run(sources, export_to, overwrite)
         typer.echo(export_to)
         return
+
+    # The page, and what it says.
     page, study, plan = write_report(sources, out, tables)
     if as_json:
         document = {

@@ -137,6 +137,7 @@ def _picture(status: Status) -> RenderableType:
     from rich.table import Column, Table
     from rich.text import Text
 
+    # The headline, and how many cells of each row are in each state.
     parts: list[RenderableType] = [Text(headline(status), style="bold")]
     if status.cells:
         states = list(status.counts)
@@ -148,6 +149,8 @@ def _picture(status: Status) -> RenderableType:
         for row, counts in rows.items():
             table.add_row(row, *(str(counts[state] or "") for state in states))
         parts.append(table)
+
+    # Running cells; then what failed or was lost.
     if running := [cell for cell in status.cells if cell.state == "running"]:
         numbers = (Column(name, justify="right") for name in ("iteration", "images/s", "MFU", "left"))
         first, last = Column("running cell", overflow="fold"), Column("where", overflow="fold")

@@ -152,11 +152,14 @@ def read_routes(text: str) -> tuple[Route, ...]:
     Raises:
         ValueError: the text is none of them; the message names the rule.
     """
+    # One route, as Fizgig or as this project writes it.
     stripped = text.strip()
     if match := _FIZGIG.fullmatch(stripped):
         return (Route(int(match["start"]), _last_before(int(match["end"])), float(match["rate"])),)
     if not stripped.startswith(("{", "[")):
         return as_routes(text)
+
+    # Else the JSON of a trainer: one mapping, or a list of them, alone or under a key of its configuration.
     try:
         found = json.loads(stripped)
     except ValueError as error:
@@ -167,9 +170,9 @@ def read_routes(text: str) -> tuple[Route, ...]:
     routes = []
     for one in found if isinstance(found, list) else [found]:
         keys = one.keys() if isinstance(one, dict) else set()
-        dialect = next((known for known in _MAPPINGS if {known.rate, known.start, known.end} <= keys), None)
+        dialect = next((other for other in _MAPPINGS if {other.rate, other.start, other.end} <= keys), None)
         if dialect is None:
-            known = "; ".join(f"{one.rate}, {one.start}, {one.end}" for one in _MAPPINGS)
+            known = "; ".join(f"{other.rate}, {other.start}, {other.end}" for other in _MAPPINGS)
             raise ValueError(f"{json.dumps(one)[:80]} is not a route of a trainer: write {known}, or START:END@RATE")
         routes.append(dialect.read(one))
     return tuple(routes)

@@ -129,7 +129,7 @@ def _coco(path: str) -> Found:
             reading.problems.append(f"{where}: image_id {shortened(image)} is not the id of one of its images")
         else:
             found.setdefault(names[image], []).append((f"{where}, caption", annotation.get("caption")))
-    reading.texts()
+    reading.texts()  # raises UserError with all mistakes
     return found
 
 

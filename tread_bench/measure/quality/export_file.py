@@ -52,10 +52,10 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
 
 
 def _checked_copy(content: bytes) -> bytes:
-    """A new archive of a plain program: graphs, tensors and its other parts, and nothing else; two readers may find two
-    lists of members in one file.
+    """A new archive of a plain program: graphs, tensors and its other parts, and nothing else.
 
-    Raises any exception where it is not one.
+    It is a copy, since another reader of the same file might find other members than those that were checked. Raises
+    any exception where it is not a plain program.
     """
     copy = io.BytesIO()
     with open_archive(io.BytesIO(content), len(content)) as archive, zipfile.ZipFile(copy, "w") as checked:

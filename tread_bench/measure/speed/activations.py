@@ -50,6 +50,7 @@ def count_activations(network: nn.Module, loss: Callable[[], Tensor]) -> Activat
         tensors = [*_tensors(inputs)]
         for tensor in tensors:
             saved.note(tensor)
+        # What the block saves for its own backward pass, beside its inputs, seen in a run that is thrown away.
         block = _Saved(own | {StorageWeakRef(tensor.untyped_storage()) for tensor in tensors})
         with block:
             outputs = run(*inputs)
