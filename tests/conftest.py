@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,35 @@ def no_process_is_left() -> Iterator[None]:
     from tests.command_line import end_what_is_warm
 
     end_what_is_warm()
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of the suite that is trained once in each process of the tests."""
+    from tests.toy_suite import TOY, write_suite
+
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+
+
+@pytest.fixture(scope="session")
+def finished_toy(toy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """The folder of its undisturbed run, and what the command said."""
+    from tests.toy_suite import finished_run
+
+    folder = tmp_path_factory.mktemp("trained") / "toy"
+    return folder, finished_run(toy, folder)
+
+
+@pytest.fixture(scope="session")
+def trained_toy(finished_toy: tuple[Path, subprocess.CompletedProcess[str]]) -> Path:
+    """A finished run folder with records and page, to read: nobody changes it."""
+    return finished_toy[0]
+
+
+@pytest.fixture
+def toy_run(trained_toy: Path, tmp_path: Path) -> Path:
+    """A copy of it, to change."""
+    return Path(shutil.copytree(trained_toy, tmp_path / "toy"))
 
 
 @pytest.fixture(autouse=True)

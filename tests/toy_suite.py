@@ -58,6 +58,10 @@ timing: {{pairs: {pairs}, warmup: 1}}
 {more}"""
 
 
+OF_SIXTY = {"iterations": 60, "checkpoint_every": 5, "at": "30, "}
+TOY = toy_suite(**OF_SIXTY, pairs=3)  # what tests/conftest.py trains
+ONE_SEED = toy_suite(**OF_SIXTY, seeds=1, pairs=0)  # half of its cells, untimed
+
 TWO_CELLS = toy_suite(iterations=200, checkpoint_every=5, seeds=1, hidden=32, batch=32, metrics=FEW_SAMPLES)
 
 TWO_RANKS = toy_suite(150, 10, seeds=1, batch=7, metrics=FEW_SAMPLES, pairs=0, at="100, ")

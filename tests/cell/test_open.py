@@ -7,31 +7,19 @@ import platform
 
 import pytest
 
-from tests.command_line import tread_bench
 from tread_bench.cell.open import Job
 from tread_bench.core.stored.files import StoreError
 
-BRIEF = ("training.iterations=2", "metrics.at=[2]", "training.checkpoint_every=2", "timing.pairs=0", "seeds=1")
-
-
-@pytest.fixture(scope="module")
-def run_dir(tmp_path_factory):
-    out = tmp_path_factory.mktemp("job") / "run"
-    asked = [part for setting in BRIEF for part in ("--set", setting)]
-    done = tread_bench("run", "smoke", "--out", out, *asked)
-    assert done.returncode == 0, done.stderr
-    return out
-
 
 @pytest.fixture
-def elsewhere(run_dir, tmp_path):
+def elsewhere(trained_toy, tmp_path):
     """The run's folder as a runner on another machine would have written it."""
 
     def make(**changes: object):
-        plan = json.loads((run_dir / "plan.json").read_text())
+        plan = json.loads((trained_toy / "plan.json").read_text())
         plan["numerics"] |= {key: value for key, value in changes.items() if key in plan["numerics"]}
         plan |= {key: value for key, value in changes.items() if key not in plan["numerics"]}
-        (cell,) = run_dir.glob("cells/dense*")
+        (cell,) = trained_toy.glob("cells/dense-s0-*")
         (tmp_path / "cells" / cell.name).mkdir(parents=True)
         (tmp_path / "cells" / cell.name / "cell.json").write_text((cell / "cell.json").read_text())
         (tmp_path / "plan.json").write_text(json.dumps(plan))

@@ -20,7 +20,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, tread_bench_anew, wait_for
-from tests.toy_suite import toy_suite, write_suite
+from tests.toy_suite import TOY
 from tests.yardstick import slowness
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
@@ -34,19 +34,6 @@ TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
     "loop_time_ms", "data_wait_share", "data_wait_seconds", "paired_seconds", "dense_step_ms",
 }  # fmt: skip
-TOY = toy_suite(iterations=60, checkpoint_every=20, at="30, ", pairs=3)
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory) -> Path:
-    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
-
-
-@pytest.fixture(scope="module")
-def finished(toy, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """An undisturbed run of the toy suite."""
-    out = tmp_path_factory.mktemp("run") / "toy"
-    return out, tread_bench_anew("run", toy, "--out", out)
 
 
 def test_help_is_instant_and_lists_the_commands():
@@ -113,9 +100,8 @@ def test_the_script_for_a_shell_is_printed():
     assert done.returncode == 0 and "_TREAD_BENCH_COMPLETE=complete_bash" in done.stdout
 
 
-def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished):
-    out, done = finished
-    assert done.returncode == 0, done.stderr
+def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished_toy):
+    out, done = finished_toy
     assert "dense" in done.stdout
     assert "routed" in done.stdout
     assert done.stdout.rstrip().endswith(str(out / "index.html"))
@@ -137,8 +123,8 @@ def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished):
         assert json.loads((out / "cells" / record["cell"] / "record.json").read_text()) == record
 
 
-def test_dense_and_routed_cells_of_a_seed_share_initial_weights(finished):
-    records = [json.loads(line) for line in (finished[0] / "records.jsonl").read_text().splitlines()]
+def test_dense_and_routed_cells_of_a_seed_share_initial_weights(trained_toy):
+    records = [json.loads(line) for line in (trained_toy / "records.jsonl").read_text().splitlines()]
     by_seed = {}
     for record in records:
         by_seed.setdefault(record["seed"], set()).add(record["initial_weights_sha256"])
@@ -146,19 +132,18 @@ def test_dense_and_routed_cells_of_a_seed_share_initial_weights(finished):
     assert by_seed[0] != by_seed[1]
 
 
-def test_second_run_does_nothing_says_so_and_is_quick(toy, finished):
-    out, _ = finished
-    before = {path: path.stat().st_mtime_ns for path in out.rglob("record.json")}
+def test_second_run_does_nothing_says_so_and_is_quick(toy, toy_run):
+    before = {path: path.stat().st_mtime_ns for path in toy_run.rglob("record.json")}
     start = cpu_seconds()
-    done = tread_bench_anew("run", toy, "--out", out)
+    done = tread_bench_anew("run", toy, "--out", toy_run)
     assert cpu_seconds() - start < 3 * slowness()
     assert done.returncode == 0
     assert "nothing to do" in done.stdout
-    assert {path: path.stat().st_mtime_ns for path in out.rglob("record.json")} == before
+    assert {path: path.stat().st_mtime_ns for path in toy_run.rglob("record.json")} == before
 
 
-def test_a_run_as_json_has_the_lines_of_results_csv(toy, finished):
-    out, _ = finished
+def test_a_run_as_json_has_the_lines_of_results_csv(toy, toy_run):
+    out = toy_run
     done = tread_bench("run", toy, "--out", out, "--json")
     document = json.loads(done.stdout)
     about = {"suite": "toy", "folder": str(out), "page": str(out / "index.html"), "smoke": False, "device": "cpu"}
@@ -174,8 +159,8 @@ def test_a_run_as_json_has_the_lines_of_results_csv(toy, finished):
     assert written == lines and len(lines) == 8
 
 
-def test_the_frame_of_a_run_and_of_its_export_is_results_csv(finished, tmp_path):
-    out, _ = finished
+def test_the_frame_of_a_run_and_of_its_export_is_results_csv(toy_run, tmp_path):
+    out = toy_run
     frame = load(out).frame()
     assert frame.to_csv(index=False) == (out / "results.csv").read_text()
     assert frame.route_start.tolist() == [pd.NA] * 4 + [1] * 4 and frame.seed.dtype == "Int64"
@@ -190,7 +175,7 @@ def are_gone(processes: list[psutil.Process]) -> bool:
     return not left
 
 
-def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, finished, tmp_path):
+def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, trained_toy, tmp_path):
     out = tmp_path / "killed"
     runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     record = wait_for(lambda: next(out.glob("cells/*/record.json"), None))
@@ -203,7 +188,7 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
     assert again.returncode == 0, again.stderr
     assert "training: 4 to do" not in again.stderr
     assert {**json.loads(record.read_text()), "timing": None} == trained
-    kept = [pd.read_csv(folder / "results.csv").drop(columns=list(TIMINGS)) for folder in (out, finished[0])]
+    kept = [pd.read_csv(folder / "results.csv").drop(columns=list(TIMINGS)) for folder in (out, trained_toy)]
     pd.testing.assert_frame_equal(*kept)
 
 
@@ -226,7 +211,7 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
     assert not list(out.glob("cells/*/record.json"))
 
 
-def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_have_been(toy, finished, tmp_path):
+def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_have_been(toy, trained_toy, tmp_path):
     suite = tmp_path / "one_bad.yaml"
     hot = "  hot: {training.learning_rate: 1e30, method: tread, routes: 0:1@0.5}\n"
     suite.write_text(TOY.replace("name: toy", "name: one-bad").replace("timing:", f"{hot}timing:"))
@@ -238,7 +223,7 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
     assert list(bad["row"]) == ["hot"]
     assert bad["reason"].str.contains("iteration|finite").all()
     good = frame[frame["status"] == "done"].drop(columns=[*TIMINGS, "suite"]).reset_index(drop=True)
-    undisturbed = pd.read_csv(finished[0] / "results.csv").drop(columns=[*TIMINGS, "suite"])
+    undisturbed = pd.read_csv(trained_toy / "results.csv").drop(columns=[*TIMINGS, "suite"])
     alike = undisturbed.query("seed == 0").reset_index(drop=True)
     pd.testing.assert_frame_equal(good, alike, check_dtype=False)  # a column with gaps holds other numbers
     assert "failed" in (out / "index.html").read_text()
@@ -414,8 +399,8 @@ def test_doctor_names_the_machine_and_the_weights():
     assert found["numerics"]["cpu"]["matmul_precision"] in ("medium", "highest")
 
 
-def test_report_can_be_made_again(finished):
-    out, _ = finished
+def test_report_can_be_made_again(toy_run):
+    out = toy_run
     before = (out / "results.csv").read_bytes()
     (out / "index.html").unlink()
     assert tread_bench("report", out).returncode == 0
@@ -423,16 +408,16 @@ def test_report_can_be_made_again(finished):
     assert (out / "index.html").exists()
 
 
-def test_other_numerical_choices_on_a_begun_folder_are_refused(toy, finished):
-    done = tread_bench("run", toy, "--out", finished[0], "--set", "compute.threads=2")
+def test_other_numerical_choices_on_a_begun_folder_are_refused(toy, toy_run):
+    done = tread_bench("run", toy, "--out", toy_run, "--set", "compute.threads=2")
     assert done.returncode == 2
     assert "threads was 1, is 2" in done.stderr
     assert "--out" in done.stderr
 
 
-def test_environment_is_not_written_into_the_run(finished):
+def test_environment_is_not_written_into_the_run(trained_toy):
     secret = os.environ.get("PATH")
-    texts = [path.read_text() for path in finished[0].rglob("*.json")]
+    texts = [path.read_text() for path in trained_toy.rglob("*.json")]
     assert not any(secret in text for text in texts)
 
 

@@ -15,7 +15,6 @@ import pytest
 from PIL import Image
 
 import tread_bench
-from tests.toy_suite import METRICS, finished_run, toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.evaluations import SetEvaluation
@@ -223,10 +222,9 @@ def test_images_of_two_sizes_are_warned_about_and_a_network_of_one_size_refuses_
 
 
 def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
-    folder: Path, images_seen: list[int], capsys: pytest.CaptureFixture[str]
+    folder: Path, trained_toy: Path, images_seen: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite = write_suite(folder, toy_suite(iterations=4, checkpoint_every=4, seeds=2, metrics=METRICS, pairs=0))
-    finished_run(suite, folder / "run")
+    shutil.copytree(trained_toy, folder / "run")
     with pytest.raises(UserError, match="run is a run: name the row"):
         evaluate("run", "--reference", "digits", *DIGITS)
     with pytest.raises(UserError, match="unknown cell 'dens'; did you mean 'dense'"):
@@ -239,7 +237,7 @@ def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
     (record,) = (one for one in tread_bench.load("run").records if (one.row, one.seed) == ("dense", 1))
     assert record.last is not None and found.samples.count == 64
     assert figures(found)["fid"] == pytest.approx(record.last.fid, rel=1e-4)
-    assert found.samples.generated["iteration"] == 4 and "sampling_steps" in found.networks[0].protocol
+    assert found.samples.generated["iteration"] == 60 and "sampling_steps" in found.networks[0].protocol
 
     # The file is found again; other samples have a file of their own.
     (file,) = (path for path in Path("run/samples").rglob("*.npz"))

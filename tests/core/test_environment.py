@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.command_line import command, tread_bench, tread_bench_anew
-from tests.toy_suite import FEW_SAMPLES, finished_run, toy_suite, write_suite
+from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
 
 CALL = "from tread_bench.core.environment import import_matplotlib; import_matplotlib(); import matplotlib; "
 NO_USER = ["unshare", "--user", "--map-user=12345", "env", "-u", "HOME", "-u", "XDG_CACHE_HOME"]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("environment")
-    finished_run(write_suite(folder, toy_suite(2, 2, seeds=1, metrics=FEW_SAMPLES, pairs=0)), folder / "run")
-    return folder / "run"
 
 
 @pytest.mark.full
@@ -34,15 +26,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda variable: f"{variable[0]} {variable[1]!r:.20}",
 )
-def test_pictures_are_the_same_under_any_setting_of_matplotlib(run, tmp_path, variable):
+def test_pictures_are_the_same_under_any_setting_of_matplotlib(toy_run, tmp_path, variable):
     name, value = variable
     if isinstance(value, bytes):
         (tmp_path / "matplotlibrc").write_bytes(value)
         value = str(tmp_path / "matplotlibrc")
-    before = {path.name: path.read_bytes() for path in run.glob("figures/*.svg")}
-    done = tread_bench_anew("report", run, **{name: value})
+    before = {path.name: path.read_bytes() for path in toy_run.glob("figures/*.svg")}
+    done = tread_bench_anew("report", toy_run, **{name: value})
     assert done.returncode == 0, done.stderr
-    assert before and {path.name: path.read_bytes() for path in run.glob("figures/*.svg")} == before
+    assert before and {path.name: path.read_bytes() for path in toy_run.glob("figures/*.svg")} == before
 
 
 @pytest.mark.parametrize(("backend", "then"), [("svg", "svg"), ("nonsense", "agg")])

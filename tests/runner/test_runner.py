@@ -16,7 +16,7 @@ import pytest
 
 from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
 from tests.robustness.warm import MEMORY_BYTES
-from tests.toy_suite import finished_run, toy_suite, write_suite
+from tests.toy_suite import ONE_SEED, write_suite
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options
@@ -24,8 +24,6 @@ from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
-
-TOY = toy_suite(iterations=40, checkpoint_every=5, seeds=1, pairs=0)
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -47,20 +45,12 @@ def record(out: Path, row: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory) -> Path:
-    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+def one_seed(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), ONE_SEED)
 
 
-@pytest.fixture(scope="module")
-def finished(toy, tmp_path_factory) -> Path:
-    """An undisturbed run."""
-    out = tmp_path_factory.mktemp("run") / "toy"
-    finished_run(toy, out)
-    return out
-
-
-def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, finished, tmp_path):
-    runner = begin("run", toy, "--out", tmp_path, "--workers", 1)
+def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(one_seed, trained_toy, tmp_path):
+    runner = begin("run", one_seed, "--out", tmp_path, "--workers", 1)
     a_cell_past_a_checkpoint(tmp_path, runner).kill()
     _, errors = runner.communicate(timeout=300)
     assert runner.returncode == 0, errors
@@ -70,7 +60,7 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
     assert dense["attempts"] == [reason, "done"]
     assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
     for row in ("dense", "routed"):
-        assert figures(record(tmp_path, row)) == figures(record(finished, row))
+        assert figures(record(tmp_path, row)) == figures(record(trained_toy, row))
 
 
 @pytest.mark.full
@@ -85,9 +75,9 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
     ],
 )
 def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_have_been(
-    toy, finished, tmp_path, number, limits, reason
+    one_seed, trained_toy, tmp_path, number, limits, reason
 ):
-    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, "--set", f"limits={limits}")
+    runner = begin("run", one_seed, "--out", tmp_path, "--workers", 1, "--set", f"limits={limits}")
     a_cell_past_a_checkpoint(tmp_path, runner).send_signal(number)
     _, errors = runner.communicate(timeout=300)
     assert runner.returncode == 1, errors
@@ -95,65 +85,65 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
     assert (dense["status"], len(dense["attempts"])) == ("failed", 1)
     assert dense["reason"].startswith(reason)
     assert reason in next(tmp_path.glob("cells/dense-*/log")).read_text()
-    assert figures(record(tmp_path, "routed")) == figures(record(finished, "routed"))
+    assert figures(record(tmp_path, "routed")) == figures(record(trained_toy, "routed"))
     assert reason.partition("(")[0] in (tmp_path / "index.html").read_text()
 
     # Requested again, it resumes.
-    again = tread_bench("run", toy, "--out", tmp_path, "--workers", 1, "--retry-failed")
+    again = tread_bench("run", one_seed, "--out", tmp_path, "--workers", 1, "--retry-failed")
     assert again.returncode == 0, again.stderr
     retried = record(tmp_path, "dense")
     assert retried["attempts"] == [*dense["attempts"], "done"]
     assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
-    assert figures(retried) == figures(record(finished, "dense"))
+    assert figures(retried) == figures(record(trained_toy, "dense"))
 
 
-def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
+def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_undisturbed(one_seed, trained_toy, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
-    suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
+    suite.write_text(ONE_SEED.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
     assert MEMORY_BYTES < 250_000 * 16 * 512 * 4  # what a command of these tests may have, and one activation
     done = tread_bench("run", suite, "--out", out, "--workers", 1)
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")
     assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
     assert "can't allocate memory" in failed["reason"]  # as torch says it on a CPU
-    assert figures(record(out, "dense")) == figures(record(finished, "dense"))
+    assert figures(record(out, "dense")) == figures(record(trained_toy, "dense"))
 
 
 @pytest.mark.full
-def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(toy, tmp_path):
-    done = tread_bench_anew("run", toy, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
+def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(one_seed, tmp_path):
+    done = tread_bench_anew("run", one_seed, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
     assert done.returncode == 1, done.stderr
     for row in ("dense", "routed"):
         assert record(tmp_path, row)["reason"] == "time limit of 0.001 min"
     assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or ())]
 
 
-def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(toy, finished, tmp_path):
-    runners = [begin("run", toy, "--out", tmp_path) for _ in range(2)]
+def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(one_seed, trained_toy, tmp_path):
+    runners = [begin("run", one_seed, "--out", tmp_path) for _ in range(2)]
     outputs = [runner.communicate(timeout=300) for runner in runners]
     by_status = dict(zip((runner.returncode for runner in runners), outputs, strict=True))
     assert by_status.keys() == {0, 2}
     assert "is in use by another tread-bench" in by_status[2][1]
     assert "Traceback" not in by_status[2][1]
     for row in ("dense", "routed"):
-        assert figures(record(tmp_path, row)) == figures(record(finished, row))
+        assert figures(record(tmp_path, row)) == figures(record(trained_toy, row))
         assert record(tmp_path, row)["attempts"] == ["done"]
 
 
 @pytest.mark.full
-def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_say_so(toy, tmp_path):
+def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_say_so(one_seed, tmp_path):
     """A processor with other instructions, as torch sees it."""
     old = {"ATEN_CPU_CAPABILITY": "default"}
     timed = ("--set", "timing.pairs=2")
-    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, *timed, **old)
+    runner = begin("run", one_seed, "--out", tmp_path, "--workers", 1, *timed, **old)
     wait_for(lambda: any(tmp_path.glob("cells/routed-*/checkpoints/*.sha256")))
     runner.terminate()
     runner.communicate(timeout=60)
-    refused = tread_bench("run", toy, "--out", tmp_path, *timed)
+    refused = tread_bench("run", one_seed, "--out", tmp_path, *timed)
     assert refused.returncode == 2
     assert "cpu_capability was 'DEFAULT', is " in refused.stderr
     assert "--accept-other-numerics" in refused.stderr
-    done = tread_bench("run", toy, "--out", tmp_path, *timed, "--accept-other-numerics")
+    done = tread_bench("run", one_seed, "--out", tmp_path, *timed, "--accept-other-numerics")
     assert done.returncode == 0, done.stderr
     dense, routed = (record(tmp_path, row)["conditions"] for row in ("dense", "routed"))
     assert dense["cpu_capability"] == "DEFAULT"  # it had been trained when the runner was ended
@@ -166,27 +156,27 @@ def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_
     assert re.search(r"cpu_capability: \w+ or DEFAULT|cpu_capability: DEFAULT or \w+", page)
 
 
-def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_least(toy, finished):
-    (*rows,) = plan_table(load_plan(toy))
+def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_least(trained_toy):
+    (*rows,) = plan_table(load_plan(trained_toy / "suite.yaml"))
     estimated = sum(row["disk_bytes"] for row in rows)
-    measured = sum(path.stat().st_size for path in finished.rglob("*") if path.is_file())
+    measured = sum(path.stat().st_size for path in trained_toy.rglob("*") if path.is_file())
     assert measured <= estimated <= 3 * measured
 
 
 @pytest.mark.full
-def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tmp_path, monkeypatch):
-    plan = load_plan(toy)
+def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(one_seed, tmp_path, monkeypatch):
+    plan = load_plan(one_seed)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(10**9, 10**9, 2**20))
     with pytest.raises(StoreError, match=r"the 2 cells to train may need another \d+ MiB and only 1 MiB are free"):
-        run(plan, TOY, tmp_path, Options(), Lines(lambda *news, **style: None))
+        run(plan, ONE_SEED, tmp_path, Options(), Lines(lambda *news, **style: None))
     assert not (tmp_path / "cells").exists()
 
 
-def test_space_that_a_run_has_taken_is_not_asked_for_again(toy, finished, tmp_path):
-    plan, folder = load_plan(toy), preparation.RunFolder(finished)
+def test_space_that_a_run_has_taken_is_not_asked_for_again(trained_toy, tmp_path):
+    plan, folder = load_plan(trained_toy / "suite.yaml"), preparation.RunFolder(trained_toy)
     fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), workers=2)
-    taken = sum(path.stat().st_size for path in finished.rglob("cells/**/*") if path.is_file())
+    taken = sum(path.stat().st_size for path in trained_toy.rglob("cells/**/*") if path.is_file())
     assert fresh - preparation.needed_bytes(plan.cells, folder, workers=2) == taken > 0
 
 
@@ -201,10 +191,10 @@ SECRETS = {
 }
 
 
-def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(toy, tmp_path):
+def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(one_seed, tmp_path):
     """A cell that fails is among them: its traceback is in a log."""
     suite = tmp_path / "suite.yaml"
-    suite.write_text(TOY.replace("timing:", "  hot: {training.learning_rate: 1e30}\ntiming:"))
+    suite.write_text(ONE_SEED.replace("timing:", "  hot: {training.learning_rate: 1e30}\ntiming:"))
     done = tread_bench("run", suite, "--out", tmp_path / "run", **SECRETS)
     assert done.returncode == 1, done.stderr
     assert "Traceback" in next((tmp_path / "run").glob("cells/hot-*/log")).read_text()
@@ -213,20 +203,19 @@ def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(toy, tmp
     assert not any(b"sentinel" in content for content in [*contents, done.stdout.encode(), done.stderr.encode()])
 
 
-def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy, finished, tmp_path):
-    out = tmp_path / "run"
-    shutil.copytree(finished, out)
+def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy_run):
+    out = toy_run
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     told = tread_bench("clean", out)
     assert told.returncode == 0, told.stderr
-    assert re.search(r"8 files, \d+\.\d MiB: 8 checkpoint files of 2 finished cells", told.stdout)
+    assert re.search(r"16 files, \d+\.\d MiB: 16 checkpoint files of 4 finished cells", told.stdout)
     assert "--yes" in told.stdout
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert tread_bench("clean", out, "--yes").returncode == 0
     gone = {path for path in before if not path.exists()}
-    assert {path.parent.name for path in gone} == {"checkpoints"} and len(gone) == 8
+    assert {path.parent.name for path in gone} == {"checkpoints"} and len(gone) == 16
     assert "nothing to remove" in tread_bench("clean", out, "--yes").stdout
-    assert "nothing to do" in tread_bench("run", toy, "--out", out).stdout
+    assert "nothing to do" in tread_bench("run", out / "suite.yaml", "--out", out).stdout
     assert tread_bench("report", out).returncode == 0
     assert (out / "results.csv").read_bytes() == before[out / "results.csv"]
 
