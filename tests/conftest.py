@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +28,8 @@ FIXED_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # the number of threads changes float sums; torch reads it when it is imported
     "TZ": "UTC",
 }
+# Seconds of each test file, by what pytest's -m chooses. TREAD_BENCH_DURATIONS=1 has a whole run write its own.
+DURATIONS = CHECKOUT / "tests" / "durations.json"
 # Folders whose tests run in the mode of last_bit.py.
 NUMERICAL = ("tests/backbones/", "tests/cell/", "tests/diffusion/", "tests/measure/", "tests/model/")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so do its children
@@ -43,13 +47,38 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if on_gpu and not _has_cuda():
         for item in on_gpu:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch sees none"))
-    # What waits for minutes begins first: no process is left alone with it at the end.
-    items.sort(key=lambda item: "tests/runner/executors/" not in item.nodeid)
+    # The longest file begins first: no process is left alone with it at the end.
+    seconds = json.loads(DURATIONS.read_text()).get(config.option.markexpr, {})
+    items.sort(key=lambda item: seconds.get(_file(item.nodeid), 0), reverse=True)
+
+
+class Durations:
+    """Writes how long each test file has taken."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[_file(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        rounded = {file: round(seconds) for file, seconds in self.seconds.items()}
+        recorded = json.loads(DURATIONS.read_text()) | {session.config.option.markexpr: rounded}
+        DURATIONS.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("TREAD_BENCH_DURATIONS") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(wrapper=True)
