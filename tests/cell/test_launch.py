@@ -9,18 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.cell import launch
-from tread_bench.cell.launch import SILENCE_S, Neighbours, RankError, _Beat, _Failure, _Watch
-from tread_bench.runner.executors.tasks import LostError, Nodes
-
-
-def two_machines(folder: Path) -> tuple[Neighbours, Neighbours]:
-    """Both on this one; the second finds the first by its file."""
-    found = []
-    for number in range(2):
-        nodes = Nodes(number, 2, "127.0.0.1", str(folder / "a port"))
-        found.append(Neighbours(nodes, launch._meeting(nodes)))
-    return found[0], found[1]
+from tread_bench.cell.launch import SILENCE_S, _Beat, _Failure, _Watch
 
 
 class Clock:
@@ -88,52 +77,7 @@ def test_a_failure_is_kept():
     assert watched.watch.failures == [failure]
 
 
-def test_another_machine_is_lost_after_a_minute_without_a_beat_and_not_where_it_beats_again(tmp_path):
-    first, second = two_machines(tmp_path)
-    assert first.beat(0.0) == "" and first.beat(1000.0) == ""  # it has not started yet
-    second.beat(0.0)
-    assert first.beat(1000.0) == "" and first.beat(1000.0 + SILENCE_S) == ""
-    second.beat(0.0)
-    assert first.beat(1200.0) == ""  # late, but there
-    assert first.beat(1201.0 + SILENCE_S) == f"machine 2 gave no sign of life for {SILENCE_S:.0f} s"
-    second.say(LostError("rank 1 was killed by SIGKILL"))
-    assert str(first.cause()) == "rank 1 was killed by SIGKILL"
-
-
-def test_what_another_machine_says_late_is_the_cause(monkeypatch, tmp_path):
-    first, second = two_machines(tmp_path)
-
-    def sleep(seconds):
-        second.say(RankError("rank 1 is out of memory"))
-        second.store.num_keys()  # what is said is sent without waiting: an answer says that it has come
-
-    monkeypatch.setattr(launch.time, "sleep", sleep)
-    assert str(first.cause()) == "rank 1 is out of memory"
-
-
-def test_a_machine_that_says_nothing_and_beats_no_more_was_lost(monkeypatch, tmp_path):
-    first, second = two_machines(tmp_path)
-    monkeypatch.setattr(launch.time, "sleep", lambda seconds: second.beat(0.0))
-    assert first.cause() is None
-    monkeypatch.setattr(launch.time, "sleep", lambda seconds: None)
-    assert str(first.cause()) == "machine 2 was lost"
-
-
-def test_a_first_machine_that_never_starts_is_a_loss(tmp_path):
-    with pytest.raises(LostError, match="the first machine did not start within 0 s"):
-        Nodes(1, 2, "127.0.0.1", str(tmp_path / "port")).told_port(0.01)
-
-
-def test_machines_are_announced_to_what_is_started(monkeypatch):
-    monkeypatch.setenv("TREAD_BENCH_NODES", "")
-    nodes = Nodes(1, 3, "10.0.0.7", "/a run/slurm/7-0.port")
-    nodes.announce()
-    assert Nodes.here() == nodes
-    monkeypatch.delenv("TREAD_BENCH_NODES")
-    assert Nodes.here() == Nodes()
-
-
-def test_ranks_of_one_machine_meet_where_no_other_machine_can_reach_them():
+def test_ranks_meet_where_no_other_machine_can_reach_them():
     script = Path(__file__).with_name("listening.py")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A task of several processes: ranks that torch's own launcher starts, one launcher per machine, which watches them."""
+"""A task of several processes: ranks that torch's own launcher starts, and that are watched here."""
 
 from __future__ import annotations
 
@@ -11,34 +11,25 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from multiprocessing import Pipe, connection
 from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.elastic.rendezvous import (
-    RendezvousInfo,
-    RendezvousParameters,
-    RendezvousStoreInfo,
-    rendezvous_handler_registry,
-)
-from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.runner.executors.lifeline import end_with_parent
-from tread_bench.runner.executors.tasks import LostError, Nodes
+from tread_bench.runner.executors.tasks import LostError
 from tread_bench.runner.heartbeat import Tell
 
 BEAT_S = 1.0  # between two signs of life
 SILENCE_S = 60.0  # without one, after which a rank is taken for hung
 SLOWEST = 10  # a step may take this many times the longest one before it, if that is more than SILENCE_S
 CAUSE_FIRST_S = 2.0  # by which a rank fails later than the rank whose end made it fail
-MEETING_S = 900  # in which the launchers of all machines must have started
-MEETING = "tread-bench"  # torch's name for the way in which launchers meet
+LOOPBACK = "127.0.0.1"
 LOOPBACK_INTERFACE = "lo0" if sys.platform == "darwin" else "lo"
 TRAINING = "training"  # the phase in which all ranks go in step
 
@@ -68,13 +59,12 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
     """Call `function` ("module:name") with the arguments and `tell` in each of `processes` ranks.
 
     A rank finds its place in the environment, as torchrun sets it, and its part of the GPUs in CUDA_VISIBLE_DEVICES.
-    Of several machines (`Nodes.here`), each starts an equal part of the ranks.
 
     Args:
         tell: called with what the first rank reports.
 
     Returns:
-        What the first rank returns; None on other machines than its own.
+        What the first rank returns.
 
     Raises:
         RankError: a rank raised an error.
@@ -82,29 +72,31 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
         OSError: a rank's disk failed.
     """
     # A pipe for each rank here, since one that is killed while it writes must not hold up the others.
-    nodes = Nodes.here()
-    here = processes // nodes.count
-    inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(here)), strict=True)
-    store = _meeting(nodes)
-    neighbours = Neighbours(nodes, _joined(nodes, store.port)) if nodes.count > 1 else None
-    watch = _Watch(list(inboxes), tell, neighbours=neighbours)
+    inboxes, outboxes = zip(*(Pipe(duplex=False) for _ in range(processes)), strict=True)
+    watch = _Watch(list(inboxes), tell)
     watching = threading.Thread(target=watch.run, daemon=True)
     watching.start()
 
-    # torch's own default, "c10d", listens on every interface and unpickles what it is sent.
+    # The store in which all meet, on this interface alone, at a port that the system gives. torch's static rendezvous
+    # uses it, and unpickles nothing; its default, "c10d", listens on every interface and unpickles what it is sent.
+    listener = socket.create_server((LOOPBACK, 0))
+    port = listener.getsockname()[1]
+    about: dict[str, Any] = {"is_master": True, "multi_tenant": True, "wait_for_workers": False}
+    _store = dist.TCPStore(LOOPBACK, port, master_listen_fd=listener.detach(), **about)  # type: ignore[attr-defined]
     config = LaunchConfig(
-        min_nodes=nodes.count,
-        max_nodes=nodes.count,
-        nproc_per_node=here,
-        rdzv_backend=MEETING,
-        rdzv_configs={"nodes": nodes, "store": store},
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        rdzv_backend="static",
+        rdzv_endpoint=f"{LOOPBACK}:{port}",
+        rdzv_configs={"rank": 0},
         run_id="ranks",
         max_restarts=0,
         start_method="spawn",
     )
     try:
         returned: dict[int, Any] = elastic_launch(config, _run_rank)(os.getpid(), function, arguments, outboxes)
-        return returned.get(0)
+        return returned[0]
     except ChildFailedError as error:
         watch.ended.set()
         watching.join()
@@ -116,41 +108,6 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
         watch.ended.set()
 
 
-def _meeting(nodes: Nodes) -> dist.TCPStore:  # type: ignore[name-defined]
-    """The store in which all launchers and ranks meet, at a port that the system gives to the first machine."""
-    if not nodes.is_first:
-        return _joined(nodes, nodes.told_port(MEETING_S))
-    family = socket.AF_INET6 if ":" in nodes.host else socket.AF_INET
-    listener = socket.create_server((nodes.host, 0), family=family)  # on this interface alone
-    port = listener.getsockname()[1]
-    store = _joined(nodes, port, is_master=True, master_listen_fd=listener.detach())
-    nodes.tell_port(port)
-    return store
-
-
-def _joined(nodes: Nodes, port: int, **about: Any) -> dist.TCPStore:  # type: ignore[name-defined]
-    patience = timedelta(seconds=MEETING_S)
-    return dist.TCPStore(nodes.host, port, timeout=patience, wait_for_workers=False, **about)  # type: ignore[attr-defined]
-
-
-class _Meeting(StaticTCPRendezvous):
-    """torch's static rendezvous in a store that is there already. Ranks are numbered in the order of the machines."""
-
-    def __init__(self, parameters: RendezvousParameters) -> None:
-        nodes, self.store = parameters.config["nodes"], parameters.config["store"]
-        super().__init__(nodes.host, self.store.port, nodes.number, nodes.count, parameters.run_id, MEETING_S)
-
-    def get_backend(self) -> str:
-        return MEETING
-
-    def next_rendezvous(self) -> RendezvousInfo:
-        place = RendezvousStoreInfo(self.master_addr, self.master_port)
-        return RendezvousInfo(self.store, self.rank, self.world_size, bootstrap_store_info=place)
-
-
-rendezvous_handler_registry.register(MEETING, _Meeting)
-
-
 def _run_rank(
     launcher: int,
     function: str,
@@ -159,13 +116,12 @@ def _run_rank(
 ) -> Any:
     """Call the function in this process, as one of the ranks."""
     end_with_parent(launcher)
-    if Nodes.here().count == 1:
-        os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE
-    rank, number_here = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = LOOPBACK_INTERFACE
+    rank = int(os.environ["RANK"])
     if gpus := [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]:
         each = len(gpus) // len(outboxes)
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[number_here * each : (number_here + 1) * each])
-    pulse = _Pulse(rank, outboxes[number_here])
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus[rank * each : (rank + 1) * each])
+    pulse = _Pulse(rank, outboxes[rank])
     threading.Thread(target=pulse.run, daemon=True).start()
     try:
         return named(function)(*arguments, pulse.report)
@@ -205,57 +161,6 @@ class _Pulse:
             self.outbox.send(message)
 
 
-class Neighbours:
-    """What the machines of a task say to each other, in the store of the first one, by a connection of their own."""
-
-    def __init__(self, nodes: Nodes, store: dist.TCPStore) -> None:  # type: ignore[name-defined]
-        self.nodes, self.store = nodes, store
-        self.store.set_timeout(timedelta(seconds=SILENCE_S))
-        self._heard: dict[int, tuple[int, float]] = {}  # beats of each other machine, and when the last one came
-
-    def beat(self, now: float) -> str:
-        """Give a sign of life, and listen to the others; return why they do not go on, if they do not."""
-        if not self.nodes.is_first:
-            with suppress(dist.DistNetworkError):
-                self.store.add(f"beats {self.nodes.number}", 1)
-                return ""
-            return "the first machine's process has ended"
-        for number in range(1, self.nodes.count):
-            beats = self.store.add(f"beats {number}", 0)
-            before, heard = self._heard.get(number, (0, now))
-            if beats != before:
-                self._heard[number] = (beats, now)
-            elif before and now - heard > SILENCE_S:
-                return f"machine {number + 1} gave no sign of life for {SILENCE_S:.0f} s"
-        return ""
-
-    def say(self, cause: Exception) -> None:
-        """Say why the ranks of this machine ended."""
-        with suppress(dist.DistNetworkError):  # the first machine has ended before
-            self.store.set(f"{'lost' if isinstance(cause, LostError) else 'failed'} {self.nodes.number}", str(cause))
-
-    def cause(self) -> Exception | None:
-        """Return what another machine has said of its ranks, or that there is none any more; None where all go on."""
-        if said := self._said():
-            return said
-        # One that stays silent was lost with its ranks, which ends those of the others.
-        others = range(1, self.nodes.count)
-        before = {number: self.store.add(f"beats {number}", 0) for number in others}
-        time.sleep(CAUSE_FIRST_S + 2 * BEAT_S)
-        if said := self._said():
-            return said
-        silent = (number for number in others if self.store.add(f"beats {number}", 0) == before[number])
-        return next((LostError(f"machine {number + 1} was lost") for number in silent), None)
-
-    def _said(self) -> Exception | None:
-        for number in range(1, self.nodes.count):
-            if self.store.check([f"lost {number}"]):
-                return LostError(self.store.get(f"lost {number}").decode())
-            if self.store.check([f"failed {number}"]):
-                return RankError(self.store.get(f"failed {number}").decode())
-        return None
-
-
 @dataclass
 class _Watch:
     """Passes on what the first rank reports, and ends all ranks where one gives no sign of life or none goes on.
@@ -267,7 +172,6 @@ class _Watch:
     inboxes: list[connection.Connection]
     tell: Tell
     clock: Callable[[], float] = time.monotonic
-    neighbours: Neighbours | None = None  # None: one machine
     reason: str = ""  # why ranks were ended
     failures: list[_Failure] = field(default_factory=list)
     _beats: dict[int, tuple[_Beat, float]] = field(default_factory=dict)
@@ -279,8 +183,7 @@ class _Watch:
         """Take the messages of the ranks until all have ended; end them where they do not go on."""
         while not self.ended.is_set():
             self._read(BEAT_S)
-            reason = self.neighbours.beat(self.clock()) if self.neighbours else ""
-            if not self.reason and (reason := reason or self.hung()):
+            if not self.reason and (reason := self.hung()):
                 self.reason = reason
                 for beat, _ in self._beats.values():
                     with suppress(ProcessLookupError):
@@ -327,16 +230,7 @@ class _Watch:
         return ""
 
     def cause(self, error: ChildFailedError) -> Exception:
-        """Return why the ranks ended, as what is to be raised; the first machine names the cause on any of them."""
-        own = self._own_cause(error)
-        if self.neighbours is None:
-            return own
-        if not self.neighbours.nodes.is_first:
-            self.neighbours.say(own)
-            return own
-        return (self.neighbours.cause() if isinstance(own, RankError) else None) or own
-
-    def _own_cause(self, error: ChildFailedError) -> Exception:
+        """Return why the ranks ended, as what is to be raised."""
         rank, first = error.get_first_failure()
         if self.reason:
             return LostError(self.reason)

@@ -36,37 +36,26 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.model.network import Network
-from tread_bench.runner.executors.tasks import LostError, Nodes
+from tread_bench.runner.executors.tasks import LostError
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)
 GRADIENT_BATCHES = 4
 
 
-def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record | None:
+def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record:
     """Train and evaluate, or evaluate what another cell trained, and write the cell's record, which still lacks speed
     and memory, and may be a failure with its reason.
-
-    Of several machines, each starts its part of the processes, and the first one does all else.
 
     Raises:
         LostError: one of several processes was ended from outside.
     """
-    if not Nodes.here().is_first:
-        _help(Job.open(root, cell_id), processes)
-        return None
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
         finished = job.folder.record(cell_id)  # by a process that outlived its runner
         if finished:
             return finished
         return _attempt(job, cell_id, processes, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
-
-
-def _help(job: Job, processes: int) -> None:
-    """Run this machine's part of the processes of an attempt; of a cell that is only timed, there is none."""
-    if not job.cell.is_timed_only and job.folder.record(job.id) is None:
-        in_ranks("tread_bench.cell.run:work", job.folder.root, job.id, processes)
 
 
 def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:

@@ -6,15 +6,13 @@ import json
 import math
 import os
 import subprocess
-from contextlib import suppress
 from importlib.util import find_spec
 
-import psutil
 import pytest
 
 from tests.command_line import command, tread_bench, wait_for
 from tests.runner.executors.slurm_here import SKIP_REASON, slurm_here
-from tests.toy_suite import OF_TWO_RANKS, TWO_CELLS, TWO_RANKS, results, results_here, write_suite
+from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors import slurm
 from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
@@ -96,39 +94,6 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     assert "FAILED" not in told and "retried" not in told  # Slurm itself started it again
     queue = ["squeue", "--me", "--noheader"]  # a job ends a moment after its result is there
     wait_for(lambda: subprocess.run(queue, capture_output=True, text=True).stdout == "", seconds=60)
-
-
-def ranks_on(number: int) -> list[psutil.Process]:
-    """Ranks on a node of any job."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            is_rank = "spawn_main" in " ".join(process.cmdline())
-            if is_rank and process.environ().get("SLURM_NODEID") == str(number):
-                found.append(process)
-    return found
-
-
-@needs_submitit
-@pytest.mark.endurance
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("is_killed", [False, True])
-def test_a_cell_over_two_nodes_is_that_of_two_processes_on_one_though_a_rank_is_killed(node, tmp_path, is_killed):
-    suite = write_suite(tmp_path, TWO_RANKS)
-    far = subprocess.Popen(
-        command("run", suite, "--out", tmp_path / "far", "--executor", "slurm", *OF_TWO_RANKS),
-        text=True,
-        stderr=subprocess.PIPE,
-    )
-    wait_for(lambda: list(tmp_path.glob("far/cells/*/checkpoints/*.sha256")), seconds=200)
-    (rank,) = ranks_on(1)
-    if is_killed:
-        rank.kill()
-    _, told = far.communicate(timeout=280)
-    assert far.returncode == 0, told
-    assert results(tmp_path / "far") == results_here(TWO_RANKS, *OF_TWO_RANKS)
-    (record,) = (json.loads(path.read_text()) for path in tmp_path.glob("far/cells/*/record.json"))
-    assert record["attempts"] == (["rank 1 was killed by SIGKILL", "done"] if is_killed else ["done"])
 
 
 @pytest.mark.parametrize(

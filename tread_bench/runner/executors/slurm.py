@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.remote import end_here, follow
-from tread_bench.runner.executors.tasks import Ended, Event, Nodes, Task
+from tread_bench.runner.executors.tasks import Ended, Event, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
 START_MINUTES = 10  # that a job may take beyond its cell's limit
@@ -53,7 +52,7 @@ class Slurm:
 
 
 class _Restartable:
-    """What a job calls, once on each of its nodes.
+    """What a job calls.
 
     When its time is up, submitit queues the job again with what `checkpoint` gives it.
     """
@@ -62,13 +61,10 @@ class _Restartable:
         self.again = submitit.helpers.DelayedSubmission
 
     def __call__(self, task: Task) -> Ended:
-        nodes = _nodes_of_job()
-        if nodes.count > 1:
-            nodes.announce()
-        return end_here(replace(task, cpus=task.cpus // nodes.count, gpus=task.gpus // nodes.count))
+        return end_here(task)
 
     def checkpoint(self, task: Task) -> Any:
-        """Called on the first node before Slurm ends the job: a cell saves, and resumes from there."""
+        """Called before Slurm ends the job: a cell saves, and resumes from there."""
         for child in multiprocessing.active_children():
             child.terminate()
             child.join(SAVING_S)
@@ -109,20 +105,17 @@ class _Jobs:
             slurm_max_num_timeout=LIVES,
             slurm_python=f"{shlex.quote(sys.executable)} -P",  # it imports nothing from its working directory
         )
-        nodes = nodes_of(first)
-        cpus = first.cpus // nodes
         needed = math.inf if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
         limit = min(about.job_minutes, needed, longest_job_minutes())
         executor.update_parameters(
             name="tread-bench",
             timeout_min=max(1, int(limit)),
-            nodes=nodes,
             tasks_per_node=1,
-            cpus_per_task=cpus,
+            cpus_per_task=first.cpus,
             slurm_array_parallelism=about.at_once or len(tasks),
-            # srun does not take the first from sbatch since Slurm 22.05; a node that is lost ends the others' part.
-            slurm_srun_args=[f"--cpus-per-task={cpus}", "--kill-on-bad-exit=1"],
-            **({"gpus_per_node": first.gpus // nodes} if first.gpus else {}),
+            # srun does not take it from sbatch since Slurm 22.05.
+            slurm_srun_args=[f"--cpus-per-task={first.cpus}"],
+            **({"gpus_per_node": first.gpus} if first.gpus else {}),
         )
         try:
             jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
@@ -173,33 +166,6 @@ def _reported(handle: _Job) -> Ended:
         return ended
     before_log_paths = str(error).rpartition("\n----")[0] or str(error)
     return Ended(handle.key, failure=f"Slurm job {handle.job.job_id}: {_last_line(before_log_paths)}")
-
-
-def nodes_of(task: Task) -> int:
-    """Return on how many nodes of the jobs' partition the processes of a task fit, in equal parts.
-
-    Raises:
-        UserError: a single one of them fits on none.
-    """
-    # What a node of the partition has, unlimited where Slurm does not say; GPUs are written gpu:2 or gpu:h100:8(S:0-1).
-    cpus: float = max((int(value.rstrip("+")) for value in _of_partition("%c")), default=math.inf)
-    kinds = (re.findall(r"gpu:(?:[^:,()]+:)?(\d+)", value) for value in _of_partition("%G"))
-    gpus: float = max((sum(map(int, counts)) for counts in kinds), default=math.inf)
-    for nodes in range(1, task.processes + 1):
-        if task.processes % nodes == 0 and task.cpus // nodes <= cpus and task.gpus // nodes <= gpus:
-            return nodes
-    raise UserError(
-        f"--executor slurm: a process of a cell needs {task.cpus // task.processes} CPUs (compute.threads) and "
-        f"{task.gpus // task.processes} GPUs (limits.gpus_per_cell), and the nodes of the partition have {cpus:g} and "
-        f"{gpus:g}: request less, or choose another one with SBATCH_PARTITION"
-    )
-
-
-def _nodes_of_job() -> Nodes:
-    """The nodes of the job that this process belongs to, which meet by a file beside its script."""
-    number, count, host = (os.environ[f"SLURM_{name}"] for name in ("NODEID", "JOB_NUM_NODES", "LAUNCH_NODE_IPADDR"))
-    start = f"{os.environ['SLURM_JOB_ID']}-{os.environ.get('SLURM_RESTART_COUNT', '0')}"
-    return Nodes(int(number), int(count), host, f"{os.environ['SUBMITIT_FOLDER']}/{start}.port")
 
 
 def longest_job_minutes() -> float:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.outputs import open_plain
-
-_VARIABLE = "TREAD_BENCH_NODES"
 
 
 class LostError(RuntimeError):
@@ -153,48 +149,3 @@ def _write_to(log: Path) -> None:
         os.dup2(file.fileno(), 2)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("tread_bench").setLevel(logging.INFO)
-
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """This machine's number among `count`; the first one has the address `host`, and says in the file `meeting`, which
-    all of them see, at which port it listens.
-
-    By default a task has one machine.
-    """
-
-    number: int = 0
-    count: int = 1
-    host: str = "127.0.0.1"
-    meeting: str = ""
-
-    @classmethod
-    def here(cls) -> Self:
-        """Return what was announced to this process or to the one that started it."""
-        if _VARIABLE not in os.environ:
-            return cls()
-        number, count, host, meeting = os.environ[_VARIABLE].split(maxsplit=3)
-        return cls(int(number), int(count), host, meeting)
-
-    def announce(self) -> None:
-        """Say so to this process and to those that it starts."""
-        os.environ[_VARIABLE] = " ".join(map(str, astuple(self)))
-
-    @property
-    def is_first(self) -> bool:
-        """Whether it is the machine whose process evaluates and writes."""
-        return self.number == 0
-
-    def tell_port(self, port: int) -> None:
-        """Say to the other machines at which port the first one listens."""
-        if self.count > 1:
-            write_atomically(Path(self.meeting), str(port))
-
-    def told_port(self, patience_s: float) -> int:
-        """Return the port of the first machine, once it has said so. Raises LostError where it does not."""
-        end = time.monotonic() + patience_s
-        while time.monotonic() < end:
-            if os.path.exists(self.meeting):
-                return int(Path(self.meeting).read_text())
-            time.sleep(0.5)
-        raise LostError(f"the first machine did not start within {patience_s:.0f} s")
