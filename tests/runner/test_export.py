@@ -42,7 +42,7 @@ matrix:
 """
 PROGRESS = {
     "phase": "training", "done": 1, "of": 4, "loss": None, "rate": None, "host": f"{MARK}node2.cluster", "pid": 1,
-    "device": "", "began": 0.0, "first": 0, "updated": 0.0,
+    "device": "", "updated": 0.0,
 }  # fmt: skip
 
 

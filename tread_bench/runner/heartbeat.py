@@ -26,7 +26,7 @@ Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
 
 
 class Progress(BaseModel):
-    """How far an attempt at a cell is, and where it runs; times in seconds since 1970, by the clock of `host`."""
+    """How far an attempt at a cell is, and where it runs; `updated` in seconds since 1970, by the clock of `host`."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -40,8 +40,6 @@ class Progress(BaseModel):
     host: str
     pid: int
     device: str  # CUDA_VISIBLE_DEVICES of the process
-    began: float  # this attempt
-    first: NonNegativeInt  # iterations that were done when it first reported some
     updated: float
 
 
@@ -66,17 +64,14 @@ class Heartbeat:
         self.path, self.tell, self.owner = folder / _NAME, tell, owner.stamp()
         device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
-        self.began = time.time()
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
-        self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between reports of one phase
+        self.iterations, self.seconds = 0, 0.0  # between reports of one phase
         self._note(0, None)
 
     def __call__(self, phase: str, done: int, of: int, loss: float | None) -> None:
         self.tell(phase, done, of, loss)
         now, is_new = time.monotonic(), phase != self.phase
-        if self.phase == STARTING:
-            self.first = done
-        elif not is_new and done > self.done:
+        if not is_new and done > self.done:
             self.iterations += done - self.done
             self.seconds += now - self.heard
         self.phase, self.done, self.heard = phase, done, now
@@ -86,9 +81,8 @@ class Heartbeat:
     def _note(self, of: int, loss: float | None) -> None:
         start = time.monotonic()
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
-        since = {"began": self.began, "first": self.first, "updated": time.time()}
-        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate}
-        progress = Progress.model_validate({**self.owner, **news, **self.place, **since})
+        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate, "updated": time.time()}
+        progress = Progress.model_validate({**self.owner, **news, **self.place})
         _replace(self.path, progress.model_dump_json())
         now = time.monotonic()
         self.due = now + max(EVERY_S, (now - start) / SHARE)

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,7 +31,7 @@ def status(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is done, what runs where, how long it may take, and what failed or was lost."""
+    """Show what is done, what runs where, and what failed or was lost."""
     from rich.live import Live
 
     from tread_bench.cli.console import stdout_console
@@ -100,9 +99,7 @@ def headline(status: Status) -> str:
 
 
 def _stage(status: Status) -> str:
-    """What the run is doing, and how long that may take."""
-    from tread_bench.services.display import duration
-
+    """What the run is doing."""
     is_trained = all(cell.is_trained for cell in status.cells)
     if status.is_complete:
         return "finished"
@@ -122,13 +119,7 @@ def _stage(status: Status) -> str:
             state = "every cell is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not started"
         return f"no runner is active, {state}; `tread-bench run` with its suite resumes it"
 
-    if is_trained:
-        return f"measuring speed and memory, {status.rows_measured} of {status.rows_to_measure} rows done"
-    if status.seconds_left is None:
-        return "an unknown time of training left"
-    about = "at least" if status.is_at_least else "about"
-    end = datetime.now() + timedelta(seconds=status.seconds_left)
-    return f"{about} {duration(status.seconds_left)} of training left, until {end:%a %d %b %H:%M}"
+    return "measuring speed and memory" if is_trained else "training"
 
 
 def _picture(status: Status) -> RenderableType:
@@ -152,7 +143,7 @@ def _picture(status: Status) -> RenderableType:
 
     # Running cells; then what failed or was lost.
     if running := [cell for cell in status.cells if cell.state == "running"]:
-        numbers = (Column(name, justify="right") for name in ("iteration", "images/s", "MFU", "left"))
+        numbers = (Column(name, justify="right") for name in ("iteration", "iterations/s"))
         first, last = Column("running cell", overflow="fold"), Column("where", overflow="fold")
         table = Table(first, "phase", *numbers, last)
         for cell in running:
@@ -163,9 +154,7 @@ def _picture(status: Status) -> RenderableType:
 
 
 def _running(cell: CellStatus, status: Status) -> tuple[str, ...]:
-    """A cell's phase, what is done, images per second, their share of what the machine can compute, the time left, and
-    where it runs.
-    """
+    """A cell's phase, what is done, how fast it trains, and where it runs."""
     from tread_bench.services.display import duration
 
     # Its phase, its number of attempts, and for how long it has not reported.
@@ -176,16 +165,13 @@ def _running(cell: CellStatus, status: Status) -> tuple[str, ...]:
     if cell.silent_s is not None and cell.silent_s > SILENT_S:
         phase += f", silent for {duration(cell.silent_s)}"
 
-    images, more = cell.images_per_s or 0.0, "> " if status.is_at_least else ""
-    rate = "" if not images else f"{images:,.{0 if images >= 100 else 1}f}"
-    mfu = "" if cell.mfu is None else f"{cell.mfu:.0%}"
-    left = "unknown" if cell.seconds_left is None else f"{more}{duration(cell.seconds_left)}"
-    done = where = ""
+    done = rate = where = ""
     if progress is not None:
         done = f"{progress.done:,}/{progress.of:,}" if progress.of else ""
+        rate = f"{progress.rate:.3g}" if progress.rate else ""
         gpu = f", GPU {progress.device}" if status.device == "cuda" and progress.device else ""
         where = f"{progress.host}, pid {progress.pid}{gpu}"
-    return _name(cell), phase, done, rate, mfu, left, where
+    return _name(cell), phase, done, rate, where
 
 
 def _name(cell: CellStatus) -> str:

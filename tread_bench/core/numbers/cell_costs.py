@@ -33,22 +33,16 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Expected MACs of a cell, used to place cells and to estimate their duration; never recorded.
+    """Expected MACs of a cell, used to place cells; never recorded.
 
     Rates are averaged over the schedule, and guided calls count twice. Two costs are left out: feature extraction from
     images, and modules outside the backbone.
     """
 
     training_step: int
-    batch: int
     evaluation: int
     iterations: int  # 0: no training
     at: tuple[int, ...]  # iterations of the evaluations
-    is_timed: bool  # whether speed and memory of its training step are measured
-
-    def until(self, iteration: int) -> int:
-        """Return the MACs up to `iteration`, before the evaluation there."""
-        return iteration * self.training_step + sum(at < iteration for at in self.at) * self.evaluation
 
     @property
     def evaluations(self) -> int:
@@ -73,11 +67,9 @@ def expected_work(cell: Cell) -> Work:
         at = () if cell.is_timed_only else (1,)
     return Work(
         training_step=training.batch * routed.train_step,
-        batch=training.batch,
         evaluation=images * cost_of(family, spec, lora=training.lora).forward.total,
         iterations=training.iterations if cell.trains else 0,
         at=at,
-        is_timed=cell.evaluate is None,
     )
 
 
