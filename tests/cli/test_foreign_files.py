@@ -87,9 +87,8 @@ def a_pipe_as_labels(folder: Path) -> list[object]:
 def a_pipe_as_an_image(folder: Path) -> list[object]:
     root = images(folder)
     instead(root / "a" / "1.png")
-    return plan_of(
-        folder, {"name": "image_folder", "train": [str(root)], "image_size": 8, "channels": 3, "num_classes": 2}
-    )
+    both = {"train": [str(root)], "held_out": [str(root)]}
+    return plan_of(folder, {"name": "image_folder", **both, "image_size": 8, "num_classes": 2})
 
 
 def a_pipe_as_a_sample(folder: Path) -> list[object]:

@@ -177,16 +177,11 @@ def test_the_number_of_unusable_images_counts_all_of_them_once(pets: str) -> Non
     assert len(found) == 5  # and the last image, which is always looked at
 
 
-def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
+def test_a_class_that_the_training_images_lack_is_named(pets: str, tmp_path: Path) -> None:
     held_out = write_folder(tmp_path / "held_out", 3)
     os.rename(f"{held_out}/cat", f"{held_out}/cow")
-    small(Path(pets))
-    damaged(Path(pets))
-    found = data_problems([(choice(pets, num_classes=2, held_out=(held_out,)), True)])
-    assert [message.split(": ")[0] for message in found] == [
-        pets, held_out, f"{pets}/cat/000.png", f"{pets}/eel/032.png"
-    ]  # fmt: skip
-    assert "class folders cow, which the training images lack" in found[1]
+    (found,) = data_problems([(choice(pets, held_out=(held_out,)), True)])
+    assert found.startswith(f"{held_out}: class folders cow, which the training images lack")
 
 
 def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:

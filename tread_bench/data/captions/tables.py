@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CLASS
-from tread_bench.data.captions.texts import Reading, values_at
+from tread_bench.data.captions.texts import captions_at
 from tread_bench.data.images.family import TableOptions
 
 _FEATURES = b"huggingface"  # key of a schema's metadata
@@ -22,54 +22,29 @@ def caption_column(choice: TableOptions) -> tuple[str, str]:
     return "captions.column", choice.captions.column
 
 
-def check_captions(choice: TableOptions, path: str, schema: pa.Schema) -> None:
-    """Raise UserError unless that column, which is there, holds text, lists of text, or labels with names."""
-    assert choice.captions is not None
-    key, name = caption_column(choice)
-    if choice.captions.template is not None:
-        _label_names(path, schema, name)
-        return
-    kind = schema.field(name).type
-    if not _holds_text(kind):
-        raise UserError(f"{path}: column {name!r} is {kind}, neither text nor lists of text: set data.{key}")
-
-
-def _holds_text(kind: pa.DataType) -> bool:
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = kind.value_type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def read_column(choice: TableOptions, path: str, schema: pa.Schema, column: pa.ChunkedArray, reading: Reading) -> None:
-    """Add the captions of a file's rows.
+def read_column(choice: TableOptions, path: str, schema: pa.Schema, column: pa.ChunkedArray) -> list[list[str]]:
+    """Return the captions of a file's rows.
 
     Args:
         column: the one that `caption_column` names.
 
     Raises:
-        UserError: the file is damaged.
+        UserError: a row has none, or a label without a name.
     """
-    # Nothing of a damaged file is read.
     assert choice.captions is not None
     template = choice.captions.template
     _, name = caption_column(choice)
-    try:
-        column.validate(full=True)
-    except pa.ArrowException as error:
-        raise UserError(f"{path}: column {name!r} cannot be read: {error}; write the file again") from None
-
-    # Rows, whose labels become captions where a template says so.
-    names = _label_names(path, schema, name) if template else []
+    names = [] if template is None else _label_names(path, schema, name)
+    captions = []
     for row, value in enumerate(column.to_pylist()):
         where = f"{path}, row {row}, column {name!r}"
         if template is None:
-            reading.add(values_at(where, value), f"{where}: no caption")
+            captions.append(captions_at(where, value))
         elif isinstance(value, int) and 0 <= value < len(names):
-            reading.add([(where, template.replace(CLASS, names[value]))], "")
+            captions.append([template.replace(CLASS, names[value])])
         else:
-            reading.add([], f"{where}: label {value} where the file names {len(names)} classes")
+            raise UserError(f"{where}: label {value} where the file names {len(names)} classes")
+    return captions
 
 
 def _label_names(path: str, schema: pa.Schema, name: str) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
 from tread_bench.core.problems import shortened
-
-SHOWN = 20  # mistakes in captions of one split
 
 
 @dataclass(frozen=True)
@@ -68,55 +66,20 @@ def captions_sha256(captions: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-@dataclass
-class Reading:
-    """Captions that are being read, with what is wrong with them.
+def captions_at(where: str, value: object) -> list[str]:
+    """Return one caption, or each of a list.
 
     Args:
-        each: captions of the samples so far.
-        problems: a message for each that is missing, empty or not text.
+        where: file and place, for messages.
+
+    Raises:
+        UserError: there is none, or one is empty or not text.
     """
-
-    each: list[list[str]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, found: Iterable[tuple[str, object]], missing: str) -> None:
-        """Add a sample.
-
-        Args:
-            found: where a caption is, for messages, and what is there.
-            missing: the message where there is nothing.
-        """
-        values, captions = [*found], []
-        for where, value in values:
-            if value is None:
-                self.problems.append(f"{where}: no caption")
-            elif not isinstance(value, str):
-                self.problems.append(f"{where}: {shortened(value)} is not text")
-            elif not value.strip():
-                self.problems.append(f"{where}: an empty caption")
-            else:
-                captions.append(value)
-        if not values:
-            self.problems.append(missing)
-        self.each.append(captions)
-
-    def texts(self) -> Texts:
-        """Return the captions. Raises UserError with all mistakes."""
-        if self.problems:
-            raise UserError("\n".join(self.reported()))
-        return Texts(self.each)
-
-    def reported(self) -> Iterator[str]:
-        """Yield the first mistakes and, if there are more, their number."""
-        yield from self.problems[:SHOWN]
-        if (count := len(self.problems)) > SHOWN:
-            where = self.problems[0].partition(":")[0].partition(", ")[0]
-            yield f"{where}: {count:,} mistakes in captions; the first {SHOWN} are named"
-
-
-def values_at(where: str, value: object) -> list[tuple[str, object]]:
-    """Return one caption, or each of a list, with where it is; nothing of None or of an empty list."""
-    if isinstance(value, list):
-        return [(f"{where}, caption {number}", one) for number, one in enumerate(value, 1)]
-    return [] if value is None else [(where, value)]
+    captions: list[str] = []
+    each = value if isinstance(value, list) and value else [value]
+    for caption in each:
+        if not isinstance(caption, str) or not caption.strip():
+            rule = "a caption is text that is not empty, or a list of such texts"
+            raise UserError(f"{where}: {shortened(caption)} is none; {rule}: correct it, or set data.captions.column")
+        captions.append(caption)
+    return captions

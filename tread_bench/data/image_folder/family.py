@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,8 @@ from tread_bench.data.images.family import ImageOptions, counted, image_family
 
 class ImageFolderData(ImageOptions):
     """Image files in local class folders (`train/cat/1.jpg`), as torchvision's ImageFolder reads them."""
+
+    splits: ClassVar[str] = "tread_bench.data.image_folder.source:folder_splits"
 
     name: Literal["image_folder"] = "image_folder"
     train: tuple[str, ...] = Field(
@@ -52,4 +54,4 @@ def _folders(options: ImageFolderData, entries: Sequence[str]) -> list[str]:
     return [folder_name(path) for path in all_matches(entries)]
 
 
-IMAGE_FOLDER = image_family(ImageFolderData, "tread_bench.data.image_folder.source", _folders, _counts, _labelled)
+IMAGE_FOLDER = image_family(ImageFolderData, _folders, _counts, _labelled)

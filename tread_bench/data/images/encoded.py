@@ -7,9 +7,12 @@ are decoded for each batch anew, in the threads that prepare batches; only label
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import BinaryIO, Protocol
+from itertools import chain
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 import psutil
@@ -17,15 +20,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
+from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.captions.split import with_captions
 from tread_bench.data.captions.texts import Texts
-from tread_bench.data.check import message_of
-from tread_bench.data.images.decode import Wanted, decode
-from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
+from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, turned
+from tread_bench.data.images.family import HELD_OUT_EVERY, pixel_bytes
 from tread_bench.data.source import DataSource, ImageSet, Pixels
 
+log = logging.getLogger(__name__)
+
 MOST_BYTES = 2 * 2**30  # of images that are decoded into memory
+_THREADS = 16  # that read headers, and wait for files most of the time
+_AT_A_TIME = 256  # images for a thread
+_SHOWN = 3  # images or folders in a message
 
 
 class Encoded(Protocol):
@@ -90,12 +101,19 @@ class OnDemand(Pixels):
         pixels = np.empty((len(index), *self.shape), dtype=np.uint8)
         items = index if self.items is None else self.items[index]
         for place, item in enumerate(items.tolist()):
-            pixels[place] = decoded(self.encoded, item, self.wanted)
+            try:
+                with self.encoded.open(item) as file:
+                    pixels[place] = decode(file, self.wanted)
+            except UserError:
+                raise
+            except ValueError as error:
+                raise UserError(f"{self.encoded.name(item)}: {error}") from None
         return torch.from_numpy(pixels)
 
     def problems(self) -> Iterator[str]:
         """A message for each of the images near the ends that cannot be used."""
-        return end_problems(self.encoded, self.wanted)
+        for item in self.encoded.ends:
+            yield from message_of(self.uint8, np.array([item]))
 
     @cached_property
     def sha256(self) -> str:
@@ -106,34 +124,16 @@ class OnDemand(Pixels):
         return hashlib.sha256(f"{self.wanted.shape} {files}".encode()).hexdigest()
 
 
-def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
-    """Return one image, (C, H, W). Raises UserError naming it and the rule."""
-    try:
-        with encoded.open(item) as file:
-            return decode(file, wanted)
-    except UserError:
-        raise
-    except ValueError as error:
-        raise UserError(f"{encoded.name(item)}: {error}") from None
-
-
-def end_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
-    """A message for each of the images near the ends that cannot be used."""
-    for item in encoded.ends:
-        yield from message_of(decoded, encoded, item, wanted)
-
-
-def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None) -> DataSource:
+def open_splits(choice: Any) -> DataSource:
     """Both splits; without held-out images, every tenth of the others is held out.
 
     Raises:
         UserError: naming the image and the rule; too few images to hold some out, or too many for the memory.
     """
     # Split.
+    train, held_out = _splits(choice)
     wanted = Wanted.of(choice)
     if held_out is None:
-        for problem in too_few_to_split(choice, len(train.classes)):
-            raise UserError(problem)
         items = np.arange(len(train.classes))
         is_held_out = items % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
         first = OnDemand(train, wanted, items[~is_held_out])
@@ -158,5 +158,76 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None) 
     return with_captions(choice.captions, source, [split.texts for split in (first, second)])
 
 
+def _splits(choice: Any) -> tuple[Encoded, Encoded | None]:
+    """Training and held-out images; None: of the first, every tenth is held out. Raises UserError."""
+    train, held_out = named(choice.splits)(choice)
+    if held_out is None and len(train.classes) < HELD_OUT_EVERY:
+        raise UserError(
+            f"{few(all_matches(choice.train), _SHOWN)}: {len(train.classes)} images, where every tenth is held out: "
+            "name others under data.held_out"
+        )
+    return train, held_out
+
+
 def _in_memory(split: Pixels) -> ImageSet:
     return ImageSet(split.uint8(np.arange(len(split))).numpy(), split.classes)
+
+
+def file_problems(choice: Any, generates: bool) -> Iterator[str]:
+    """The first mistake in files, labels and captions, classes without an image, and images at the ends that cannot be
+    used.
+    """
+    try:
+        train, held_out = _splits(choice)
+    except UserError as error:
+        yield str(error)
+        return
+    if generates:
+        yield from absent_classes(train.classes, choice.num_classes)
+    for split in filter(None, (train, held_out)):
+        yield from OnDemand(split, Wanted.of(choice)).problems()
+
+
+def image_problems(choice: Any, generates: bool) -> Iterator[str]:
+    """A message for each image that cannot be used, by its header; see `header_problems`."""
+    try:
+        train, held_out = _splits(choice)
+    except UserError:
+        return  # which `file_problems` reports
+    yield from header_problems(train, few(all_matches(choice.train), _SHOWN), Wanted.of(choice))
+    if held_out is not None:
+        yield from header_problems(held_out, few(all_matches(choice.held_out), _SHOWN), Wanted.of(choice))
+
+
+def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
+    """Return a message for each of the first three images that cannot be used, and one that counts all of them.
+
+    Warns of images that EXIF alone turns.
+
+    Args:
+        where: the files or folders that they are in, as the last message names them.
+    """
+    by_exif = []
+
+    def problems(items: range) -> list[str]:
+        found = []
+        for item in items:
+            try:
+                with encoded.open(item) as file:
+                    if is_turned(opened(file, wanted)):
+                        by_exif.append(item)
+            except UserError:
+                raise
+            except ValueError as error:
+                found.append(f"{encoded.name(item)}: {error}")
+        return found
+
+    count = len(encoded.classes)
+    parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
+    with ThreadPoolExecutor(1 if encoded.is_in_order else _THREADS) as pool:
+        wrong = list(chain.from_iterable(pool.map(problems, parts)))
+    yield from wrong[:_SHOWN]
+    if len(wrong) > _SHOWN:
+        yield f"{where}: {len(wrong):,} of {count:,} images cannot be used; the first {_SHOWN} are named"
+    if by_exif:
+        log.warning(turned(where, len(by_exif), count))

@@ -11,17 +11,18 @@ from pydantic import Field, model_validator
 from tread_bench.core.config.base import Int, is_unused
 from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, TextEncoderOptions, always_comparable
 from tread_bench.core.errors import UserError
-from tread_bench.core.names import few
-from tread_bench.core.stored.data_paths import all_matches, folder_name
+from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
 _LABEL_BYTES = 8
-_NAMED = 3  # folders in a message
+_ENCODED = "tread_bench.data.images.encoded"
 
 
 class ImageOptions(DataOptions):
     """Settings of a source of image files."""
+
+    splits: ClassVar[str]  # "module:attribute" of a callable options -> training and held-out `Encoded`, or None
 
     image_size: Int = Field(
         ge=1, description="side in pixels; of other images ADM's centre crop is taken: the centre square, resized"
@@ -52,6 +53,7 @@ class ImageOptions(DataOptions):
 class TableOptions(ImageOptions):
     """Settings of tables with a column of images, as Hugging Face's libraries write it."""
 
+    splits: ClassVar[str] = "tread_bench.data.images.table:table_splits"
     table: ClassVar[str]  # "module:attribute" of their `Table`
 
     image_column: str = "image"
@@ -82,18 +84,8 @@ def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int,
     return train - held_out, held_out
 
 
-def too_few_to_split(options: Any, train: int) -> Iterator[str]:
-    """A message where none of so few training images is held out, and a suite names no held-out ones."""
-    if not options.held_out and 0 < train < HELD_OUT_EVERY:
-        yield (
-            f"{few(all_matches(options.train), _NAMED)}: {train} images, where every tenth is held out: name others "
-            "under data.held_out"
-        )
-
-
 def image_family(
     options: type[ImageOptions],
-    module: str,
     paths: Callable[[Any, Sequence[str]], list[str]],
     counts: Callable[[Any], tuple[int, int] | None],
     labelled: Callable[[Any], Any] = lambda options: options,
@@ -101,7 +93,6 @@ def image_family(
     """Describe a source of image files.
 
     Args:
-        module: its name; it opens and checks them by `open_splits`, `file_problems` and `image_problems`.
         paths: of (options, entries): the files and folders that are read, a folder as a whole, by `folder_name`.
         counts, labelled: as in `DataFamily`.
     """
@@ -115,13 +106,13 @@ def image_family(
     return DataFamily(
         name=options.model_fields["name"].default,
         options=options,
-        builder=f"{module}:open_splits",
+        builder=f"{_ENCODED}:open_splits",
         files=files,
         not_comparable=always_comparable,
         extractor=None,
         counts=counts,
-        check_files=f"{module}:file_problems",
-        check_all=f"{module}:image_problems",
+        check_files=f"{_ENCODED}:file_problems",
+        check_all=f"{_ENCODED}:image_problems",
         is_flipped=lambda options: options.horizontal_flip,
         labelled=labelled,
     )
@@ -141,7 +132,7 @@ def table_family(options: type[TableOptions]) -> DataFamily:
     def paths(options: TableOptions, entries: Sequence[str]) -> list[str]:
         return list(map(read_whole, options.paths(entries)))
 
-    return image_family(options, "tread_bench.data.images.table", paths, counts)
+    return image_family(options, paths, counts)
 
 
 def read_whole(path: str) -> str:

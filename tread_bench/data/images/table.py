@@ -8,8 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -20,14 +19,9 @@ from numpy.typing import NDArray
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.data.captions.tables import caption_column, check_captions, read_column
-from tread_bench.data.captions.texts import Reading
-from tread_bench.data.check import absent_classes
-from tread_bench.data.images.decode import Wanted
-from tread_bench.data.images.encoded import end_problems, open_images
-from tread_bench.data.images.family import TableOptions, read_whole, too_few_to_split
-from tread_bench.data.images.headers import header_problems
-from tread_bench.data.source import DataSource
+from tread_bench.data.captions.tables import caption_column, read_column
+from tread_bench.data.captions.texts import Texts
+from tread_bench.data.images.family import TableOptions, read_whole
 
 Cell = dict[str, Any] | None  # `bytes` and `path` of an image
 
@@ -73,24 +67,24 @@ class TableImages:
         UserError: naming table, row (from 0) and rule.
     """
 
-    def __init__(self, choice: TableOptions, entries: Sequence[str], may_be_empty: bool = False) -> None:
+    def __init__(self, choice: TableOptions, entries: Sequence[str]) -> None:
         self.choice = choice
         kind = named(choice.table)
         self.tables: list[Table] = [kind(choice, path) for path in choice.paths(entries)]
         self._last = np.cumsum([table.count for table in self.tables]).tolist()  # rows up to the end of each table
         self.is_in_order = self.tables[0].is_in_order
-        if not self._last[-1] and not may_be_empty:
+        if not self._last[-1]:
             raise UserError(f"{', '.join(choice.paths(entries))}: no rows; a split needs at least one image")
 
         # Labels and captions; images stay on disk.
         self.classes = np.concatenate([_labels(choice, table) for table in self.tables])
         self.texts = None
         if choice.captions is not None:
-            reading = Reading()
+            each: list[list[str]] = []
             for table in self.tables:
                 column = table.column(caption_column(choice)[1])
-                read_column(choice, table.path, table.schema, column, reading)
-            self.texts = reading.texts()
+                each += read_column(choice, table.path, table.schema, column)
+            self.texts = Texts(each)
 
     @cached_property
     def sha256(self) -> str:
@@ -126,37 +120,10 @@ class TableImages:
         return table, item - self._last[number] + table.count
 
 
-def open_splits(choice: Any) -> DataSource:
-    """Both splits. Raises UserError naming table, row (from 0) and rule."""
-    held_out = TableImages(choice, choice.held_out) if choice.held_out else None
-    return open_images(choice, TableImages(choice, choice.train), held_out)
-
-
-def file_problems(choice: Any, generates: bool) -> Iterator[str]:
-    """A message for each table that cannot be used: its columns, all labels, captions, and images at its ends."""
-    for key in ("train", "held_out"):
-        paths = choice.paths(getattr(choice, key))
-        labels = []
-        for path in paths:
-            try:
-                images = TableImages(choice, (path,), may_be_empty=True)
-            except UserError as error:
-                yield str(error)
-                continue
-            labels.append(images.classes)
-            yield from end_problems(images, Wanted.of(choice))
-        if key == "train" and len(labels) == len(paths):
-            all_labels = np.concatenate(labels)
-            yield from too_few_to_split(choice, len(all_labels))
-            if generates:
-                yield from absent_classes(all_labels, choice.num_classes)
-
-
-def image_problems(choice: Any, generates: bool) -> Iterator[str]:
-    """A message for each image that cannot be used, by its header; see `header_problems`."""
-    for path in choice.paths((*choice.train, *choice.held_out)):
-        with suppress(UserError):  # which `file_problems` reports
-            yield from header_problems(TableImages(choice, (path,)), path, Wanted.of(choice))
+def table_splits(choice: Any) -> tuple[TableImages, TableImages | None]:
+    """Training and held-out images. Raises UserError naming table, row (from 0) and rule."""
+    train = TableImages(choice, choice.train)
+    return train, TableImages(choice, choice.held_out) if choice.held_out else None
 
 
 def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
@@ -182,8 +149,6 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
         kind = schema.field(choice.label_column).type
         if not pa.types.is_integer(kind):
             raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
-    if choice.captions is not None:
-        check_captions(choice, path, schema)
 
 
 def _holds_images(kind: pa.DataType) -> bool:
