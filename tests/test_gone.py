@@ -15,6 +15,7 @@ from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.core.stored.files import StoreError, write_atomically, write_json
 from tread_bench.core.stored.records import Record
+from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended, Task, perform
 from tread_bench.runner.heartbeat import Heartbeat
@@ -88,7 +89,7 @@ def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_pat
         out.rename(to) if is_moved else shutil.rmtree(out)
         return Ended(task.key, failure="FileNotFoundError")
 
-    monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+    monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(end))
     with pytest.raises(StoreError, match=r"run is gone: it was moved or removed during its run"):
         runner.run(load_plan(suite), suite.read_text(), out, Options(), Lines(tell))
     assert len(ends) == 1 and not out.exists()

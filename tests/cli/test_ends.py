@@ -18,6 +18,7 @@ from tests.run_folders import new_folder
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, initial_record
 from tread_bench.core.stored.files import StoreError, write_json
+from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
@@ -54,7 +55,7 @@ def run(tmp_path, monkeypatch):
     """Run the smoke suite with an executor that ends tasks by `end`; the result and the folder."""
 
     def do(end, *settings: str, told: list[str] | None = None, **options: object):
-        monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+        monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(end))
         plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
         lines = [] if told is None else told
         display = Lines(lambda text, **style: lines.append(text))
@@ -179,7 +180,7 @@ def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_can
     is_shared, tmp_path, monkeypatch
 ):
     asked = Executor(is_shared=is_shared)
-    monkeypatch.setattr(runner, "executor_named", lambda *_: asked)
+    monkeypatch.setattr(preparation, "executor_named", lambda *_: asked)
     plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
     with nullcontext() if is_shared else pytest.raises(StoreError, match="all machines share"):
         runner.run(plan, "", tmp_path, Options(executor="ray"), display)
@@ -234,7 +235,7 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
             return Ended(task.key, failure="time limit of 1 min")
         return Ended(task.key, value=initial_record(folder.existing_request(task.key), folder.plan(), status="done"))
 
-    monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+    monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell for cell in plan.cells if cell.row == "dense")
     known = {"seed": 0, "reference": "dense", "backbone": "DiT", "config": dense.cell.model_dump(mode="json")}

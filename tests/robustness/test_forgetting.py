@@ -41,7 +41,7 @@ class Absent(Executor):
 @pytest.fixture
 def there(monkeypatch):
     """Puts a machine where cells would run."""
-    return lambda machine: monkeypatch.setattr(runner, "executor_named", lambda *arguments: machine)
+    return lambda machine: monkeypatch.setattr(preparation, "executor_named", lambda *arguments: machine)
 
 
 @pytest.fixture

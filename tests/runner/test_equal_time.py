@@ -11,8 +11,7 @@ from tests.command_line import figures
 from tests.toy_suite import METRICS, write_suite
 from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
 from tread_bench.runner import runner
-from tread_bench.runner.options import Options
-from tread_bench.runner.shards import Shard
+from tread_bench.runner.options import Options, Shard
 from tread_bench.runner.speed import equal_time
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan

@@ -64,9 +64,13 @@ def test_the_plan_says_what_is_decided_before(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (STATED, STATED.replace("1.1", "1.0"), "under the hypothesis .* and the suite now states [0-9a-f]{10}"),
+        (
+            STATED,
+            STATED.replace("1.1", "1.0"),
+            "under the hypothesis .* now states the hypothesis [0-9a-f]{10}",
+        ),
         (STATED, STATED.replace("pays", "pays off"), "'Routing pays off.'"),
-        (STATED, "", "the suite now states none"),
+        (STATED, "", "the suite now states no hypothesis"),
         ("", STATED, "started under no hypothesis"),
     ],
 )

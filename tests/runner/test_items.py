@@ -9,9 +9,8 @@ from tread_bench.core.errors import failure_text
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.runner.folder import Kept
 from tread_bench.runner.items import Todo, work_items
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Options, Shard
 from tread_bench.runner.prepare import write_plan
-from tread_bench.runner.shards import Shard
 from tread_bench.runner.speed import _completed
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -71,16 +70,6 @@ def test_a_training_that_chooses_a_learning_rate_is_not_timed(tmp_path):
         folder.write_record(initial_record(folder.existing_request(cell.id), folder.plan(), status="done"))
     found = work_items(cells, plan, folder, Options())
     assert [(item.state, item.todo) for item in found] == [("finished", Todo.KEEP)] * len(cells)
-
-
-def test_a_cell_that_an_older_version_left_between_training_and_timing_is_finished(tmp_path):
-    folder = new_folder(tmp_path)
-    write_plan(PLAN, PLAN.cells, "", folder, CHOICES)
-    trained = initial_record(folder.existing_request(CELL.id), folder.plan(), status="done")
-    folder.write_record(trained)
-    (folder.cell(CELL.id) / "record.json").rename(folder.cell(CELL.id) / "outcome.json")
-    found = next(item for item in work_items(PLAN.cells, PLAN, folder, Options()) if item.cell == CELL)
-    assert (found.state, found.todo, folder.record(CELL.id)) == ("trained", Todo.FINISH, trained)
 
 
 def test_a_cell_whose_steps_could_not_be_timed_is_what_training_left_when_it_is_finished_again(tmp_path):

@@ -14,12 +14,10 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import StoreError, read_json, write_json
 from tread_bench.data.digits.family import DIGITS, DigitsData
-from tread_bench.runner.executors.site import Site
-from tread_bench.runner.executors.tasks import Ended
+from tread_bench.runner.executors.tasks import Ended, Site
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Options, Shard
 from tread_bench.runner.prepare import device_of, refuse_branches, resolve_choices, write_plan
-from tread_bench.runner.shards import Shard
 from tread_bench.services import run as cli_run
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
@@ -89,8 +87,6 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
     other = resolved(tmp_path, Executor(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
     assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
     assert resolved(tmp_path, Executor(), shard=first).accept_other_numerics
-    with pytest.raises(StoreError, match="give all shards the same --device"):
-        resolved(tmp_path, Executor(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
 @pytest.mark.parametrize("begun", ["cpu", "cuda"])

@@ -14,7 +14,7 @@ from tests.command_line import command, figures, tread_bench
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.shards import Shard
+from tread_bench.runner.options import Shard
 from tread_bench.suite.load import find_suite, load_plan
 
 GUIDANCE = load_plan(find_suite("guidance"), [])

@@ -297,7 +297,7 @@ def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[i
     while time.monotonic() < until:
         if select.select([terminal], [], [], 0.1)[0]:
             try:
-                screen += os.read(terminal, 65536).decode()
+                screen += os.read(terminal, 65536).decode(errors="replace")  # it may end within a character
             except OSError:  # it has ended
                 break
         if screen.count("toy: training") >= 2 and not is_left:

@@ -32,12 +32,11 @@ from tread_bench.core.stored.records import Record
 
 Document = TypeVar("Document")
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
-MADE = re.compile(  # what this program makes in a cell's folder
+MADE = re.compile(  # what this program makes in a cell's folder, or did
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
     rf"|samples/(\d+|real)\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _BELOW_CELL = ("checkpoints", "equal_time", "samples", "tensorboard", "weights")
-_OLDER = "outcome.json"  # where older versions wrote the record that still lacked speed and memory
 LOST_WITH_RUNNER = "broken off with its runner"
 
 
@@ -183,8 +182,6 @@ class RunFolder:
             UserError: it cannot be read, is another cell's, or has another configuration than cell.json.
         """
         path = self.cell(cell_id) / "record.json"
-        if not path.exists():
-            path = path.with_name(_OLDER)
         record = read_document(path, Record)
         if record is None:
             return None
@@ -272,7 +269,6 @@ class RunFolder:
                 self.write_record(failed.model_copy(update=trained))
                 return
             self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
-            (cell / _OLDER).unlink(missing_ok=True)
             (cell / "record.json").unlink(missing_ok=True)
         else:
             made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]
@@ -303,7 +299,7 @@ class RunFolder:
 
     def stale(self) -> list[str]:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""
-        sources = [self.plan_path, *self.root.glob("cells/*/record.json"), *self.root.glob(f"cells/*/{_OLDER}")]
+        sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
         latest = max(source.stat().st_mtime_ns for source in sources)
         pictures = pictures_of(self.root / "index.html")
         names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))

@@ -1,11 +1,67 @@
-"""How and where a suite is run."""
+"""How and where a suite is run, which part of it, and what shows it to its user."""
 
 from __future__ import annotations
 
+import heapq
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
-from tread_bench.runner.shards import Shard
+from tread_bench.core.errors import UserError
+from tread_bench.suite.plan import PlannedCell
+
+MOST = 1_000_000  # parts: more than any run has cells
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The `number`th (from 1) of `of` equal parts of a run."""
+
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """From "I/N". Raises UserError."""
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST:
+            rule = f"must be I/N with 1 <= I <= N <= {MOST:,}, such as 2/4 for the second of four"
+            raise UserError(f"--shard {text[:60]}: {rule}")
+        return cls(int(match[1]), int(match[2]))
+
+    def of_cells(self, cells: Sequence[PlannedCell], macs: Mapping[str, int]) -> list[PlannedCell]:
+        """This part's cells. Those that read each other's weights stay together; the parts cost about the same.
+
+        Longest first, each to the part with the least so far (Graham 1969); every runner gets the same result.
+
+        Args:
+            macs: what a cell costs, by row key.
+        """
+        mine: list[PlannedCell] = []
+        costed = [(sum(macs[cell.row_key] for cell in group), group) for group in _linked(cells)]
+        parts = [(0, part) for part in range(1, min(self.of, len(costed)) + 1)]  # parts beyond get nothing
+        for cost, group in sorted(costed, key=lambda pair: -pair[0]):
+            load, part = heapq.heappop(parts)
+            heapq.heappush(parts, (load + cost, part))
+            if part == self.number:
+                mine += group
+        return mine
+
+
+def _linked(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
+    """Groups of cells, none of which reads weights of another group; in the order of their first cells."""
+    group_of = {cell.id: [cell] for cell in cells}
+    for cell in cells:
+        for source in cell.sources.values():
+            own = group_of[cell.id]
+            if not source.run and (other := group_of[source.cell]) is not own:
+                own += other
+                group_of |= {member.id: own for member in other}
+    return list({id(group): group for group in group_of.values()}.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +94,14 @@ class Options:
     def begins_again(self) -> bool:
         """Whether the whole run starts afresh: what it was started with, and on, no longer counts."""
         return self.fresh and not self.rows
+
+
+class Display(Protocol):
+    """What shows a run to its user."""
+
+    def note(self, text: str) -> None: ...
+    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None: ...
+    def started(self, key: str) -> None: ...
+    def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
+    def ended(self, key: str, failure: str = "") -> None: ...
+    def end(self) -> None: ...

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tread_bench.core.config.compute import Limits
 from tread_bench.core.config.suite import files_of
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.numbers.cell_costs import cell_cost
@@ -21,29 +22,25 @@ from tread_bench.core.stored.data_files import check_unchanged, contents_of, unr
 from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically, write_document
 from tread_bench.core.stored.records import DataFile
-from tread_bench.runner.display import Display
-from tread_bench.runner.executors.site import Site
-from tread_bench.runner.executors.tasks import Executor
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.ray import Ray
+from tread_bench.runner.executors.slurm import Slurm
+from tread_bench.runner.executors.tasks import Executor, Site
 from tread_bench.runner.folder import Kept, RunFolder
 from tread_bench.runner.items import Todo, WorkItem
-from tread_bench.runner.options import Options
-from tread_bench.runner.speed import is_compared_at_equal_time
+from tread_bench.runner.options import Display, Options
 from tread_bench.runner.tuning import tunings
-from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
+from tread_bench.suite.plan import Plan, PlannedCell, disk_bytes
 
 MIB = 2**20
 _LONG_BYTES = 2**33  # to read at a run's start, from which on that is said
 
 
-def device_of(folder: RunFolder, options: Options) -> str:
-    """Return the requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
-
-    Raises StoreError where plan.json cannot be read.
-    """
-    if options.device != "auto":
-        return options.device
-    begun = None if options.begins_again else folder.plan()
-    return begun.numerics.device if begun is not None else "auto"
+def executor_named(name: str, workers: int | None, root: Path, limits: Limits) -> Executor:
+    """`local`, `ray` or `slurm`; the latter keeps its jobs' files in the run folder `root`."""
+    if name == "slurm":
+        return Slurm(root / "slurm", workers, limits.job_minutes)
+    return Ray(workers) if name == "ray" else Local(workers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +52,20 @@ class Ready:
     files: dict[str, DataFile]
 
 
-def prepare(
-    plan: Plan, items: Sequence[WorkItem], folder: RunFolder, executor: Executor, options: Options, display: Display
-) -> Ready:
+def prepare(plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: Options, display: Display) -> Ready:
     """Check everything that can refuse a run, and change nothing.
 
     Raises:
         StoreError: cells of an older version, other numerical choices, data that cannot be used, a full disk.
         ChangedDataError: a file that a cell is about to read has changed.
     """
+    limits, threads = plan.suite.limits, plan.suite.compute.threads
+    executor = executor_named(options.executor, options.workers, folder.root, limits)
     untrained = [item.cell for item in items if item.todo is Todo.TRAIN]
     refuse_branches((item.cell for item in items if item.todo is Todo.TRAIN and item.kept is not Kept.NOTHING), folder)
     files = data_files(untrained, folder, options.begins_again, display.note)
 
     # Numerical choices, made on a machine that will run cells, which may have to wait for one.
-    limits, threads = plan.suite.limits, plan.suite.compute.threads
     device = device_of(folder, options)
     uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
     site = Site(executor, limits, threads, limits.gpus_per_cell if uses_gpus else 0)
@@ -79,18 +75,28 @@ def prepare(
     choices = resolve_choices(plan, folder, site, replace(options, device=device), untrained)
     if not options.runs_here:
         display.ended("numerics")
+    numerics = choices.numerics
     if options.device == "auto" and device != "auto":
         display.note(f"device: {device}, on which {folder.root} was started")
     elif options.device == "auto":
-        is_gpu = choices.numerics.device == "cuda"
+        is_gpu = numerics.device == "cuda"
         why = "; --device cpu selects the CPU" if is_gpu else ", since no CUDA device was found"
-        display.note(f"device: {choices.numerics.device} ({choices.numerics.device_name}){why}")
+        display.note(f"device: {numerics.device} ({numerics.device_name}){why}")
 
     # As many cells at a time as fit there, and room for what they write.
-    executor = executor.sized(choices.numerics, limits.processes_per_cell)
-    check_space(untrained, folder, executor.at_once)
-    gpus = limits.gpus_per_cell if choices.numerics.device == "cuda" else 0
+    executor = executor.sized(numerics, limits.processes_per_cell)
+    check_space(untrained, folder)
+    gpus = limits.gpus_per_cell if numerics.device == "cuda" else 0
     return Ready(Site(executor, limits, threads, gpus), choices, dict(sorted(files.items())))
+
+
+def device_of(folder: RunFolder, options: Options) -> str:
+    """Return the requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
+
+    Raises StoreError where plan.json cannot be read.
+    """
+    begun = None if options.begins_again else folder.plan()
+    return begun.numerics.device if begun and options.device == "auto" else options.device
 
 
 def resolve_choices(
@@ -104,55 +110,17 @@ def resolve_choices(
         StoreError: they are not available there, data of the `untrained` cells cannot be used there, the run folder
             cannot be seen there, or, unless accepted or started afresh, the folder was started under other choices.
     """
-    # Those of the machine where the cells will run, and of the run's start; they must agree.
-    read = () if plan.is_smoke else _data_read(untrained)  # random data in its place need not have every class
-    found = _resolved_there(plan, folder, site, options, read)
-    before = None if options.begins_again else folder.plan()
-    changed = differences(before.conditions, found.conditions) if before is not None else []
-    if changed and not options.accept_other_numerics:
-        raise StoreError(
-            f"{folder.root} was started under other numerical choices ({'; '.join(changed)}), so its cells would not "
-            "compare: give another --out, or --accept-other-numerics to continue and have every record say so"
-        )
+    # The data that cells read, each once, with whether samples are generated; random ones need not have every class.
+    data: dict[str, tuple[DataOptions, bool]] = {}
+    for planned in () if plan.is_smoke else untrained:
+        key = planned.cell.data.model_dump_json()
+        _, generates = data.get(key, (planned.cell.data, False))
+        data[key] = planned.cell.data, generates or planned.cell.generates
 
-    if before is None or options.shard is None:
-        update = {"accept_other_numerics": options.accept_other_numerics, "track": options.track}
-        return found.model_copy(update=update)
-
-    # A part takes the choices of its run; parts may add cells and not remove any.
-    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
-    if absent:
-        raise StoreError(
-            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
-            f"(such as {min(absent)}): give every shard the same suite and --set, or another --out"
-        )
-    if (begun := before.numerics.device) != options.device:
-        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
-    return Choices(
-        numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
-        versions=before.versions,
-        accept_other_numerics=options.accept_other_numerics or before.accept_other_numerics,
-        track=options.track,
-    )
-
-
-def _data_read(cells: Iterable[PlannedCell]) -> list[tuple[DataOptions, bool]]:
-    """The data that cells read, each choice once, with whether any of its cells generates samples."""
-    found: dict[str, tuple[DataOptions, bool]] = {}
-    for cell in (planned.cell for planned in cells):
-        key = cell.data.model_dump_json()
-        _, generates = found.get(key, (cell.data, False))
-        found[key] = cell.data, generates or cell.generates
-    return [*found.values()]
-
-
-def _resolved_there(
-    plan: Plan, folder: RunFolder, site: Site, options: Options, data: Sequence[tuple[DataOptions, bool]]
-) -> Choices:
-    """Where the executor runs its tasks; every sample is read there, unless this machine has. Raises StoreError."""
+    # The choices of the machine where the cells will run. Every sample is read there, unless this machine has.
     log = folder.root / ".numerics.log"
     log.unlink(missing_ok=True)
-    arguments = (plan.suite.compute, options.device, data, not options.runs_here)
+    arguments = (plan.suite.compute, options.device, [*data.values()], not options.runs_here)
     task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, log)
     end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     if end.failure:
@@ -163,7 +131,32 @@ def _resolved_there(
             f"{folder.root} is not the same folder on the executor's machines: give an --out that all machines share"
         )
     found: Choices = end.value
-    return found
+
+    # They must agree with those of the run's start.
+    before = None if options.begins_again else folder.plan()
+    changed = differences(before.conditions, found.conditions) if before is not None else []
+    if changed and not options.accept_other_numerics:
+        raise StoreError(
+            f"{folder.root} was started under other numerical choices ({'; '.join(changed)}), so its cells would not "
+            "compare: give another --out, or --accept-other-numerics to continue and have every record say so"
+        )
+    accepts = options.accept_other_numerics
+    if before is None or options.shard is None:
+        return found.model_copy(update={"accept_other_numerics": accepts, "track": options.track})
+
+    # A part takes the choices of its run; parts may add cells and not remove any.
+    absent = set(before.cells) - {cell.id for cell in plan.all_cells}
+    if absent:
+        raise StoreError(
+            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
+            f"(such as {min(absent)}): give every shard the same suite and --set, or another --out"
+        )
+    return Choices(
+        numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
+        versions=before.versions,
+        accept_other_numerics=accepts or before.accept_other_numerics,
+        track=options.track,
+    )
 
 
 def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:
@@ -171,16 +164,17 @@ def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:
     before = folder.plan()
     if before is None or before.registered == plan.registered:
         return
-    was = f"the hypothesis {_named(before.registered)}" if before.registered else "no hypothesis"
-    now = f"states {_named(plan.registered)}" if plan.registered else "states none"
+
+    def named(stated: Registered | None) -> str:
+        return (
+            f"the hypothesis {stated.sha256[:10]} ({shortened(stated.hypothesis.claim)})" if stated else "no hypothesis"
+        )
+
     raise StoreError(
-        f"{folder.root} was started under {was}, and the suite now {now}: what is stated after a run has begun was not "
+        f"{folder.root} was started under {named(before.registered)}, and the suite now states "
+        f"{named(plan.registered)}: what is stated after a run has begun was not "
         "decided before it. Restore it, or give another --out"
     )
-
-
-def _named(stated: Registered) -> str:
-    return f"{stated.sha256[:10]} ({shortened(stated.hypothesis.claim)})"
 
 
 def write_plan(
@@ -204,7 +198,6 @@ def write_plan(
     trained = [folder.cell(cell.id) for cell in missing if folder.record(cell.id) is not None]
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
-
     equal_time = dict(before.equal_time) if before else {}
 
     # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
@@ -232,28 +225,25 @@ def write_plan(
     write_document(folder.plan_path, document)
     write_atomically(folder.root / "suite.yaml", source)
     for cell in missing:
-        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell))
+        timed_with = plan.timed_with(cell)
+        request = CellRequest(
+            cell=cell.id,
+            suite=plan.suite.name,
+            row=cell.row,
+            seed=cell.seed,
+            role=cell.role,
+            reference=cell.reference,
+            backbone=cell.cell.backbone.label,
+            config=cell.cell.model_dump(mode="json"),
+            sources=dict(cell.sources),
+            timed_with=timed_with.cell.model_dump(mode="json") if timed_with else None,
+        )
+        write_document(folder.made(cell.id) / "cell.json", request)
 
 
 def references(plan: Plan) -> dict[str, str]:
     """Return each cell and the dense cell it is compared with, as the suite has it now."""
     return {cell.id: cell.reference for cell in plan.all_cells}
-
-
-def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
-    timed_with = plan.timed_with(cell)
-    return CellRequest(
-        cell=cell.id,
-        suite=plan.suite.name,
-        row=cell.row,
-        seed=cell.seed,
-        role=cell.role,
-        reference=cell.reference,
-        backbone=cell.cell.backbone.label,
-        config=cell.cell.model_dump(mode="json"),
-        sources=dict(cell.sources),
-        timed_with=timed_with.cell.model_dump(mode="json") if timed_with else None,
-    )
 
 
 def refuse_branches(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
@@ -286,9 +276,9 @@ def data_files(
     return {**before, **now}
 
 
-def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:
+def check_space(untrained: Sequence[PlannedCell], folder: RunFolder) -> None:
     """Raises StoreError where the disk has no room for what the cells may still write."""
-    need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
+    need, free = needed_bytes(untrained, folder), shutil.disk_usage(folder.root).free
     if need > free:
         raise StoreError(
             f"{folder.root}: the {len(untrained)} cells to train may need another {need / MIB:,.0f} MiB and only "
@@ -297,24 +287,13 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: in
         )
 
 
-def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
-    """Bytes that the cells may still write, and what those that run at the time have besides.
-
-    Each has another checkpoint that is being written; one that is trained to equal time keeps those of that training as
-    well.
-
-    Args:
-        workers: how many write at a time, the largest ones in the worst case; None: all.
-    """
-    by_row = {cell.row_key: cell for cell in untrained}
-    params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
-    missing, running = 0, []
+def needed_bytes(untrained: Iterable[PlannedCell], folder: RunFolder) -> int:
+    """Bytes that the cells may still write, beside a checkpoint that is being written."""
+    needed = 0
     for cell in untrained:
         there = sum(path.stat().st_size for path in folder.cell(cell.id).rglob("*") if path.is_file())
-        missing += max(0, disk_bytes(cell, params[cell.row_key]) - there)
-        checkpoints = 1 + CHECKPOINTS_KEPT if is_compared_at_equal_time(cell.cell) else 1
-        running.append(checkpoints * checkpoint_bytes(params[cell.row_key]))
-    return missing + sum(sorted(running, reverse=True)[:workers])
+        needed += max(0, disk_bytes(cell, cell_cost(cell.cell).stored_params) - there)
+    return needed
 
 
 def git_state() -> GitState | None:

@@ -12,12 +12,10 @@ from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.display import Display
-from tread_bench.runner.executors.site import Site, executor_named
-from tread_bench.runner.executors.tasks import Ended, Event, Started, TaskProgress
+from tread_bench.runner.executors.tasks import Ended, Event, Site, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.items import Todo, WorkItem, work_items
-from tread_bench.runner.options import Options
+from tread_bench.runner.options import Display, Options
 from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
 from tread_bench.runner.speed import complete, is_compared_at_equal_time, measure, plan_equal_times, with_references
 from tread_bench.runner.tuning import choices, restate, tunings
@@ -164,8 +162,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
     try:
         with folder.turn():
             # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
-            executor = executor_named(options.executor, options.workers, folder.root, plan.suite.limits)
-            ready = prepare(plan, items, folder, executor, options, display)
+            ready = prepare(plan, items, folder, options, display)
             for item in items:
                 if item.kept is not None:
                     folder.forget(item.cell.id, item.cell.row_key, item.kept)

@@ -14,9 +14,9 @@ from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, Row
 from tread_bench.core.stored.files import write_document
 from tread_bench.core.stored.outputs import make_below
 from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
-from tread_bench.runner.display import Display
-from tread_bench.runner.executors.site import Site
+from tread_bench.runner.executors.tasks import Site
 from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Display
 from tread_bench.suite.plan import Plan, PlannedCell
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Literal, get_args
 
 from tread_bench.core.errors import UserError
@@ -87,7 +85,9 @@ def _look(folder: RunFolder, cell_id: str, plan: RunPlan, now: float) -> CellSta
     row, seed = plan.rows[cell_id]
     try:
         attempts = folder.attempts(cell_id)
-        ended = _ended(folder, cell_id, (row, seed), plan.timing.pairs > 0, _changed_ns(folder.cell(cell_id)))
+        path = folder.cell(cell_id) / "record.json"
+        written_ns = path.stat().st_mtime_ns if path.exists() else 0
+        ended = _ended(folder, cell_id, (row, seed), plan.timing.pairs > 0, written_ns)
     except UserError as error:
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
     if ended is not None:
@@ -103,22 +103,11 @@ def _look(folder: RunFolder, cell_id: str, plan: RunPlan, now: float) -> CellSta
     return replace(looked, state="lost", reason=(attempts or [LOST_WITH_RUNNER])[-1], progress=progress)
 
 
-def _changed_ns(cell: Path) -> tuple[int | None, ...]:
-    """When the documents of a cell were written; None for one that is not there."""
-    times: list[int | None] = []
-    for name in ("cell", "record", "outcome"):  # the last one: a record of an older version
-        try:
-            times.append(os.stat(f"{cell}/{name}.json").st_mtime_ns)
-        except FileNotFoundError:
-            times.append(None)
-    return tuple(times)
-
-
 @cache
 def _ended(
-    folder: RunFolder, cell_id: str, named: tuple[str, int], is_timed: bool, changed_ns: tuple[int | None, ...]
+    folder: RunFolder, cell_id: str, named: tuple[str, int], is_timed: bool, written_ns: int
 ) -> CellStatus | None:
-    """The state of a cell that has ended, kept while no file changes; None: it has not. Raises UserError."""
+    """The state of a cell that has ended, kept while its record stays; None: it has not. Raises UserError."""
     record = folder.record(cell_id, folder.request(cell_id))
     if record is None:
         return None

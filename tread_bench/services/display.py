@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from tread_bench.core.progress import ReportProgress
-from tread_bench.runner.display import Display
+from tread_bench.runner.options import Display
 
 QUIET_S = 20.0  # between two lines about work that is still running
 

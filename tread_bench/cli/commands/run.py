@@ -88,8 +88,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. The same command again resumes a run."""
-    from tread_bench.runner.options import Options
-    from tread_bench.runner.shards import Shard
+    from tread_bench.runner.options import Options, Shard
     from tread_bench.services.run import bring_up_to_date
 
     options = Options(

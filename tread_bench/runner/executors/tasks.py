@@ -8,14 +8,16 @@ import platform
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from tread_bench.core.config.compute import Limits
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.core.stored.outputs import open_plain
+from tread_bench.runner.folder import check_there
 
 
 class LostError(RuntimeError):
@@ -119,6 +121,36 @@ def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
         if not ended.lost:
             break
     return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An executor, and the threads and GPUs of one process; a process that is lost is started again."""
+
+    executor: Executor
+    limits: Limits
+    cpus: int
+    gpus: int
+
+    def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path) -> Task:
+        """Return a task of one process."""
+        return Task(key, function, arguments, log, limit_s=self.limits.limit_s, cpus=self.cpus, gpus=self.gpus)
+
+    def task_of_ranks(self, key: str, function: str, root: Path, cell_id: str, log: Path, reports: bool) -> Task:
+        """Return a task that calls the function with the run folder, a cell's id and the number of its processes."""
+        ranks = self.limits.processes_per_cell
+        task = self.task(key, function, (root, cell_id, ranks), log)
+        return replace(task, reports=reports, processes=ranks, cpus=ranks * self.cpus, gpus=ranks * self.gpus)
+
+    def end_of(self, task: Task) -> Ended:
+        """Return the end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be
+        used.
+        """
+        ended = run_one(task, self.executor, self.limits.retries)
+        check_there(task.log.parent)
+        if ended.disk:
+            raise ended.disk
+        return ended
 
 
 def perform(task: Task, tell: Callable[[TaskProgress], None]) -> Ended:
