@@ -10,7 +10,9 @@ from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
 
-def join_backward(name: str, flops: Callable[..., int], needs_result: bool = False) -> None:
+def join_backward(
+    name: str, flops: Callable[..., int], outputs: Callable[..., Any], needs_result: bool = False
+) -> None:
     """Let the operator `<name>_backward` compute the gradients of `name`'s result, its first output.
 
     It takes the result's gradient, the tensors that `name` takes, the outputs of `name` and its other arguments, in
@@ -19,6 +21,7 @@ def join_backward(name: str, flops: Callable[..., int], needs_result: bool = Fal
     Args:
         flops: (shapes of the inputs) -> flops of the forward pass. The backward pass has two gradients for each
             product; what it computes again does not count.
+        outputs: (inputs) -> empty outputs of the forward pass, on any device.
         needs_result: the backward operator takes the result too; otherwise only the outputs behind it.
     """
     backward = getattr(torch.ops.tread_bench, f"{name}_backward")
@@ -40,6 +43,7 @@ def join_backward(name: str, flops: Callable[..., int], needs_result: bool = Fal
         return tuple(torch.empty_like(x) for x in inputs[:count])
 
     torch.library.register_autograd(f"tread_bench::{name}", differentiate, setup_context=save)
+    torch.library.register_fake(f"tread_bench::{name}", outputs)
     torch.library.register_fake(f"tread_bench::{name}_backward", shapes_of)
     register_flop_formula(getattr(torch.ops.tread_bench, name))(flops)
     register_flop_formula(backward)(lambda grad_shape, *shapes, **options: 2 * flops(*shapes, **options))

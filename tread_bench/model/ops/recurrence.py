@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.names import unknown
-from tread_bench.model.ops.recurrence_torch import delta_scan, linear_scan
+from tread_bench.model.ops.recurrence_torch import recurrence_scan
 
 
 def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = "torch") -> Tensor:
@@ -42,10 +42,7 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
         from tread_bench.model.ops.recurrence_fla import linear_fla
 
         return linear_fla(q, k, v, g)
-    wide = torch.promote_types(v.dtype, torch.float32)
-    linear, _ = _operators(kernel, v)
-    y: Tensor = linear(*(x.to(wide).contiguous() for x in (q, k, v, g)))
-    return y.to(v.dtype)
+    return _computed(kernel, q, k, v, g, v.new_empty(0, 0, 0, 0), v.new_empty(0, 0, 0, 0))
 
 
 def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor, kernel: str = "torch") -> Tensor:
@@ -54,10 +51,7 @@ def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: T
         from tread_bench.model.ops.recurrence_fla import delta_fla
 
         return delta_fla(q, k, v, g, a, b)
-    wide = torch.promote_types(v.dtype, torch.float32)
-    _, delta = _operators(kernel, v)
-    y: Tensor = delta(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b)))
-    return y.to(v.dtype)
+    return _computed(kernel, q, k, v, g, a, b)
 
 
 def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, kernel: str = "torch") -> Tensor:
@@ -83,14 +77,15 @@ def prepare_recurrence(kernel: str) -> None:
         prepare()
 
 
-def _operators(kernel: str, v: Tensor) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the operators without and with a delta rule."""
-    if kernel == "torch":
-        return linear_scan, delta_scan
-    if kernel != "numba":
+def _computed(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """By an operator of this package; without a delta rule, a and b are empty."""
+    operator: Callable[..., Tensor] = recurrence_scan
+    if kernel not in ("torch", "numba"):
         raise ValueError(unknown("recurrence kernel", kernel, ("torch", "numba", "fla")))
-    if not v.is_cpu and not v.is_meta:
-        raise ValueError(f"recurrence kernel 'numba' needs CPU tensors, these are on {v.device}: choose kernel 'torch'")
-    from tread_bench.model.ops.cpu.recurrence_operator import delta_numba, linear_numba
-
-    return linear_numba, delta_numba
+    if kernel == "numba":
+        if not v.is_cpu and not v.is_meta:
+            way_out = "choose kernel 'torch'"
+            raise ValueError(f"recurrence kernel 'numba' needs CPU tensors, these are on {v.device}: {way_out}")
+        from tread_bench.model.ops.cpu.recurrence_operator import recurrence_numba as operator
+    wide = torch.promote_types(v.dtype, torch.float32)
+    return operator(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b))).to(v.dtype)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ MILD = 40.0  # e^-MILD squared is far inside float32's range
 
 
 def in_chunks(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor | None = None, b: Tensor | None = None, mild: bool = False
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor | None = None, b: Tensor | None = None, *, mild: bool = False
 ) -> Tensor:
     """Compute the recurrence with ordinary operations, chunk by chunk; `mild`: no chunk decays by more than MILD."""
     # Cut into chunks; what is padded neither decays nor writes.
@@ -139,62 +139,38 @@ def _is_mild(g: Tensor) -> bool:
     return bool(_chunks(g, min(CHUNK, g.shape[2])).sum(-2).min() >= -MILD)
 
 
-# Operators, so that on the meta device multiply-adds are counted as those of the recurrence, however long a chunk is.
-# Their backward pass computes the forward pass again, and keeps nothing but the inputs.
+# An operator, so that on the meta device multiply-adds are counted as those of the recurrence, however long a chunk is.
+# Its backward pass computes the forward pass again, and keeps nothing but the inputs. Without a delta rule, a and b are
+# empty: an operator takes no None.
 
 
-@torch.library.custom_op("tread_bench::linear_scan", mutates_args=())
-def linear_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
+@torch.library.custom_op("tread_bench::recurrence_scan", mutates_args=())
+def recurrence_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    correction = (a, b) if a.numel() else ()
     with full_precision(v):
-        return in_chunks(q, k, v, g, mild=_is_mild(g)).contiguous()
+        return in_chunks(q, k, v, g, *correction, mild=_is_mild(g)).contiguous()
 
 
-@torch.library.custom_op("tread_bench::linear_scan_backward", mutates_args=())
-def _linear_scan_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _gradients(grad, q, k, v, g)
-
-
-@torch.library.custom_op("tread_bench::delta_scan", mutates_args=())
-def delta_scan(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    with full_precision(v):
-        return in_chunks(q, k, v, g, a, b, _is_mild(g)).contiguous()
-
-
-@torch.library.custom_op("tread_bench::delta_scan_backward", mutates_args=())
-def _delta_scan_backward(
+@torch.library.custom_op("tread_bench::recurrence_scan_backward", mutates_args=())
+def _recurrence_scan_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return _gradients(grad, q, k, v, g, a, b)
-
-
-def _gradients(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, *correction: Tensor) -> Any:
-    """Gradients of all inputs of `in_chunks`."""
+    correction = (a, b) if a.numel() else ()
     with full_precision(v):
         backward = torch.func.vjp(partial(in_chunks, mild=_is_mild(g)), q, k, v, g, *correction)[1]
-        return tuple(x.contiguous() for x in backward(grad))
+        gradients = [x.contiguous() for x in backward(grad)]
+    if not correction:
+        gradients += [torch.empty_like(a), torch.empty_like(b)]
+    return tuple(gradients)
 
 
-@linear_scan.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
-    return torch.empty_like(v)
+def recurrence_flops(q_shape, k_shape, v_shape, g_shape, a_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+    """Count three multiply-adds per token and entry of the state, two flops each: the decay, k v^T and S^T q.
+
+    With a delta rule there are two more: S^T a and b u^T.
+    """
+    products = 5 if math.prod(a_shape) else 3
+    return 2 * products * math.prod(v_shape) * k_shape[-1]
 
 
-@delta_scan.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch.empty_like(v)
-
-
-def linear_flops(q_shape, k_shape, v_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Count three multiply-adds per token and entry of the state, two flops each: the decay, k v^T and S^T q."""
-    return 2 * 3 * math.prod(v_shape) * k_shape[-1]
-
-
-def delta_flops(q_shape, k_shape, v_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Count two multiply-adds more: S^T a and b u^T."""
-    return 2 * 5 * math.prod(v_shape) * k_shape[-1]
-
-
-join_backward("linear_scan", linear_flops)
-join_backward("delta_scan", delta_flops)
+join_backward("recurrence_scan", recurrence_flops, lambda q, k, v, *others: torch.empty_like(v))

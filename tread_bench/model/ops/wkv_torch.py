@@ -143,8 +143,7 @@ def _sides(out: Tensor, rows: Tensor) -> list[tuple[Sequence[Tensor], Sequence[T
     return [(out[0].unbind(0), read), (out[1].unbind(0)[::-1], read[::-1])]
 
 
-@bi_wkv_torch.register_fake
-def _(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _empty_outputs(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     length, *rest = k_TBC.shape
     return torch.empty_like(v_TBC), torch.empty_like(v_TBC), v_TBC.new_empty(2, length, 2, *rest)
 
@@ -155,4 +154,4 @@ def wkv_flops(w_shape, u_shape, k_shape, *args, **kwargs) -> int:  # type: ignor
     return 2 * MACS * length * batch * channels
 
 
-join_backward("bi_wkv", wkv_flops, needs_result=True)
+join_backward("bi_wkv", wkv_flops, _empty_outputs, needs_result=True)

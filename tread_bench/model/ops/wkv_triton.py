@@ -113,7 +113,7 @@ def bi_wkv_triton(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[T
     """Return y, its denominator and the logarithm of the denominator's divisor, (B, T, C) each."""
     if not v_BTC.is_cuda and isinstance(_forward_kernel, triton.runtime.JITFunction):  # compiled, not interpreted
         raise ValueError(f"wkv kernel 'triton' needs CUDA tensors, these are on {v_BTC.device}: choose kernel 'torch'")
-    outputs = torch.empty_like(v_BTC), torch.empty_like(v_BTC), torch.empty_like(v_BTC)
+    outputs = _empty_outputs(w, u, k_BTC, v_BTC)
     _forward_kernel[_programs(k_BTC)](w, u, k_BTC, v_BTC, *outputs, *k_BTC.shape[1:], BLOCK=CHANNELS, num_warps=1)
     return outputs
 
@@ -137,9 +137,8 @@ def _programs(k_BTC: Tensor) -> tuple[int, int]:
     return len(k_BTC), triton.cdiv(k_BTC.shape[2], CHANNELS)
 
 
-@bi_wkv_triton.register_fake
-def _(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(v_BTC) for _ in range(3))
+def _empty_outputs(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(v_BTC), torch.empty_like(v_BTC), torch.empty_like(v_BTC)
 
 
-join_backward("bi_wkv_triton", wkv_flops, needs_result=True)
+join_backward("bi_wkv_triton", wkv_flops, _empty_outputs, needs_result=True)

@@ -1,4 +1,4 @@
-"""Linear recurrences on a CPU: operators around the loops in `recurrence`. Imports numba. Shapes: `ops.recurrence`."""
+"""Linear recurrences (`ops.recurrence`) on a CPU: an operator around the loops in `recurrence`. Imports numba."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -11,56 +11,16 @@ from torch import Tensor
 from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_items
 from tread_bench.model.ops.cpu.recurrence import recurrence_kernels
 from tread_bench.model.ops.gradients import join_backward
-from tread_bench.model.ops.recurrence_torch import delta_flops, linear_flops
+from tread_bench.model.ops.recurrence_torch import recurrence_flops
 
 
-@torch.library.custom_op("tread_bench::linear_numba", mutates_args=())
-def linear_numba(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
-    """The recurrence without a and b, of contiguous tensors in float32 or float64."""
-    return _forward(q, k, v, g, *_nothing(v))
+@torch.library.custom_op("tread_bench::recurrence_scan_numba", mutates_args=())
+def recurrence_numba(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The recurrence, of contiguous tensors in float32 or float64; a and b are empty without a delta rule.
 
-
-@torch.library.custom_op("tread_bench::linear_numba_backward", mutates_args=())
-def _linear_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v and g."""
-    return _backward(grad, q, k, v, g, *_nothing(v))[:4]
-
-
-@torch.library.custom_op("tread_bench::delta_numba", mutates_args=())
-def delta_numba(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The whole recurrence, of contiguous tensors in float32 or float64."""
-    return _forward(q, k, v, g, a, b)
-
-
-@torch.library.custom_op("tread_bench::delta_numba_backward", mutates_args=())
-def _delta_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v, g, a and b."""
-    return _backward(grad, q, k, v, g, a, b)
-
-
-@cache
-def prepare() -> None:
-    """Compile, or load from the disk, what float32 needs."""
-    x = torch.zeros(1, 1, 1, 1, device="cpu", dtype=torch.float32)
-    _delta_backward(delta_numba(x, x, x, x, x, x), x, x, x, x, x, x)
-
-
-def _nothing(v: Tensor) -> tuple[Tensor, Tensor]:
-    """What stands for a and b that are left out."""
-    return v.new_empty(0, 0, 0, 0), v.new_empty(0, 0, 0, 0)
-
-
-def _forward(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    _check_shapes(q, k, v, g, a, b)
-    y, (forward, _) = torch.empty_like(v), recurrence_kernels(real_of(v))
-    run_items(forward, len(v) * v.shape[1], *arrays(q, k, v, g, a, b, y))
-    return y
-
-
-def _check_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> None:
-    """Raise ValueError where the loops, which check nothing, would leave the tensors."""
+    Raises:
+        ValueError: the loops, which check nothing, would leave the tensors.
+    """
     channels, (samples, heads, length, _) = k.shape[3], v.shape
     of_keys = [(samples, count, length, channels) for count in (heads, 1)]
     of_decays = [(samples, heads, length, count) for count in (channels, 1)]
@@ -68,10 +28,16 @@ def _check_shapes(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tens
     if not (q.shape == k.shape in of_keys and g.shape in of_decays and a.shape == b.shape == of_delta):
         shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, g, a, b))
         raise ValueError(f"q, k, v, g, a and b do not fit one another: {shapes}")
+    y, (forward, _) = torch.empty_like(v), recurrence_kernels(real_of(v))
+    run_items(forward, samples * heads, *arrays(q, k, v, g, a, b, y))
+    return y
 
 
-def _backward(grad, q, k, v, g, a, b):
-    """Each head's gradients; those that heads or channels share are summed here."""
+@torch.library.custom_op("tread_bench::recurrence_scan_numba_backward", mutates_args=())
+def _backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of all inputs: each head's own; those that heads or channels share are summed here."""
     _, backward = recurrence_kernels(real_of(v))
     by_head = (*v.shape[:3], k.shape[3])
     grad_q, grad_k, grad_g = (v.new_empty(by_head) for _ in range(3))
@@ -85,15 +51,11 @@ def _backward(grad, q, k, v, g, a, b):
     return grad_q, grad_k, grad_v, grad_g, grad_a, grad_b
 
 
-@linear_numba.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor) -> Tensor:
-    return torch.empty_like(v)
+@cache
+def prepare() -> None:
+    """Compile, or load from the disk, what float32 needs."""
+    x = torch.zeros(1, 1, 1, 1, device="cpu", dtype=torch.float32)
+    _backward(recurrence_numba(x, x, x, x, x, x), x, x, x, x, x, x)
 
 
-@delta_numba.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return torch.empty_like(v)
-
-
-join_backward("linear_numba", linear_flops)
-join_backward("delta_numba", delta_flops)
+join_backward("recurrence_scan_numba", recurrence_flops, lambda q, k, v, *others: torch.empty_like(v))

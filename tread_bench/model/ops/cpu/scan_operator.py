@@ -150,20 +150,10 @@ def _empty_outputs(u: Tensor, A: Tensor, z: Tensor) -> tuple[Tensor, Tensor, Ten
     return torch.empty_like(u), torch.empty_like(z), u.new_empty(batch, kept, A.shape[1], channels)
 
 
-@_scan.register_fake
-def _(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, z: Tensor, *rest: object):
-    return _empty_outputs(u, A, z)
-
-
-@_conv.register_fake
-def _(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
-    return torch.empty_like(x)
-
-
 def conv_flops(x_shape, weight_shape, *args, **kwargs) -> int:
     """As the form in PyTorch is counted, which computes K - 1 positions more and cuts them off."""
     return 2 * x_shape[0] * (x_shape[1] + weight_shape[1] - 1) * math.prod(weight_shape)
 
 
-join_backward("selective_scan_numba", scan_flops)
-join_backward("causal_conv_numba", conv_flops)
+join_backward("selective_scan_numba", scan_flops, lambda u, _, A, B, C, D, z, *others: _empty_outputs(u, A, z))
+join_backward("causal_conv_numba", conv_flops, lambda x, *others: torch.empty_like(x))

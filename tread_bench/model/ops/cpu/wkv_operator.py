@@ -66,9 +66,4 @@ def _time_major(*tensors: Tensor) -> list[Tensor]:
     return [x.double().transpose(0, 1) if x.dim() == 3 else x.double() for x in tensors]
 
 
-@bi_wkv_numba.register_fake
-def _(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    return _empty_outputs(v)
-
-
-join_backward("bi_wkv_numba", wkv_flops)
+join_backward("bi_wkv_numba", wkv_flops, lambda w, u, k, v: _empty_outputs(v))
