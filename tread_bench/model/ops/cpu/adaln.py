@@ -10,34 +10,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 
-from tread_bench.model.ops.cpu.compiling import Kernel, compiled
+from tread_bench.model.ops.cpu.compiling import compiled
 from tread_bench.model.ops.cpu.elementary import exp
 
 
-class AdalnKernels(NamedTuple):
-    """Forward and backward passes, for one type of number."""
-
-    norm: Kernel
-    norm_back: Kernel
-    gate: Kernel
-    gate_back: Kernel
-    gelu: Kernel
-    gelu_back: Kernel
-    split: Kernel
-    join: Kernel
-    join_back: Kernel
-    split_back: Kernel
-    softmax: Kernel
-    softmax_back: Kernel
-
-
 @cache
-def adaln_kernels(real: type) -> AdalnKernels:
-    """In- and outputs are `real`, float32 or float64."""
+def adaln_kernels(real: type) -> SimpleNamespace:
+    """Forward and backward passes by name; in- and outputs are `real`, float32 or float64."""
     steep = real(-2 * math.sqrt(2 / math.pi))  # tanh(u) = 2 sigmoid(2 u) - 1
     cubic = real(0.044715)
     one, three, zero = real(1), real(3), real(0)
@@ -138,20 +121,8 @@ def adaln_kernels(real: type) -> AdalnKernels:
                 for d in range(width):
                     to_bias[d] += out[d]
 
-    def split(first, last, qkv, bias, heads):
-        """heads (3, B, H, N, E) = qkv (B, N, 3 D) + bias."""
-        tokens, per_sample, channels = qkv.shape[1], heads.shape[2], heads.shape[4]
-        for b in range(first, last):
-            for n in range(tokens):
-                row = qkv[b, n]
-                for part in range(3):
-                    for h in range(per_sample):
-                        start, out = (part * per_sample + h) * channels, heads[part, b, h, n]
-                        source, offset = row[start : start + channels], bias[start : start + channels]
-                        for e in range(channels):
-                            out[e] = source[e] + offset[e]
-
     def split_back(first, last, grad_heads, grad_qkv, sums, at_bias):
+        """From queries, keys and values (3, B, H, N, E), head by head, to the product (B, N, 3 D) and its bias."""
         tokens, per_sample, channels = grad_heads.shape[3], grad_heads.shape[2], grad_heads.shape[4]
         for b in range(first, last):
             to_bias = sums[b, at_bias : at_bias + grad_qkv.shape[2]]
@@ -166,25 +137,6 @@ def adaln_kernels(real: type) -> AdalnKernels:
                             out[e] = back[e]
                 for d in range(row.size):
                     to_bias[d] += row[d]
-
-    def join(first, last, heads, y):
-        """y (B, N, D) of heads (B, H, N, E)."""
-        per_sample, tokens, channels = heads.shape[1], heads.shape[2], heads.shape[3]
-        for b in range(first, last):
-            for n in range(tokens):
-                for h in range(per_sample):
-                    source, out = heads[b, h, n], y[b, n, h * channels : (h + 1) * channels]
-                    for e in range(channels):
-                        out[e] = source[e]
-
-    def join_back(first, last, grad, grad_heads):
-        per_sample, tokens, channels = grad_heads.shape[1], grad_heads.shape[2], grad_heads.shape[3]
-        for b in range(first, last):
-            for n in range(tokens):
-                for h in range(per_sample):
-                    source, out = grad[b, n, h * channels : (h + 1) * channels], grad_heads[b, h, n]
-                    for e in range(channels):
-                        out[e] = source[e]
 
     def softmax(first, last, scores, factor):
         """Of factor * scores (B, H, N, N) along each row, in place."""
@@ -219,5 +171,5 @@ def adaln_kernels(real: type) -> AdalnKernels:
                     for m in range(tokens):
                         row[m] = factor * weight[m] * (row[m] - total)
 
-    passes = (norm, norm_back, gate, gate_back, gelu, gelu_back, split, join, join_back, split_back, softmax)
-    return AdalnKernels(*(compiled(kernel, real) for kernel in (*passes, softmax_back)))
+    passes = (norm, norm_back, gate, gate_back, gelu, gelu_back, split_back, softmax, softmax_back)
+    return SimpleNamespace(**{kernel.__name__: compiled(kernel, real) for kernel in passes})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache, partial
 from itertools import accumulate, chain
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -46,29 +47,19 @@ def prepare() -> None:
     ones = partial(torch.ones, device="cpu")
     layers = ((ones(outputs, 1), ones(outputs)) for outputs in (6, 3, 1, 1, 1))
     inputs: list[Any] = [ones(1, 1, 1), ones(1, 1), *chain.from_iterable(layers), 1]
-    context = _Context()
+    context = SimpleNamespace()
+    context.save_for_backward = lambda *tensors: setattr(context, "saved_tensors", tensors)
     y = _AdalnBlock.forward(context, *inputs)
     with torch.no_grad():
         _AdalnBlock.backward(context, y)
 
 
-class _Context:
-    """What a function's two passes need of autograd's context."""
-
-    saved_tensors: tuple[Tensor, ...]
-
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        self.saved_tensors = tensors
-
-
 def _check(x: Tensor, *others: Tensor) -> None:
     """The loops check nothing themselves."""
-    if not x.is_cpu or x.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"kernel 'numba' takes float32 or float64 on a CPU, not {x.dtype} on {x.device}: {_WAY_OUT}")
-    different = [other for other in others if other.dtype != x.dtype or not other.is_cpu]
-    if different:
-        found = f"{different[0].dtype} on {different[0].device}"
-        raise ValueError(f"kernel 'numba' takes tensors of one dtype on a CPU, not {x.dtype} and {found}: {_WAY_OUT}")
+    for tensor in (x, *others):
+        if not tensor.is_cpu or tensor.dtype not in (torch.float32, torch.float64) or tensor.dtype != x.dtype:
+            seen = f"{tensor.dtype} on {tensor.device} beside {x.dtype}"
+            raise ValueError(f"kernel 'numba' takes one dtype, float32 or float64, on a CPU, not {seen}: {_WAY_OUT}")
 
 
 _WAY_OUT = "build the backbone with kernels adaln: torch"
@@ -87,22 +78,22 @@ class _AdalnBlock(torch.autograd.Function):
         # Shift, scale and gate of each branch, side by side.
         active_c = F.silu(c)
         modulation = torch.addmm(b_mod, active_c, w_mod.t())
-        x_, modulation_, b_qkv_, b_proj_, b_1_, b_2_ = arrays(x, modulation, b_qkv, b_proj, b_1, b_2)
+        x_, modulation_, b_proj_, b_1_, b_2_ = arrays(x, modulation, b_proj, b_1, b_2)
 
         # Queries, keys and values of the modulated tokens, head by head.
         normed_1, stats_1 = torch.empty_like(x), x.new_empty(2, batch, tokens)
         run_items(kernels.norm, batch, x_, modulation_, 0, EPSILON, normed_1.numpy(), stats_1.numpy())
         qkv = torch.mm(normed_1.view(lines, width), w_qkv.t())
         parts = x.new_empty(3, batch, heads, tokens, channels)
-        run_items(kernels.split, batch, qkv.view(batch, tokens, 3 * width).numpy(), b_qkv_, parts.numpy())
+        by_head = qkv.view(batch, tokens, 3, heads, channels).permute(2, 0, 3, 1, 4)
+        torch.add(by_head, b_qkv.view(3, 1, heads, 1, channels), out=parts)
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
 
         # Attention.
         weights = torch.bmm(q, k.transpose(1, 2))
         run_items(kernels.softmax, batch, weights.view(batch, heads, tokens, tokens).numpy(), channels**-0.5)
         attended = torch.bmm(weights, v)
-        joined = torch.empty_like(x)
-        run_items(kernels.join, batch, attended.view(batch, heads, tokens, channels).numpy(), joined.numpy())
+        joined = attended.view(batch, heads, tokens, channels).transpose(1, 2).reshape(x.shape)
         update_1 = torch.mm(joined.view(lines, width), w_proj.t()).view_as(x)
         between = torch.empty_like(x)
         between_ = between.numpy()
@@ -172,10 +163,9 @@ class _AdalnBlock(torch.autograd.Function):
         )
         flat = to_update.view(lines, width)
         to_w_proj = torch.mm(flat.t(), joined.view(lines, width))
-        to_joined, to_attended = torch.mm(flat, w_proj).view_as(x), x.new_empty(batch, heads, tokens, channels)
-        run_items(kernels.join_back, batch, to_joined.numpy(), to_attended.numpy())
+        to_joined = torch.mm(flat, w_proj).view(batch, tokens, heads, channels)
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
-        to_attended = to_attended.view_as(v)
+        to_attended = to_joined.transpose(1, 2).reshape(v.shape)
         to_weights = torch.bmm(to_attended, v.transpose(1, 2))
         weights_, to_weights_ = (tensor.view(batch, heads, tokens, tokens).numpy() for tensor in (weights, to_weights))
         run_items(kernels.softmax_back, batch, weights_, channels**-0.5, to_weights_)
