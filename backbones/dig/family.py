@@ -84,6 +84,5 @@ DIG = Family(
     spec=DiGSpec,
     published={f"DiG-{size}/2": {**dims, "patch": 2} for size, dims in _SIZES.items()},
     token_order=TokenOrder.GRID,
-    num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.dig.network:DiG",
 )

@@ -52,7 +52,6 @@ def _dit_family(name: str) -> Family:
         spec=DiTSpec,
         published={f"{name}-{size}/{p}": {**dims, "patch": p} for size, dims in _DIT_SIZES.items() for p in (2, 4, 8)},
         token_order=TokenOrder.SET,
-        num_blocks=lambda spec: spec.depth,
         builder="tread_bench.backbones.dit.network:DiT",
     )
 

@@ -59,6 +59,5 @@ JIT = Family(
     spec=JiTSpec,
     published={f"JiT-{size}/{p}": {**dims, **shape} for size, dims in _SIZES.items() for p, shape in _INPUTS.items()},
     token_order=TokenOrder.SET,
-    num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.jit.network:JiT",
 )

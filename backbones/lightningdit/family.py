@@ -54,6 +54,5 @@ LIGHTNINGDIT = Family(
         if (size, p) != ("L", 1)  # not one of the authors' models
     },
     token_order=TokenOrder.SET,
-    num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.lightningdit.network:LightningDiT",
 )

@@ -36,6 +36,5 @@ MMDIT = Family(
         "MMDiT-B/2-T2I": {"depth": 24, "hidden": 768, "heads": 24, "context_tokens": 77, "context_dim": 768, "patch": 2}
     },
     token_order=TokenOrder.SET,
-    num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.mmdit.network:MMDiT",
 )

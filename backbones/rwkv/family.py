@@ -74,7 +74,6 @@ DRWKV = Family(
     spec=DRWKVSpec,
     published={f"DRWKV-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
     token_order=TokenOrder.GRID,
-    num_blocks=lambda spec: spec.depth,
     long_skips=lambda spec: mirrored_skips(spec.depth),
     builder="tread_bench.backbones.rwkv.network:DRWKV",
     time_scale=1000.0,  # the release numbers its noise levels 0 to 999

@@ -63,7 +63,6 @@ ZIGMA = Family(
         "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1},  # as in the README
     },
     token_order=TokenOrder.SEQUENCE,
-    num_blocks=lambda spec: spec.depth,
     builder="tread_bench.backbones.zigma.network:ZigMa",
     time_scale=1000.0,
 )

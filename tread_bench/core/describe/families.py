@@ -158,7 +158,7 @@ class Family(Description):
         spec: the typed sizes.
         published: sizes by published name ("DiT-S/2").
         token_order: what the order of tokens means.
-        num_blocks: number of blocks, which routes index.
+        num_blocks: number of blocks, which routes index; the spec's `depth`, if not stated.
         builder: "module:attribute" of a callable (spec, kernels) -> Backbone.
         num_prefix: number of leading tokens that carry conditioning and are never routed.
         time_scale: factor of the objective's time t before it is embedded.
@@ -172,8 +172,8 @@ class Family(Description):
     spec: type[BackboneSpec]
     published: Mapping[str, Mapping[str, Any]]
     token_order: TokenOrder
-    num_blocks: Callable[[Any], int]
     builder: str
+    num_blocks: Callable[[Any], int] = lambda spec: int(spec.depth)
     aliases: tuple[str, ...] = ()
     num_prefix: Callable[[Any], int] = lambda spec: 0
     time_scale: float = 1.0

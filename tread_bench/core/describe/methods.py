@@ -66,7 +66,7 @@ class MethodFamily(Description):
         options: its typed settings; the docstring's first line is what `tread-bench list methods` shows.
         builder: "module:attribute" of a callable (cell, backbone) -> `Method`.
         tokens: what happens to the tokens that do not pass the blocks of a route.
-        evaluated: how its network is evaluated.
+        evaluated: how its network is evaluated; dense, if not stated.
         has_modules: it has parameters of its own: they are counted, and the trained network is not the plain backbone.
         chooses_tokens: it chooses itself which tokens pass a block, so a cell has no selector.
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
@@ -79,10 +79,10 @@ class MethodFamily(Description):
     options: type[MethodOptions]
     builder: str
     tokens: Tokens
-    evaluated: Evaluated
-    has_modules: bool
-    chooses_tokens: bool
-    has_shallow_path: bool
+    evaluated: Evaluated = Evaluated.DENSE
+    has_modules: bool = False
+    chooses_tokens: bool = False
+    has_shallow_path: bool = False
     check: Callable[[Any], Iterable[Problem]] = lambda setting: ()
     own_losses: Mapping[str, str] = field(default_factory=dict)
     evaluation_options: Mapping[str, Any] = field(default_factory=dict)
@@ -145,8 +145,8 @@ class LossFamily(Description):
 
     options: type[LossOptions]
     builder: str
-    needs_absent_tokens: bool
-    reads_tokens: bool
+    needs_absent_tokens: bool = False
+    reads_tokens: bool = False
     sees_images: bool = False
     check: Callable[[Any, Any], Iterable[Problem]] = lambda setting, options: ()
     files: Callable[[Any], Iterable[tuple[str, str]]] = lambda options: ()

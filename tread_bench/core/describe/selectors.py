@@ -37,15 +37,15 @@ class SelectorFamily(Description):
         about: one line that `tread-bench list selectors` shows.
         ranking: "module:attribute" of a callable (uniform scores (B, N), grid) -> ranks (B, N). The K tokens of a
             sample that rank lowest are kept.
-        token_orders: token orders of the backbones that can be routed with it.
+        token_orders: token orders of the backbones that can be routed with it; all, if not stated.
         needs_grid: it ranks by position, so the tokens must lie on a grid.
         keeps_grid: (number of kept tokens, grid) -> whether they are always all crossings of some rows and columns.
     """
 
     about: str
     ranking: str
-    token_orders: frozenset[TokenOrder]
-    needs_grid: bool
+    token_orders: frozenset[TokenOrder] = frozenset(TokenOrder)
+    needs_grid: bool = True
     keeps_grid: Callable[[int, Grid], bool] = lambda kept, grid: False
 
 

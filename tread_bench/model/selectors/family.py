@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.describe.selectors import Grid, SelectorFamily, TokenOrder
+from tread_bench.core.describe.selectors import Grid, SelectorFamily
 
 
 def _are_rows(kept: int, grid: Grid) -> bool:
@@ -23,44 +23,33 @@ RANDOM = SelectorFamily(
     name="random",
     about="Each token independently at random, as in TREAD.",
     ranking="tread_bench.model.ops.selecting:rank_random",
-    token_orders=frozenset(TokenOrder),
     needs_grid=False,
 )
 ROWS = SelectorFamily(
     name="rows",
     about="Whole rows, in an order drawn per sample.",
     ranking="tread_bench.model.ops.selecting:rank_rows",
-    token_orders=frozenset(TokenOrder),
-    needs_grid=True,
     keeps_grid=_are_rows,
 )
 COLUMNS = SelectorFamily(
     name="columns",
     about="Whole columns, in an order drawn per sample.",
     ranking="tread_bench.model.ops.selecting:rank_columns",
-    token_orders=frozenset(TokenOrder),
-    needs_grid=True,
     keeps_grid=_are_columns,
 )
 BLOCKS = SelectorFamily(
     name="blocks",
     about="Whole windows of 2 x 2 tokens, in an order drawn per sample.",
     ranking="tread_bench.model.ops.selecting:rank_blocks",
-    token_orders=frozenset(TokenOrder),
-    needs_grid=True,
 )
 STRATIFIED = SelectorFamily(
     name="stratified",
     about="As many tokens of every 2 x 2 window, drawn at random, as in SPRINT.",
     ranking="tread_bench.model.ops.selecting:rank_stratified",
-    token_orders=frozenset(TokenOrder),
-    needs_grid=True,
 )
 STRIDED = SelectorFamily(
     name="strided",
     about="A regular lattice, filled in evenly at lower rates.",
     ranking="tread_bench.model.ops.selecting:rank_strided",
-    token_orders=frozenset(TokenOrder),
-    needs_grid=True,
     keeps_grid=_are_lattice,
 )

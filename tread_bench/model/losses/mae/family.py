@@ -50,6 +50,5 @@ MAE = LossFamily(
     options=MaeOptions,
     builder="tread_bench.model.losses.mae.network:build",
     needs_absent_tokens=True,
-    reads_tokens=False,
     check=_check,
 )

@@ -62,7 +62,6 @@ REPA = LossFamily(
     name="repa",
     options=RepaOptions,
     builder="tread_bench.measure.targets:build_repa",
-    needs_absent_tokens=False,
     reads_tokens=True,
     sees_images=True,
     check=_check,

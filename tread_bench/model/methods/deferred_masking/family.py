@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.problems import Problem
 from tread_bench.model.methods.mask.family import routes_over_some_blocks
 
@@ -40,9 +40,6 @@ DEFERRED_MASKING = MethodFamily(
     options=DeferredMaskingOptions,
     builder="tread_bench.model.methods.deferred_masking.network:DeferredMasking",
     tokens=Tokens.LEAVE_OUT,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
-    chooses_tokens=False,
-    has_shallow_path=False,
     check=_check,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 
 
 class DenseOptions(MethodOptions):
@@ -18,8 +18,4 @@ DENSE = MethodFamily(
     options=DenseOptions,
     builder="tread_bench.model.methods.dense.network:Dense",
     tokens=Tokens.ALL_PASS,
-    evaluated=Evaluated.DENSE,
-    has_modules=False,
-    chooses_tokens=False,
-    has_shallow_path=False,
 )

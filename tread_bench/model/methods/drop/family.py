@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
 
@@ -41,9 +41,6 @@ DROP = MethodFamily(
     options=DropOptions,
     builder="tread_bench.model.methods.drop.network:Drop",
     tokens=Tokens.DROP,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
-    chooses_tokens=False,
-    has_shallow_path=False,
     check=_check,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import Route, format_routes
 from tread_bench.core.problems import Problem
 from tread_bench.model.methods.long_skips import halved_skips
@@ -63,10 +63,8 @@ ELIT = MethodFamily(
     options=ElitOptions,
     builder="tread_bench.model.methods.elit.network:Elit",
     tokens=Tokens.LATENTS,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
     chooses_tokens=True,
-    has_shallow_path=False,
     check=_check,
     evaluation_options={"budget": 0.5},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.model.methods.long_skips import halved_skips
 
 
@@ -19,9 +19,6 @@ LAYER_SKIP = MethodFamily(
     options=LayerSkipOptions,
     builder="tread_bench.model.methods.layer_skip.network:LayerSkip",
     tokens=Tokens.SKIP_AS_A_WHOLE,
-    evaluated=Evaluated.DENSE,
-    has_modules=False,
     chooses_tokens=True,
-    has_shallow_path=False,
     check=halved_skips,
 )

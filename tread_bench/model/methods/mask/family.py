@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
 from tread_bench.model.losses.mae.family import no_estimate
@@ -66,10 +66,7 @@ MASK = MethodFamily(
     options=MaskOptions,
     builder="tread_bench.model.methods.mask.network:Mask",
     tokens=Tokens.DROP,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
-    chooses_tokens=False,
-    has_shallow_path=False,
     check=_check,
     own_losses={"mae": "mae_weight"},
 )

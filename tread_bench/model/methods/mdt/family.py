@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
 
@@ -43,9 +43,6 @@ MDT = MethodFamily(
     options=MdtOptions,
     builder="tread_bench.model.methods.mdt.network:Mdt",
     tokens=Tokens.DROP,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
-    chooses_tokens=False,
-    has_shallow_path=False,
     check=_check,
 )

@@ -21,5 +21,4 @@ MOD = MethodFamily(
     evaluated=Evaluated.ROUTED,
     has_modules=True,
     chooses_tokens=True,
-    has_shallow_path=False,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Share
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
 from tread_bench.model.methods.long_skips import halved_skips
@@ -43,9 +43,7 @@ SPRINT = MethodFamily(
     options=SprintOptions,
     builder="tread_bench.model.methods.sprint.network:Sprint",
     tokens=Tokens.DROP,
-    evaluated=Evaluated.DENSE,
     has_modules=True,
-    chooses_tokens=False,
     has_shallow_path=True,
     check=_check,
 )

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import MethodFamily, MethodOptions, Tokens
 
 
 class TreadOptions(MethodOptions):
@@ -24,8 +24,4 @@ TREAD = MethodFamily(
     options=TreadOptions,
     builder="tread_bench.model.methods.tread.network:Tread",
     tokens=Tokens.BYPASS,
-    evaluated=Evaluated.DENSE,
-    has_modules=False,
-    chooses_tokens=False,
-    has_shallow_path=False,
 )
