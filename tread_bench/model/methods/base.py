@@ -49,6 +49,7 @@ class Method(nn.Module):
 
     has_last_layer = False  # True: it has its own last layer, so its `Network` leaves out the backbone's
     draws_masks = True  # stream of each route's draws; see `draw`
+    starts_at_zero: tuple[str, ...] = ()  # parts of the names of linear layers whose weights are zero at first
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__()
@@ -56,8 +57,10 @@ class Method(nn.Module):
         self.selector = cell.selector
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases."""
+        """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases, and `starts_at_zero`."""
         init_linear(module)
+        if isinstance(module, nn.Linear) and any(part in name for part in self.starts_at_zero):
+            nn.init.zeros_(module.weight)
 
     def auxiliaries(self) -> Sequence[Auxiliary]:
         """Losses that are part of the method."""

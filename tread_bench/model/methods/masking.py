@@ -20,13 +20,9 @@ class MaskToken(nn.Module):
     def reset_parameters(self) -> None:
         nn.init.normal_(self.value, std=0.02)
 
-    def like(self, stream: Tensor) -> Tensor:
-        """Return the mask token in place of every token of `stream` (B, T, D)."""
-        return self.in_places(stream, stream.shape[1])
-
-    def in_places(self, stream: Tensor, count: int) -> Tensor:
-        """Repeat the mask token `count` times for every sample of `stream` (B, T, D): (B, count, D)."""
-        return self.value.to(stream.dtype).expand(len(stream), count, -1)
+    def like(self, stream: Tensor, count: int | None = None) -> Tensor:
+        """Repeat the mask token `count` times for every sample of `stream` (B, T, D), by default T times."""
+        return self.value.to(stream.dtype).expand(len(stream), count or stream.shape[1], -1)
 
     def fill(self, state: TokenState) -> TokenState:
         """Restore all tokens; those that left become the mask token."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, first_state, init_linear, run_range
+from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
 from tread_bench.model.methods.deferred_masking.family import DeferredMaskingOptions
 from tread_bench.model.methods.masking import kept_pixels
 from tread_bench.model.ops.routing import gather_tokens
@@ -21,6 +21,8 @@ from tread_bench.model.prediction import Prediction
 
 class DeferredMasking(Method):
     """A mixer over all tokens, and one route over all blocks."""
+
+    starts_at_zero = ("modulation",)  # so that the mixer's blocks start as the identity
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
@@ -36,12 +38,6 @@ class DeferredMasking(Method):
             AdaLNBlock(config.mixer_width, config.mixer_heads, condition) for _ in range(config.mixer_depth)
         )
         self.mixer_output = _between(config.mixer_width, width)
-
-    def init_module(self, name: str, module: nn.Module) -> None:
-        """Xavier linears, and zeros for modulation: the mixer's blocks start as the identity."""
-        init_linear(module)
-        if isinstance(module, nn.Linear) and "modulation" in name:
-            nn.init.zeros_(module.weight)
 
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None

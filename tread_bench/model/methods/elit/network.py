@@ -19,7 +19,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNCross
-from tread_bench.model.methods.base import BatchRange, Method, first_state, init_linear, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range, walk
 from tread_bench.model.methods.elit.family import ElitOptions
 from tread_bench.model.ops.patching import sincos_positions
 from tread_bench.model.ops.selecting import rank_strided
@@ -47,18 +47,16 @@ class Elit(Method):
         self.latents = nn.Parameter(torch.empty(in_group, width))  # of every group, in the order that they are kept
         self.read = AdaLNCross(width, cell.method.heads, condition)
         self.write = AdaLNCross(width, cell.method.heads, condition=None)
+        read_at_zero = ("read.proj", "read.mlp.fc2") if condition is None else ("read.modulation",)
+        self.starts_at_zero = (*read_at_zero, "write.proj", "write.mlp.fc2")
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Xavier linears; latents start as positions in their group; what is read and written starts at zero."""
         if module is self:
             first_group = self.places[0]
             self.latents.copy_(sincos_positions(self.latents.shape[1], self.grid)[first_group])
-            return
-        init_linear(module)
-        is_gated = name.startswith("read") and self.read.modulation.linear is not None
-        starts_at_zero = ("modulation",) if is_gated else ("proj", "mlp.fc2")
-        if isinstance(module, nn.Linear) and any(part in name for part in starts_at_zero):
-            nn.init.zeros_(module.weight)
+        else:
+            super().init_module(name, module)
 
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None

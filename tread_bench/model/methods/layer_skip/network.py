@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, Method, run_range, walk
-from tread_bench.model.methods.samples import only, put_back
 from tread_bench.model.prediction import Prediction
 
 
@@ -63,3 +63,22 @@ def _draw(route: Route, batch_range: BatchRange) -> np.ndarray:
     """Which samples (B,) pass the route."""
     drawn = draws.uniform(batch_range.seed, _stream(route), batch_range.first, batch_range.count)
     return np.asarray(drawn >= route.rate * batch_range.routing)
+
+
+def only(state: TokenState, chosen: Tensor) -> TokenState:
+    """Return the chosen samples only; skips saved before are left out."""
+    part = {name: stream[chosen] for name, stream in state.streams.items()}
+    c = None if state.c is None else state.c[chosen]
+    context = None if state.context is None else state.context[chosen]
+    conditioning = tuple(None if one is None else one[chosen] for one in state.conditioning)
+    drawn = None if state.drop_draws is None else state.drop_draws[chosen]
+    alone = replace(state, streams=part, c=c, context=context, conditioning=conditioning, drop_draws=drawn)
+    return replace(alone, skips=(), cache={})
+
+
+def put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
+    """Return the whole batch, with the streams of `part` for the chosen samples."""
+    whole = {}
+    for name, stream in state.streams.items():
+        whole[name] = stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))
+    return state.with_streams(**whole)

@@ -18,7 +18,7 @@ from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpoint
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.adaln import AdaLNBlock, ModulatedLinear
-from tread_bench.model.methods.base import BatchRange, Method, first_state, init_linear, run_range
+from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
 from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken, kept_pixels
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
@@ -30,6 +30,7 @@ class Mask(Method):
     """MaskDiT with one route over all blocks."""
 
     has_last_layer = True
+    starts_at_zero = ("modulation", "decoder_input", "last_layer")  # as released
     positions: Tensor  # (N, W), the decoder's width
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
@@ -50,12 +51,6 @@ class Mask(Method):
             AdaLNBlock(width, config.decoder_heads, condition) for _ in range(config.decoder_depth)
         )
         self.last_layer = ModulatedLinear(width, spec.patch**2 * backbone.out_channels, condition)
-
-    def init_module(self, name: str, module: nn.Module) -> None:
-        """Initialise as released: Xavier linears, zeros for modulation, the decoder's input and the output layer."""
-        init_linear(module)
-        if isinstance(module, nn.Linear) and ("modulation" in name or not name.startswith("decoder.")):
-            nn.init.zeros_(module.weight)
 
     def auxiliaries(self) -> Sequence[Auxiliary]:
         return [Mae(self.mae_weight, [1.0], self.patch)] if self.mae_weight else []
@@ -80,7 +75,7 @@ class Mask(Method):
 
         # Put mask tokens in place of dropped ones, and add positions to all.
         if state.positions is not None:
-            mask_tokens = self.mask_token.in_places(x, state.num_prefix + len(self.positions))
+            mask_tokens = self.mask_token.like(x, state.num_prefix + len(self.positions))
             x = scatter_tokens(mask_tokens, x, state.positions)
         prefix = x[:, : state.num_prefix]
         image = x[:, state.num_prefix :]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, first_state, init_linear, run_range
+from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.methods.mdt.family import MdtOptions
 from tread_bench.model.ops.patching import sincos_positions
@@ -23,6 +23,8 @@ from tread_bench.model.prediction import Prediction
 
 class Mdt(Method):
     """MDT with one route from the first block to before the last."""
+
+    starts_at_zero = ("modulation",)
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
@@ -39,10 +41,8 @@ class Mdt(Method):
         """Xavier linears, zeros for modulation, and positions from sines and cosines, as released."""
         if module is self:
             self.positions.copy_(sincos_positions(self.positions.shape[1], self.grid))
-            return
-        init_linear(module)
-        if isinstance(module, nn.Linear) and "modulation" in name:
-            nn.init.zeros_(module.weight)
+        else:
+            super().init_module(name, module)
 
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
