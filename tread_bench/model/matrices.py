@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.model.backbone import Backbone, TokenState, build_backbone
+from tread_bench.model.backbone import Backbone, build_backbone
 
 
 def hidden_matrices(family: Family, spec: BackboneSpec) -> dict[str, tuple[int, int]]:
@@ -22,12 +21,8 @@ def hidden_matrices(family: Family, spec: BackboneSpec) -> dict[str, tuple[int, 
     They are the 2-D weights of linear layers whose input has three dimensions or more, in a pass on the meta device.
     Linear layers of a condition that a sample has once, (B, D), are none of them, nor is anything in embedding or head.
     """
-    with torch.device("meta"):
-        model = build_backbone(family, spec, {"attention": "math"})
-    applied = _Applied()
-    _run_blocks(model, applied)
-    parameters = model.named_parameters()
-    return {name: (p.shape[0], p.shape[1]) for name, p in parameters if p.ndim == 2 and id(p) in applied.weights}
+    model, applied, _ = _run_blocks(family, spec)
+    return {name: (p.shape[0], p.shape[1]) for name, p in model.named_parameters() if p.ndim == 2 and id(p) in applied}
 
 
 def layers_over_tokens(family: Family, spec: BackboneSpec) -> list[str]:
@@ -35,38 +30,32 @@ def layers_over_tokens(family: Family, spec: BackboneSpec) -> list[str]:
 
     A layer whose weight a block only reads is none of them: what is put in its place would not be called.
     """
-    with torch.device("meta"):
-        model = build_backbone(family, spec, {"attention": "math"})
-    called = set()
+    model, _, called = _run_blocks(family, spec)
+    return [name for name, layer in model.named_modules() if layer in called]
+
+
+def _run_blocks(family: Family, spec: BackboneSpec) -> tuple[Backbone, dict[int, Tensor], set[nn.Module]]:
+    """Return a network on the meta device, the weights that its blocks apply to tokens and the layers they call."""
+    applied = _Applied()
+    called: set[nn.Module] = set()
 
     def note(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
         if isinstance(layer, nn.Linear) and inputs[0].ndim > 2:
             called.add(layer)
 
-    _run_blocks(model, _noted(note))
-    return [name for name, layer in model.named_modules() if layer in called]
-
-
-def _run_blocks(model: Backbone, around: AbstractContextManager[object]) -> None:
-    """Run the blocks on one image on the meta device, in a context that embedding and head are not in."""
-    spec = model.spec
     with torch.device("meta"), torch.no_grad():
+        model = build_backbone(family, spec, {"attention": "math"})
         x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
         y = None if spec.context_shape is None else torch.empty(1, *spec.context_shape)
-        state: TokenState = model.start(x, torch.empty(1), y)
-        with around:
-            for block in range(model.num_blocks):
-                state = model.run_block(block, state)
-
-
-@contextmanager
-def _noted(note: Callable[[nn.Module, tuple[Any, ...]], None]) -> Iterator[None]:
-    """As a context, `note` is called before each module with the module and its inputs."""
-    handle = register_module_forward_pre_hook(note)
-    try:
-        yield
-    finally:
-        handle.remove()
+        state = model.start(x, torch.empty(1), y)
+        handle = register_module_forward_pre_hook(note)
+        try:
+            with applied:
+                for block in range(model.num_blocks):
+                    state = model.run_block(block, state)
+        finally:
+            handle.remove()
+    return model, applied.weights, called
 
 
 class _Applied(TorchFunctionMode):
