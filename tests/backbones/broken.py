@@ -213,7 +213,7 @@ class ScalesInsideARoute(Sound):
 class WritesIntoBypassed(Sound):
     """Updates the tokens that left."""
 
-    found_by = "bypassed"
+    found_by = "blocks"
 
     def run_block(self, block, state):
         if state.background is not None:
@@ -289,7 +289,7 @@ class DropsInEval(Sound):
 class RefusesAllRoutes(Sound):
     """Its family accepts no route, so that nothing can be routed."""
 
-    found_by = "bypassed"
+    found_by = "blocks"
     family = replace(SOUND, selectors=("none",))
 
 

@@ -167,7 +167,7 @@ def test_conditioning_as_the_document_shows_it_is_sound(monkeypatch):
 
 def test_a_violation_reads_as_one_line():
     (violation,) = check_backbone(broken.broken_family(broken.RefusesAllRoutes), broken.SPEC)
-    assert str(violation) == "bypassed: expected routes accepted at one of the rates (0.5, 0.75, 0.25); saw all refused"
+    assert str(violation) == "blocks: expected routes accepted at one of the rates (0.5, 0.75, 0.25); saw all refused"
 
 
 def test_too_few_tokens_are_refused_with_the_way_out():

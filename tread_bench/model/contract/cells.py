@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,6 @@ from tread_bench.core.describe.methods import MethodFamily
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import RoutesLike, as_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.describe.violations import Violation, run_checks
-from tread_bench.core.errors import error_text
 from tread_bench.model.backbone import Backbone, build_backbone, draw_weights
 from tread_bench.model.methods.base import BatchRange, Method
 from tread_bench.model.network import Network
@@ -25,8 +23,6 @@ from tread_bench.model.prediction import Prediction
 SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
 BATCH = 6
 TOLERANCE = 1e-5  # relative to the largest value, if the order of a float32 sum may differ
-
-Tried = TypeVar("Tried")
 
 
 class CellSubject:
@@ -78,28 +74,6 @@ class CellSubject:
         y = None if self.y is None else self.y[part]
         batch_range = BatchRange(seed=0, first=first, count=count, routing=routing, path_drop=False)
         return network.train_forward(x[part], self.t[part], y, batch_range)
-
-
-def check_built(
-    checks: Sequence[Callable[[Tried], Iterator[str]]], build: Callable[[], Tried], what: str
-) -> list[Violation]:
-    """Run the checks on what `build` returns; if it cannot be built or breaks the first rule, no other makes sense.
-
-    Args:
-        what: what of the plug-in is called, for the finding that it raises.
-
-    Raises:
-        ValueError: `build` refuses the options or the cell.
-    """
-    with torch.random.fork_rng(devices=[]):
-        try:
-            subject = build()
-        except ValueError:
-            raise
-        except Exception as error:
-            first = checks[0].__name__.removeprefix("check_")
-            return [Violation(first, f"{what} raised {error_text(error)}")]
-        return run_checks(checks, subject, first_decides=True)
 
 
 @torch.no_grad()

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -24,12 +23,12 @@ from tread_bench.core.config.routed import setting_of
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
 from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import selectors
-from tread_bench.core.describe.violations import Violation
+from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.errors import error_text
 from tread_bench.core.names import few
 from tread_bench.model.backbone import TokenState
-from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, check_built, close
+from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, close
 from tread_bench.model.contract.checks import SHOWN
-from tread_bench.model.contract.places import MovedTokens
 from tread_bench.model.contract.subject import accepts, move_weights
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
@@ -74,6 +73,10 @@ class MethodSubject(CellSubject):
         batch_range = BatchRange(seed=0, first=first, count=BATCH, routing=routing, path_drop=False)
         return network.train_forward(self.x, self.t, self.y, batch_range).output
 
+    def start(self) -> TokenState:
+        """Return the state before the first block."""
+        return self.network.backbone.start(self.x, self.t, self.y)
+
     def evaluated(self) -> Tensor:
         return self.network(self.x, self.t, self.y)
 
@@ -81,9 +84,8 @@ class MethodSubject(CellSubject):
 @torch.no_grad()
 def check_step(subject: MethodSubject) -> Iterator[str]:
     """A routed training step returns a `Prediction` of x's shape; otherwise no other check is run."""
-    backbone = subject.network.backbone
-    start = backbone.start(subject.x, subject.t, subject.y)
-    prediction: Any = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH))
+    network = subject.network
+    prediction: Any = network.method.train_forward(network.backbone, subject.start(), BatchRange(0, 0, BATCH))
     if not isinstance(prediction, Prediction):
         yield f"train_forward: expected a tread_bench.Prediction; saw {type(prediction).__name__}"
     elif prediction.output.shape != subject.x.shape:
@@ -147,7 +149,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
     bypass, ends = subject.method.tokens is Tokens.BYPASS, {route.end for route in routes}
     backbone = copy(subject.network.backbone)
     backbone.run_block = run_block  # type: ignore[method-assign]
-    start = backbone.start(subject.x, subject.t, subject.y)
+    start = subject.start()
     prediction = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH), note)
 
     # Kept tokens.
@@ -174,33 +176,36 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
     # Tokens that bypassed, after their route.
     for number, ids in prediction.kept.items() if bypass else ():
         route = subject.network.method.routes[number]
-        before, behind = received[route.blocks.start], received.get(route.blocks.stop)
-        if behind is not None and not _are_as_before(before, behind, ids):
+        inside, behind = received[route.blocks.start], received.get(route.blocks.stop)
+        if behind is None:
+            continue
+        absent_BN = torch.ones(BATCH, spec.num_tokens, dtype=torch.bool).scatter(1, ids, False)
+        at_start = replace(inside, streams=inside.background or inside.streams)
+        before, after = (state.stream()[:, start.num_prefix :][absent_BN] for state in (at_start, behind))
+        if not torch.equal(before, after):
             yield f"tokens bypass: expected tokens that bypass {route} to keep their value; saw another: state DROP"
 
 
 def check_places(subject: MethodSubject) -> Iterator[str]:
     """A token comes back to its own place; a method with its own last layer, which may have positions, is not tried."""
-    method, backbone = subject.network.method, subject.network.backbone
-    start = backbone.start(subject.x, subject.t, subject.y)
-    if method.has_last_layer or min(start.grid) < 4:
+    method, start = subject.network.method, subject.start()
+    if method.has_last_layer:
         return
-    tried = MovedTokens(method, backbone, start)
-
-    # On a set, tokens that move with their masks are predicted alike, unless the method draws more than masks.
-    expected, seen = tried.routed(tried.in_place).output, tried.routed(tried.moved).output
-    draws_more = not torch.equal(tried.routed(tried.in_place, seed=1).output, expected)
-    if not draws_more and close(tried.dense(tried.moved), tried.dense(tried.in_place)):
-        what = "gradient" if close(seen, expected) else "output"
-        if what == "output" or not close(tried.gradient(seen), tried.gradient(expected)):
-            yield f"expected tokens that move with their masks to have the same {what} at their new places; saw another"
-            return
 
     # Through blocks that change nothing, a token reaches its own place, unless it was dropped.
-    tried.backbone.run_block = lambda block, state: state  # type: ignore[method-assign]
-    prediction = tried.routed(tried.in_place)
-    parts = [prediction.output * (tried.in_place == place).unsqueeze(1) for place in tried.in_place]
-    own_BN = torch.stack([tried.gradient(part)[:, place].any(1) for place, part in enumerate(parts)], dim=1)
+    backbone = copy(subject.network.backbone)
+    backbone.run_block = lambda block, state: state  # type: ignore[method-assign]
+    backbone.finish = TokenState.stream  # type: ignore[assignment, method-assign]
+    streams = {name: start.streams[name].detach().requires_grad_() for name in start.routed}
+    prediction = method.train_forward(backbone, start.with_streams(**streams), BatchRange(0, 0, BATCH, path_drop=False))
+    output = prediction.output[:, start.num_prefix :]
+    own_BN = torch.zeros(output.shape[:2], dtype=torch.bool)
+    for place in range(output.shape[1]):
+        weights = torch.linspace(-1, 1, output.shape[2]).expand(len(output), -1)
+        read = torch.autograd.grad(
+            (output[:, place] * weights).sum(), list(streams.values()), retain_graph=True, materialize_grads=True
+        )
+        own_BN[:, place] = torch.stack(read).sum(0)[:, start.num_prefix + place].any(1)
     if subject.method.tokens is Tokens.DROP:
         for ids in prediction.kept.values():
             own_BN |= torch.ones_like(own_BN).scatter(1, ids, False)
@@ -272,10 +277,8 @@ def check_state(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
     """It predicts without its deep path exactly if its description says so, and otherwise refuses."""
-    backbone = subject.network.backbone
-    start = backbone.start(subject.x, subject.t, subject.y)
     try:
-        output = subject.network.method.shallow_forward(backbone, start)
+        output = subject.network.method.shallow_forward(subject.network.backbone, subject.start())
     except ValueError:
         if subject.method.has_shallow_path:
             yield "has_shallow_path is True, and shallow_forward refuses"
@@ -284,16 +287,6 @@ def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
         yield "has_shallow_path is False, and shallow_forward predicts"
     if output.shape != subject.x.shape or close(output, subject.evaluated()):
         yield "expected another prediction of x's shape without the deep path"
-
-
-def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> bool:
-    """Whether tokens that were absent have the same value after a route as at its start."""
-    if inside.background is None:
-        return False
-    start = replace(inside, streams=inside.background)
-    absent = torch.ones(len(kept_BK), inside.num_tokens, dtype=torch.bool).scatter(1, kept_BK, False)
-    before, after = (state.stream()[:, state.num_prefix :][absent] for state in (start, behind))
-    return torch.equal(before, after)
 
 
 METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
@@ -329,5 +322,11 @@ def check_method(
         ValueError: the method's own rules refuse the cell.
     """
     method = find_method(method) if isinstance(method, str) else method
-    build = partial(MethodSubject, method, options or {}, routes, backbone or SMALL)
-    return check_built(METHOD_CHECKS, build, f"builder {method.builder!r}")
+    with torch.random.fork_rng(devices=[]):
+        try:
+            subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
+        except ValueError:
+            raise
+        except Exception as error:  # what cannot be built breaks the first rule, and no other makes sense
+            return [Violation("step", f"builder {method.builder!r} raised {error_text(error)}")]
+        return run_checks(METHOD_CHECKS, subject, first_decides=True)

@@ -170,11 +170,12 @@ class Subject(Trial):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of run_block: the state it received, a copy of that state's streams, and the state it returned."""
+    """One call of run_block: the state it received, copies of what that state held, and the state it returned."""
 
     block: int
     before: TokenState
     streams: Mapping[str, Tensor]
+    background: Mapping[str, Tensor]
     after: TokenState
 
 
@@ -185,8 +186,9 @@ def steps(model: Backbone, state: TokenState, case: Case | None) -> Iterator[Ste
             state = leave(state, case.ids)
         before = state
         streams = {name: stream.clone() for name, stream in state.streams.items()}
+        background = {name: stream.clone() for name, stream in (state.background or {}).items()}
         state = model.run_block(block, state)
-        yield Step(block, before, streams, state)
+        yield Step(block, before, streams, background, state)
         if case is not None and block == case.route.end:
             state = come_back(state)
 

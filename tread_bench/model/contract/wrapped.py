@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -23,11 +22,10 @@ from torch import Tensor
 
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.model.backbone import TokenState, kind, run_blocks
+from tread_bench.model.backbone import TokenState, kind
 from tread_bench.model.contract.checks import (
     SHOWN,
     check_blocks,
-    check_bypassed,
     check_checkpointing,
     check_independence,
     check_order,
@@ -80,27 +78,11 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
         yield f"expected {kind(expected)}, as the network itself gives; saw {kind(seen)}"
         return
     if not close(expected, seen):
-        yield (
-            f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
-            f"{_where_rows_fit(subject, expected)}"
-        )
+        yield f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
     gradients = subject.gradients_of(seen)
     wrong = [name for name, gradient in subject.gradients_of(expected).items() if differ(gradient, gradients[name])]
     if wrong:
         yield f"expected the gradient of {few(wrong, SHOWN)} that the network itself gives; saw another, or none"
-
-
-def _where_rows_fit(subject: WrappedTrial, expected: Tensor) -> str:
-    """Advice if the prediction is right once text and image change places in the rows."""
-    state = subject.start()
-    wrong = (names for count in range(len(state.rows)) for names in combinations(state.rows, count + 1))
-    for names, shift in product(wrong, (state.num_prefix, -state.num_prefix)):
-        tables = (table.roll(shift, 1) if name in names else table for name, table in state.tables.items())
-        turned = run_blocks(subject.model, replace(state, conditioning=(*tables, *state.given)))
-        if close(expected, subject.model.finish(turned)):
-            shown = few([repr(name) for name in names], SHOWN)
-            return f": rows {shown} have text and image in another order than the tokens"
-    return ""
 
 
 def check_routable(subject: WrappedTrial) -> Iterator[str]:
@@ -205,7 +187,6 @@ WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
     check_blocks,
     check_independence,
     check_rate_zero,
-    check_bypassed,
     check_order,
     check_checkpointing,
     check_copies,
