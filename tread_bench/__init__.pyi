@@ -98,8 +98,6 @@ from tread_bench.model.ops.routing import scatter_tokens as scatter_tokens
 from tread_bench.model.ops.scan import selective_scan as selective_scan
 from tread_bench.model.ops.wkv import bi_wkv as bi_wkv
 from tread_bench.model.prediction import Prediction as Prediction
-from tread_bench.model.probe import ProbedLoss as ProbedLoss
-from tread_bench.model.probe import dense_loss_probe as dense_loss_probe
 from tread_bench.model.wrapped import RoutedNetwork as RoutedNetwork
 from tread_bench.model.wrapped import TokenSequence as TokenSequence
 

@@ -19,7 +19,7 @@ from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import build_backbone, run_blocks
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS
-from tread_bench.model.methods.samples import only
+from tread_bench.model.methods.layer_skip.network import only
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS, WIDTH, TOKENS = 5, 16, 16
@@ -220,11 +220,7 @@ def changed(**parts):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            changed(embed=lambda x, t, y: x),
-            r"embed is called with \(network, x, t, y\): pass a function, such as lambda",
-        ),
-        (changed(call=lambda block, tokens: tokens), r"call is called with \(network, block, tokens\)"),
+        ({**VIT, "network": MyNetwork.forward}, "network is a function: it must be the torch.nn.Module that owns"),
         (changed(blocks=lambda net: []), r"blocks returned a list: it must return a list of one block or more"),
         (
             changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]),
@@ -234,26 +230,7 @@ def changed(**parts):
 )
 def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
     with pytest.raises(ValueError, match=message):
-        RoutedNetwork(vit, **arguments)
-
-
-def test_all_mistakes_of_the_arguments_are_told_at_once():
-    with pytest.raises(ValueError) as refused:  # noqa: PT011
-        RoutedNetwork(MyNetwork.forward, **changed(embed=lambda x: x, head=None))
-    for part in ("embed is called with", "head is called with", "network is a function: it must be the torch.nn.Mod"):
-        assert part in str(refused.value)
-
-
-class OnTheGrid(nn.Module):
-    """A convolution over all tokens."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
-
-    def forward(self, tokens, condition):
-        image = tokens[:, 1:].transpose(1, 2).reshape(-1, WIDTH, 4, 4)
-        return torch.cat([tokens[:, :1], self.conv(image).flatten(2).transpose(1, 2)], dim=1)
+        RoutedNetwork(**{"network": vit, **arguments})
 
 
 class FixedTable(nn.Module):
@@ -267,34 +244,14 @@ class FixedTable(nn.Module):
         return tokens + self.table
 
 
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        (
-            OnTheGrid,
-            r"block 2 \(conv, kernel 3 x 3\) on a route: it convolves the grid of tokens, and in a route",
-        ),
-        (
-            FixedTable,
-            r"block 2 failed on 8 of 16 tokens \(RuntimeError: .*\): inside a route it must take any of them; give",
-        ),
-    ],
-)
-def test_a_block_that_needs_every_token_is_named_in_a_route_and_runs_dense(vit, block, message):
-    vit.blocks[2] = block()
+def test_a_block_that_needs_every_token_is_named_in_a_route_and_runs_dense(vit):
+    vit.blocks[2] = FixedTable()
     routed = RoutedNetwork(vit, **VIT)
     assert torch.equal(routed(*images()), vit(*images()))
     routed(*images(), routes="3:4@0.5")  # around it
+    message = r"block 2 failed on 8 of 16 tokens \(RuntimeError: .*\): inside a route it must take any of them; give"
     with pytest.raises(ValueError, match=message):
         routed(*images(), routes="1:3@0.5")
-
-
-def test_a_network_whose_every_block_convolves_the_grid_is_refused(vit):
-    for block in range(BLOCKS):
-        vit.blocks[block] = OnTheGrid()
-    message = r"every block of MyNetwork convolves the grid of tokens \(block 0: conv, kernel 3 x 3\), and in a route"
-    with pytest.raises(ValueError, match=message):
-        RoutedNetwork(vit, **VIT)
 
 
 def test_what_fails_dense_is_the_network_s_own_error(vit):
@@ -431,7 +388,7 @@ BROKEN = [
     ("blocks", {"call": lambda net, block, tokens: tokens.tokens.mul_(0.5)}),
     ("independence", {"call": remembers}),
     ("rate_zero", {"call": gathered}),
-    ("bypassed", {"embed": stores, "call": writes_into_stored}),
+    ("blocks", {"embed": stores, "call": writes_into_stored}),
     ("order", {"call": lambda net, block, tokens: block(tokens.tokens, net.angles[: tokens.tokens.shape[1]])}),
     ("order", {"call": windowed}),
     ("checkpointing", {"call": counts}),

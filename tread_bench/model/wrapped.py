@@ -7,28 +7,18 @@ D width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from inspect import signature
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.routes import ResolvedRoute
 from tread_bench.core.describe.selectors import TokenOrder, selectors
 from tread_bench.model.backbone import Backbone, TokenState, kind
 from tread_bench.model.ops.routing import gather_tokens, with_prefix
 
-Functions = dict[str, Callable[..., Any]]
-_ARGUMENTS = {  # arguments of each function, without conditioning
-    "embed": "network, x, t, y",
-    "blocks": "network",
-    "head": "network, tokens",
-    "call": "network, block, tokens",
-}
 _FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # for blocks that need every token
 
 
@@ -142,7 +132,7 @@ class RoutedNetwork(Backbone):
     `tread_bench.contract.check_wrapped` also finds problems that shapes do not show.
 
     Raises:
-        ValueError: what does not fit, with the rule and the way out; all mistakes in the arguments together.
+        ValueError: what does not fit, with the rule and the way out.
     """
 
     def __init__(
@@ -157,16 +147,29 @@ class RoutedNetwork(Backbone):
         grid: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
-        functions: Functions = {"embed": embed, "blocks": blocks, "head": head, "call": call or _call_plainly}
-        mistakes = list(_mistakes(network, functions))
-        if mistakes:
-            raise ValueError("; ".join(mistakes))
+        if not isinstance(network, nn.Module):
+            raise ValueError(f"network is {kind(network)}: it must be the torch.nn.Module that owns the parameters")
         self.network = network
         self.grid = grid
-        self._functions = functions
+        self._functions: dict[str, Callable[..., Any]] = {
+            "embed": embed,
+            "blocks": blocks,
+            "head": head,
+            "call": call or _call_plainly,
+        }
+
+        # Its blocks, whose parameters are its own.
+        found = blocks(network)
+        if not isinstance(found, Sequence | nn.ModuleList | nn.Sequential) or not len(found):
+            raise ValueError(f"blocks returned {kind(found)}: it must return a list of one block or more")
+        owned = {id(parameter) for parameter in network.parameters()}
+        for number, block in enumerate(found):
+            if isinstance(block, nn.Module) and any(id(p) not in owned for p in block.parameters()):
+                rule = "has parameters that the network does not own"
+                raise ValueError(f"block {number} {rule}: register it in the network")
 
         # Defaults without a `Family`; a family that builds this network sets itself and its spec.
-        count = len(blocks(network))
+        count = len(found)
         self.spec = None  # type: ignore[assignment]  # x, t and y are whatever `embed` takes
         self.family = Family(
             name=type(network).__name__,
@@ -176,7 +179,6 @@ class RoutedNetwork(Backbone):
             num_blocks=lambda spec: count,
             builder="",
             selectors=None if grid else tuple(one.name for one in selectors().values() if not one.needs_grid),
-            check_routes=partial(_refuse_convolutions, dict(_convolutions(blocks(network)))),
         )
 
     def start(self, x: Tensor, t: Tensor, y: Any) -> WrappedState:
@@ -265,63 +267,6 @@ def _call_plainly(
     network: nn.Module, block: Callable[..., Tensor], tokens: Tensor | TokenSequence, *given: Tensor
 ) -> Tensor:
     return block(tokens.tokens if isinstance(tokens, TokenSequence) else tokens, *given)
-
-
-def _mistakes(network: nn.Module, functions: Functions) -> Iterator[str]:
-    """The rules by which a network cannot be wrapped like this."""
-    for name, function in functions.items():
-        if not _takes(function, _ARGUMENTS[name].count(",") + 1):
-            yield f"{name} is called with ({_ARGUMENTS[name]}): pass a function, such as lambda {_ARGUMENTS[name]}: ..."
-    if not isinstance(network, nn.Module):
-        yield f"network is {kind(network)}: it must be the torch.nn.Module that owns the parameters"
-    elif _takes(functions["blocks"], 1):
-        blocks = functions["blocks"](network)
-        if not isinstance(blocks, Sequence | nn.ModuleList | nn.Sequential) or not len(blocks):
-            yield f"blocks returned {kind(blocks)}: it must return a list of one block or more"
-            return
-        owned = {id(parameter) for parameter in network.parameters()}
-        for number, block in enumerate(blocks):
-            if isinstance(block, nn.Module) and any(id(p) not in owned for p in block.parameters()):
-                yield f"block {number} has parameters that the network does not own: register it in the network"
-        convolutions = dict(_convolutions(blocks))
-        if len(convolutions) == len(blocks):
-            yield (
-                f"every block of {type(network).__name__} convolves the grid of tokens (block 0: {convolutions[0]}), "
-                "and in a route neighbours on the grid are missing: this network cannot be routed"
-            )
-
-
-def _convolutions(blocks: Iterable[object]) -> Iterator[tuple[int, str]]:
-    """The number of each block that convolves a grid of tokens, and its first such convolution."""
-    for number, block in enumerate(blocks):
-        for name, part in block.named_modules() if isinstance(block, nn.Module) else ():
-            if isinstance(part, nn.Conv2d | nn.Conv3d) and max(part.kernel_size) > 1:
-                yield number, f"{name}, kernel {' x '.join(map(str, part.kernel_size))}"
-                break
-
-
-def _refuse_convolutions(
-    convolutions: Mapping[int, str], spec: object, routes: Sequence[ResolvedRoute], selector: str
-) -> None:
-    """Raise ValueError if a block inside a route convolves the grid of tokens."""
-    wrong = [f"block {block} ({convolutions[block]})" for r in routes for block in r.blocks if block in convolutions]
-    if wrong:
-        raise ValueError(
-            f"{', '.join(wrong)} on a route: it convolves the grid of tokens, and in a route neighbours on the grid "
-            "are missing; route around it"
-        )
-
-
-def _takes(function: object, count: int) -> bool:
-    if isinstance(function, nn.Module) or not callable(function):
-        return False
-    try:
-        signature(function).bind_partial(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # written in C, without a signature
-        return True
-    return True
 
 
 def _check_rows(sequence: TokenSequence, conditioning: Sequence[object], batch: int) -> None:

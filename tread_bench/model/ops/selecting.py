@@ -80,17 +80,16 @@ def rank_strided(scores_BN: Tensor, grid: Grid) -> Tensor:
     return rank
 
 
-def select(selector: str, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
+def select(selector: SelectorFamily | str, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
     """Return the ids (B, K) of the kept tokens, ascending, from uniform scores (B, N).
+
+    Args:
+        selector: its description, or its name.
 
     Raises:
         ValueError: the selector is unknown, or it does not rank every token.
     """
-    return select_by(find_selector(selector), scores_BN, grid, kept)
-
-
-def select_by(selector: SelectorFamily, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
-    """Like `select`, with the selector's description."""
+    selector = find_selector(selector) if isinstance(selector, str) else selector
     ranking: Ranking = named(selector.ranking)
     ranks_BN = ranking(scores_BN, grid)
     if ranks_BN.shape != scores_BN.shape:
