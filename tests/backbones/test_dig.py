@@ -92,8 +92,8 @@ def test_dense_and_routed_equal_the_release_written_out(routes, mixer):
 
 @pytest.mark.parametrize("mixer", [name for name, one in mixers().items() if "recurrence" in one.kernels])
 def test_the_kernel_that_is_chosen_computes_every_recurrence(mixer, monkeypatch):
-    asked, right = [], recurrence._operators
-    monkeypatch.setattr(recurrence, "_operators", lambda kernel, v: asked.append(kernel) or right(kernel, v))
+    asked, right = [], recurrence._computed
+    monkeypatch.setattr(recurrence, "_computed", lambda kernel, *some: asked.append(kernel) or right(kernel, *some))
     model = small(mixer=mixer, kernels={"recurrence": "numba"})
     model(*inputs())
     assert asked == ["numba"] * model.spec.depth
