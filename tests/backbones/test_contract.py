@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-from pathlib import Path
-from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
@@ -18,10 +14,8 @@ from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
 from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.violations import run_checks
-from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject, Trial
-from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 SMALL = {"hidden": 32, "heads": 2, "bottleneck": 3, "in_context_tokens": 3, "in_context_start": 2}
 TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
@@ -71,14 +65,8 @@ def small_spec(family, sizes):
 
 
 def test_the_families_that_take_text_are_tried_with_text():
-    assert {family.name for family, sizes in CASES if sizes} >= {
-        "DiT",
-        "SiT",
-        "LightningDiT",
-        "U-ViT",
-        "ZigMa",
-        "MMDiT",
-    }
+    names = {family.name for family, sizes in CASES if sizes}
+    assert names >= {"DiT", "SiT", "LightningDiT", "U-ViT", "ZigMa", "MMDiT"}
 
 
 @pytest.fixture(scope="module", params=CASES, ids=case_name)
@@ -132,37 +120,6 @@ def test_every_check_finds_something():
     assert {backbone.found_by for backbone in broken.BROKEN} == {
         check.__name__.removeprefix("check_") for check in CHECKS
     }
-
-
-class Modulated(Backbone):
-    """A network without prefix tokens; the document has `embed` and `run_block`."""
-
-    def __init__(self, spec, kernels):
-        super().__init__()
-        self.patches = nn.Conv2d(spec.channels, spec.hidden, spec.patch, spec.patch)
-        self.label = nn.Embedding(spec.num_classes + 1, spec.hidden)
-        self.modulation = nn.ModuleList(nn.Linear(spec.hidden, 2 * spec.hidden) for _ in range(4))
-        self.blocks = nn.ModuleList(nn.Linear(spec.hidden, spec.hidden) for _ in range(4))
-        self.out = nn.Linear(spec.hidden, spec.patch**2 * spec.channels)
-
-    def head(self, state):
-        return unpatchify(self.out(state.stream()), state.grid, self.spec.patch)
-
-
-class ModulatedSpec(BackboneSpec):
-    hidden: int = 8
-
-
-def test_conditioning_as_the_document_shows_it_is_sound(monkeypatch):
-    text = (Path(__file__).parents[2] / "docs" / "extending" / "backbone.md").read_text(encoding="utf-8")
-    (code,) = (code for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "(state.c)" in code)
-    exec(dedent(code), names := {"sinusoids": sinusoids, "TokenState": TokenState})
-    for name in ("embed", "run_block"):
-        monkeypatch.setattr(Modulated, name, names[name])
-    family = replace(
-        broken.SOUND, name="Modulated", spec=ModulatedSpec, num_prefix=lambda spec: 0, builder=f"{__name__}:Modulated"
-    )
-    assert check_backbone(family, ModulatedSpec(image_size=8, channels=2, num_classes=3)) == []
 
 
 def test_a_violation_reads_as_one_line():

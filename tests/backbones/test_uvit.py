@@ -6,38 +6,12 @@ import pytest
 import torch
 
 from tests.backbones import networks
-from tests.backbones.networks import assert_is_by_hand, inputs, present
+from tests.backbones.networks import inputs
 from tread_bench import Route
-from tread_bench.model.ops.patching import unpatchify
 
 FAMILY = "U-ViT"
 ROUTES, TEXT = networks.ROUTES[FAMILY], networks.TEXT[FAMILY]
 small = partial(networks.small, FAMILY)
-
-
-def by_hand(model, x, t, y, routes, ids):
-    """Every stream and every skip kept at full length, sample by sample; a routed block writes to its tokens only."""
-    outputs = []
-    prefix = model.spec.num_prefix
-    for sample in range(len(x)):
-        stream = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1]).streams["x"]
-        skips = []
-        for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
-            seen = present(routes, ids, number, sample, prefix)
-            skip = (skips.pop()[:, seen],) if number > len(model.in_blocks) else ()
-            stream = stream.clone()
-            stream[:, seen] = block(stream[:, seen], *skip)
-            if number < len(model.in_blocks):
-                skips.append(stream)
-        patches = model.decoder_pred(model.norm(stream))[:, prefix:]
-        outputs.append(model.final_layer(unpatchify(patches, (4, 4), 2)))
-    return torch.cat(outputs)
-
-
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes):
-    """With labels; with text, in test_text.py."""
-    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_conditioning_reaches_the_output_through_the_prefix_alone():
@@ -57,22 +31,6 @@ def test_unconditional_model_has_the_time_alone_in_front():
     x, t, _ = inputs()
     assert model.start(x, t, None).num_prefix == model.family.num_prefix(model.spec) == 1
     assert model(x, t, routes=[Route(1, 2, 0.5)]).shape == x.shape
-
-
-def test_parameter_names_are_those_of_the_release():
-    names = set(dict(small(depth=2).named_parameters()))
-    block = {f"{m}.{p}" for m in ("norm1", "norm2", "attn.proj", "mlp.fc1", "mlp.fc2") for p in ("weight", "bias")}
-    block.add("attn.qkv.weight")
-    assert names == {
-        *("pos_embed", "label_emb.weight", "out_blocks.0.skip_linear.weight", "out_blocks.0.skip_linear.bias"),
-        *(f"{m}.{p}" for m in ("patch_embed.proj", "norm", "decoder_pred", "final_layer") for p in ("weight", "bias")),
-        *(f"{b}.{name}" for b in ("in_blocks.0", "mid_block", "out_blocks.0") for name in block),
-    }
-
-
-def test_text_has_the_releases_parameter_names():
-    names, unconditional = (set(dict(small(**s).named_parameters())) for s in (TEXT, {"num_classes": 0}))
-    assert names - unconditional == {"context_embed.weight", "context_embed.bias"} and unconditional <= names
 
 
 @pytest.mark.parametrize(

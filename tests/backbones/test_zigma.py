@@ -4,15 +4,13 @@ from functools import partial
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from tests.backbones import networks
-from tests.backbones.networks import assert_is_by_hand, inputs, present, rms_norm, text_inputs
+from tests.backbones.networks import inputs, text_inputs
 from tread_bench import create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.model.ops.patching import unpatchify
 
 FAMILY = "ZigMa"
 SMALL, ROUTES, TEXT = networks.SMALL[FAMILY], networks.ROUTES[FAMILY], networks.TEXT[FAMILY]
@@ -41,31 +39,6 @@ def test_paths_come_in_the_releases_order():
         [2, 5, 8, 7, 4, 1, 0, 3, 6],  # columns from the top right
     ]
     assert first[4:, 0].tolist() == [6, 6, 8, 8]
-
-
-def by_hand(model, x, t, y, routes, ids):
-    """Both streams kept at full length, sample by sample, path by path."""
-    outputs = []
-    for sample in range(len(x)):
-        state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
-        stream, residual = state.streams["x"], torch.zeros_like(state.streams["x"])
-        for number, block in enumerate(model.blocks):
-            seen = present(routes, ids, number, sample)
-            path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in seen]
-            shift, scale, gate = block.adaLN_modulation(state.c).unflatten(1, (-1, 16)).unbind(1)
-            stream, residual = stream.clone(), residual.clone()
-            residual[:, path] += stream[:, path]
-            normed = rms_norm(residual[:, path], block.norm.weight)
-            stream[:, path] = normed + gate * block.mixer(normed * (1 + scale) + shift)
-        normed = F.layer_norm(rms_norm(stream + residual, model.norm_f.weight), (16,), eps=1e-6)
-        outputs.append(unpatchify(model.final_layer.linear(normed), (4, 4), 2))
-    return torch.cat(outputs)
-
-
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_dense_and_routed_equal_a_hand_written_forward(routes):
-    """With labels; with text, in test_text.py."""
-    assert_is_by_hand(by_hand, small(), inputs, routes)
 
 
 def test_learned_positions_begin_at_zero_and_are_added_once():
@@ -101,21 +74,3 @@ def test_drop_path_adds_the_last_blocks_output_to_the_residual_wholly_or_not_at_
             dropped.add(not added.any())
             torch.testing.assert_close(added, kept[sample] * bool(added.any()), rtol=1e-4, atol=1e-4)
     assert dropped == {True, False}
-
-
-def test_parameter_names_are_those_of_the_release():
-    model = create_backbone("ZigMa", **SMALL)
-    names = set(dict(model.named_parameters()))
-    assert {"x_embedder.proj.weight", "t_embedder.mlp.2.bias", "y_embedder.embedding_table.weight"} <= names
-    assert {"blocks.9.mixer.A_log", "blocks.0.adaLN_modulation.1.weight", "norm_f.weight"} <= names
-    assert {"final_layer.linear.weight"} <= names and set(model.state_dict()) == names
-
-
-def test_text_has_the_releases_parameter_names():
-    names, labelled = (set(dict(small(**sizes).named_parameters())) for sizes in (TEXT, {}))
-    attention = {"to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight", "to_out.0.bias"}
-    assert names - labelled == {
-        *("pos_embed", "y_embedder.weight", "y_embedder.bias"),
-        *(f"blocks.{block}.msa.{name}" for block in range(10) for name in attention),
-    }
-    assert labelled - names == {"y_embedder.embedding_table.weight"}

@@ -151,19 +151,6 @@ def test_routed_it_is_what_one_would_write_by_hand(vit, training):
     assert not torch.allclose(seen, vit(*inputs))
 
 
-def test_blocks_that_take_rows_get_those_of_the_tokens_present(rotary):
-    """Kept tokens alone in a dense network, each turned by its own angle, are what a route over all blocks computes."""
-    routed = RoutedNetwork(rotary, **ROTARY)
-    inputs, ids = sequences(), ids_of(3, 12, 6)
-    assert torch.equal(routed(*inputs), rotary(*inputs))
-    seen = routed(*inputs, routes="0:-1@0.5", ids=[ids])
-    for sample, kept in enumerate(ids):
-        inside = rotary.into(inputs[0][sample, kept])[None]
-        for block in rotary.blocks:
-            inside = block(inside, rotary.angles[kept])
-        torch.testing.assert_close(seen[sample, kept], rotary.out(inside)[0])
-
-
 def test_the_number_of_tokens_may_differ_from_call_to_call(rotary):
     routed = RoutedNetwork(rotary, **ROTARY)
     for tokens in (4, 7, 32):
@@ -268,7 +255,6 @@ def test_what_fails_dense_is_the_network_s_own_error(vit):
             changed(embed=lambda net, x, t, y: net.patches(x)),
             r"embed returned \(3, 16, 4, 4\) float32: tokens are \(B, S, D\) of floating point, here with B = 3",
         ),
-        (changed(embed=lambda net, x, t, y: {"x": x}), r"embed returned a dict: tokens are"),
         (
             changed(embed=lambda net, x, t, y: (net.tokens(x), net.positions)),
             r"embed returned \(16, 16\) float32 beside the tokens: conditioning is tensors \(B, ...\), here with B = 3",
@@ -285,10 +271,6 @@ def test_what_fails_dense_is_the_network_s_own_error(vit):
         (
             changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), rows={"cos": net.positions})),
             r"embed returned rows 'cos' as \(16, 16\) float32 for 16 tokens: rows are \(B, S, ...\), or \(1, S, ...\)",
-        ),
-        (
-            changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), rows={"mask": torch.ones(3, 12)})),
-            r"rows 'mask' as \(3, 12\) float32 .* one for each token of the sequence, text included",
         ),
         (
             changed(call=lambda net, block, tokens, c: (block(tokens.tokens, c), None)),
@@ -472,12 +454,6 @@ def test_its_cost_is_counted_and_falls_with_the_tokens():
     assert dense.params == sum(parameter.numel() for parameter in build(SPEC, {}).parameters())
     for block, (whole, half) in enumerate(zip(dense.blocks, routed.blocks, strict=True)):
         assert half.linear * 17 == whole.linear * (9 if 1 <= block <= 3 else 17)
-
-
-def test_a_family_that_says_another_number_of_blocks_is_refused():
-    built = build_backbone(replace(FAMILY, num_blocks=lambda spec: 4), SPEC)
-    with pytest.raises(ValueError, match="5 blocks, but routes count 4"):
-        built(*images())
 
 
 # --- what the documents show ------------------------------------------------------------------------------------------

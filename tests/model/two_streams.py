@@ -48,7 +48,6 @@ class Kind:
     build: Callable[[Any], nn.Module]
     inputs: Callable[[], tuple[Tensor, Tensor, dict[str, Tensor]]]
     itself: Callable[[nn.Module, Tensor, Tensor, dict[str, Tensor]], Tensor]
-    blocks: Callable[[Any], list[nn.Module]]
 
 
 # --- FLUX -------------------------------------------------------------------------------------------------------------
@@ -196,13 +195,11 @@ def _ernie_itself(net, x, t, y):
 
 
 KINDS = {
-    "flux": Kind(
-        _flux, _flux_inputs, _flux_itself, lambda net: [*net.transformer_blocks, *net.single_transformer_blocks]
-    ),
-    "sd3": Kind(_sd3, _sd3_inputs, _sd3_itself, lambda net: list(net.transformer_blocks)),
-    "pixart": Kind(_pixart, _pixart_inputs, _pixart_itself, lambda net: list(net.transformer_blocks)),
-    "wan": Kind(_wan, _wan_inputs, _wan_itself, lambda net: list(net.blocks)),
-    "ernie": Kind(_ernie, _ernie_inputs, _ernie_itself, lambda net: list(net.layers)),
+    "flux": Kind(_flux, _flux_inputs, _flux_itself),
+    "sd3": Kind(_sd3, _sd3_inputs, _sd3_itself),
+    "pixart": Kind(_pixart, _pixart_inputs, _pixart_itself),
+    "wan": Kind(_wan, _wan_inputs, _wan_itself),
+    "ernie": Kind(_ernie, _ernie_inputs, _ernie_itself),
 }
 
 
@@ -222,5 +219,4 @@ def built(kind: str) -> SimpleNamespace:
         routed=wrappings()[f"route_{kind}"](net),
         inputs=(x, t, y),
         itself=lambda x, t, y: KINDS[kind].itself(net, x, t, y),
-        blocks=KINDS[kind].blocks(net),
     )

@@ -207,13 +207,6 @@ def test_an_evaluation_costs_the_latents_of_its_budget_and_training_costs_the_sa
     assert cost.model_copy(update={"evaluated_forward_macs": full.evaluated_forward_macs}) == full
 
 
-def test_a_dense_end_of_training_keeps_all_latents():
-    routed, dense = (cell_cost(elit(routes=routes)).train_step_macs for routes in ("1:3@0.75", "1:3@0"))
-    cost = cell_cost(elit(schedule={"until": 0.75}))
-    assert cost.train_step_macs == routed < dense
-    assert cost.mean_train_step_macs == pytest.approx(0.75 * routed + 0.25 * dense, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

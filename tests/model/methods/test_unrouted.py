@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import nn
@@ -11,7 +9,7 @@ from torch import nn
 from tests.model.methods.subjects import OPTIONS
 from tests.model.methods.subjects import ROUTES as METHOD_ROUTES
 from tread_bench.core.describe.methods import find_method, methods
-from tread_bench.model.backbone import call_block, leave
+from tread_bench.model.backbone import leave
 from tread_bench.model.contract.methods import MethodSubject
 from tread_bench.model.methods.base import BatchRange, run_range
 
@@ -124,16 +122,3 @@ def test_the_block_after_a_route_has_its_text_in_float32_as_well():
         start = start_of(subject)
         subject.network.method.train_forward(backbone, start, BatchRange(0, 0, len(subject.x)))
     assert dtypes[4] == (torch.float32, False) and all(is_on for _, is_on in dtypes[:4])
-
-
-def test_a_bypass_without_gradient_leaves_that_of_the_text():
-    """Of a route over all blocks but the last, the text's path is whole: what the last block reads trains its layer."""
-    subject = subject_of("tread", detach=True)
-    backbone, start = subject.network.backbone, start_of(subject)
-    kept = torch.arange(8).expand(len(subject.x), -1)
-    text = start.streams["text"].detach().requires_grad_()
-    state = leave(replace(start.with_streams(text=text)), kept, detach=True)
-    out = call_block(backbone, 1, state)
-    (gradient,) = torch.autograd.grad(out.streams["text"].sum() + out.streams["x"].sum(), text)
-    assert gradient.any(2).all()
-    assert not any(stream.requires_grad for stream in state.background.values())

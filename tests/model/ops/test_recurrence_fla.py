@@ -9,9 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.fake_device import FakeDevice
 from tests.model.ops.test_recurrence import KINDS, inputs, token_by_token, with_gradients, worst
-from tread_bench.model.backbone import create_backbone
 from tread_bench.model.ops.recurrence import delta_recurrence, gated_delta_rule, linear_recurrence
 
 
@@ -115,34 +113,6 @@ def test_products_are_in_the_dtype_of_autocast_and_decays_in_float32(kind, kerne
         assert function(*arguments, kernel="fla").dtype == torch.float32
     assert set(kernels.dtypes.values()) == {(torch.bfloat16, torch.float32)}
     assert function(*[x.bfloat16() for x in arguments], kernel="fla").dtype == torch.bfloat16
-    assert set(kernels.dtypes.values()) == {(torch.bfloat16, torch.float32)}
-
-
-@pytest.mark.parametrize(
-    ("mixer", "kernel"),
-    {"gla": "gla", "gated_delta": "gated_delta_rule", "mamba2": "simple_gla", "rwkv7": "dplr"}.items(),
-)
-def test_every_mixer_computes_the_same_with_its_kernel(mixer, kernel, kernels):
-    sizes = {"depth": 4, "hidden": 32, "heads": 2, "patch": 2, "image_size": 8, "channels": 4, "num_classes": 10}
-    results = []
-    for name in ("torch", "fla"):
-        network = create_backbone("DiG", mixer=mixer, **sizes, kernels={"recurrence": name}, seed=0).eval()
-        for parameter in network.parameters():  # gates of DiT's blocks start at zero
-            torch.nn.init.normal_(parameter, std=0.1, generator=torch.Generator().manual_seed(parameter.numel()))
-        x = torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(0))
-        results.append(network(x, torch.tensor([0.3, 0.7]), torch.tensor([1, 2])))
-    assert results[0].abs().max() > 0.01 and list(kernels.dtypes) == [kernel]
-    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_nothing_leaves_the_device_on_the_way_to_a_kernel(kind, kernels):
-    function, arguments, _ = of_kind(kind, 9)
-    device = FakeDevice()
-    arguments = [device.holding(x) for x in arguments]
-    with device, torch.autocast("cuda", dtype=torch.bfloat16):
-        y = function(*arguments, kernel="fla")
-    assert device.found == [] and y.device.type == "cuda" and y.shape == arguments[2].shape
     assert set(kernels.dtypes.values()) == {(torch.bfloat16, torch.float32)}
 
 

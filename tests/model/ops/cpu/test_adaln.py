@@ -8,7 +8,6 @@ import torch
 from tread_bench.backbones.dit.family import DiTSpec
 from tread_bench.backbones.dit.network import Block, CompiledBlock
 from tread_bench.model.ops.cpu import compiling
-from tread_bench.model.ops.cpu.adaln_operator import prepare
 
 SPEC = DiTSpec(image_size=8, channels=1, num_classes=3, patch=2, depth=1, hidden=24, heads=2)
 
@@ -105,9 +104,3 @@ def test_other_dtypes_are_refused():
         layers(x, c)
     with pytest.raises(ValueError, match=r"one dtype, .*, not torch.bfloat16 on cpu beside torch.float32"):
         layers(x.float(), c)
-
-
-def test_compiling_ahead_draws_no_random_number():
-    state = torch.get_rng_state()
-    prepare.__wrapped__()
-    assert torch.equal(torch.get_rng_state(), state)
