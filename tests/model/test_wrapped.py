@@ -19,7 +19,6 @@ from tread_bench.core.describe.routes import resolve_routes
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import build_backbone, run_blocks
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS
-from tread_bench.model.methods.layer_skip.network import only
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS, WIDTH, TOKENS = 5, 16, 16
@@ -185,7 +184,7 @@ def test_conditioning_goes_with_its_samples_and_into_float32_where_a_block_does(
     # Some samples of the batch alone, as skipped layers walk them.
     chosen = torch.tensor([2, 0])
     alone = run_blocks(routed, routed.start(*(one[chosen] for one in inputs)))
-    torch.testing.assert_close(run_blocks(routed, only(state, chosen)).stream(), alone.stream())
+    torch.testing.assert_close(run_blocks(routed, state.only(chosen)).stream(), alone.stream())
 
     # The block after a route outside autocast.
     routes = resolve_routes("1:3@0.5", BLOCKS)

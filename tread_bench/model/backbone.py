@@ -100,6 +100,25 @@ class TokenState:
         parts = {name: torch.zeros_like(value, dtype=self.streams[name].dtype) for name in others}
         return self.with_streams(**parts, **{last: value.to(self.streams[last].dtype)})
 
+    def only(self, samples: Tensor) -> Self:
+        """Return these samples (K,) alone, without the skips saved before."""
+
+        def taken(value: Tensor | None) -> Tensor | None:
+            return value[samples] if value is not None else None
+
+        return replace(
+            self,
+            streams={name: stream[samples] for name, stream in self.streams.items()},
+            c=taken(self.c),
+            context=taken(self.context),
+            ids=taken(self.ids),
+            positions=taken(self.positions),
+            conditioning=tuple(map(taken, self.conditioning)),
+            drop_draws=taken(self.drop_draws),
+            skips=(),
+            cache={},
+        )
+
     def push_skip(self, stream: str) -> TokenState:
         """Save a stream that a route takes for a later block that pops it; last in, first out."""
         if stream in self.unrouted:

@@ -133,7 +133,7 @@ def check_independence(subject: Trial) -> Iterator[str]:
                     f"{case}: stream {name!r} after block {step.block} unmoved by another batch in between",
                     expected,
                     step.after.streams[name],
-                    "keep what blocks share in the state, not on the module",
+                    ": keep what blocks share in the state, not on the module",
                 )
 
 
@@ -212,7 +212,7 @@ def check_skips(subject: Trial) -> Iterator[str]:
     """A long skip across a route's border equals the same skip expanded and gathered explicitly."""
     for case in subject.cases:
         by_hand = subject.model.finish(with_skips_by_hand(subject.model, subject.start(), case))
-        advice = "read a skip with state.pop_skip()"
+        advice = ": read a skip with state.pop_skip()"
         yield from not_equal(f"{case}: the result of explicit skips", by_hand, subject.predict(case), advice)
 
 
@@ -329,7 +329,6 @@ def _numbers(mask: Tensor) -> str:
 
 def not_equal(what: str, expected: Tensor, seen: Tensor, advice: str = "") -> Iterator[str]:
     if not torch.equal(expected, seen):
-        advice = f": {advice}" if advice else ""
         yield f"expected {what}; saw a difference of {distance(expected, seen):.1e}{advice}"
 
 

@@ -98,9 +98,11 @@ def check_modules(subject: MethodSubject) -> Iterator[str]:
     own = dict(subject.network.method.named_parameters())
     if bool(own) != subject.method.has_modules:
         yield f"has_modules is {subject.method.has_modules}, and it has {len(own)} parameters of its own"
+    if not own:
+        return
     output = subject.step(subject.network).output
     weights = torch.linspace(-1, 1, output.numel()).view_as(output)
-    gradients = torch.autograd.grad((output * weights).sum(), list(own.values()), allow_unused=True) if own else ()
+    gradients = torch.autograd.grad((output * weights).sum(), list(own.values()), allow_unused=True)
     wrong = [name for name, one in zip(own, gradients, strict=True) if one is None or not one.isfinite().all()]
     if wrong:
         yield f"expected a finite gradient of {few(wrong, SHOWN)}; saw none, NaN or infinity"
@@ -146,7 +148,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
 
     # Run a routed step, recording each block.
     spec, routes = subject.spec, subject.cell.routes
-    bypass, ends = subject.method.tokens is Tokens.BYPASS, {route.end for route in routes}
+    bypass, ends = subject.method.tokens is Tokens.BYPASS, {int(route.end) for route in routes}
     backbone = copy(subject.network.backbone)
     backbone.run_block = run_block  # type: ignore[method-assign]
     start = subject.start()
@@ -167,10 +169,10 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
         blocks = subject.backbone_family.num_blocks(spec)
         counts = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
         if bypass:
-            counts = [spec.num_tokens if block in ends else count for block, count in enumerate(counts)]
+            for end in ends:
+                counts[end] = spec.num_tokens
         if wrong := {block: count for block, count in seen.items() if count != counts[block]}:
-            back = ", and all again after a route's last block" if bypass else ""
-            yield f"tokens {subject.method.tokens}: expected {counts} tokens after the blocks{back}; saw {wrong}"
+            yield f"tokens {subject.method.tokens}: expected {counts} tokens after the blocks; saw {wrong}"
             return
 
     # Tokens that bypassed, after their route.

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.model.backbone import TokenState, kind
+from tread_bench.model.backbone import kind
 from tread_bench.model.contract.checks import (
     SHOWN,
     check_blocks,
@@ -108,7 +108,8 @@ def check_rows(subject: WrappedTrial) -> Iterator[str]:
     for case in (None, *subject.cases):
         for step in _steps_on(subject, case):
             for sample in range(step.before.batch):
-                expected = subject.model.run_block(step.block, _alone(step, sample)).streams["tokens"]
+                alone = replace(step.before, streams=step.streams).only(torch.tensor([sample], device=subject.device))
+                expected = subject.model.run_block(step.block, alone).streams["tokens"]
                 seen = step.after.streams["tokens"][sample : sample + 1]
                 if not close(expected, seen):
                     yield (
@@ -141,19 +142,6 @@ def _steps_on(subject: WrappedTrial, case: Case | None) -> Iterator[Step]:
             yield step
 
 
-def _alone(step: Step, sample: int) -> TokenState:
-    """The state before a step, of one sample."""
-    before, one = step.before, slice(sample, sample + 1)
-    return replace(
-        before,
-        streams={name: stream[one] for name, stream in step.streams.items()},
-        ids=None if before.ids is None else before.ids[one],
-        positions=None if before.positions is None else before.positions[one],
-        conditioning=tuple(None if given is None else given[one] for given in before.conditioning),
-        cache={},
-    )
-
-
 def _text_read(subject: WrappedTrial, step: Step) -> Tensor:
     """Return which of the tokens that are never routed (B, P) a block's image tokens depend on."""
     prefix = step.before.num_prefix
@@ -175,7 +163,7 @@ def check_copies(subject: WrappedTrial) -> Iterator[str]:
         "a deep copy to compute with its own weights",
         subject.predict(),
         seen,
-        "in embed, blocks, head and call use the network that is passed, not a variable from outside",
+        ": in embed, blocks, head and call use the network that is passed, not a variable from outside",
     )
 
 

@@ -184,6 +184,12 @@ def first_state(backbone: Backbone) -> TokenState:
         return backbone.start(x, torch.zeros(1, device=device), text)
 
 
+def widths(backbone: Backbone) -> tuple[int, int | None]:
+    """Return the width of the residual stream, and that of the conditioning; None: the tokens hold it."""
+    state = first_state(backbone)
+    return state.stream().shape[2], None if state.c is None else state.c.shape[1]
+
+
 def build_method(cell: Cell, backbone: Backbone) -> Method:
     """Build the cell's method for that backbone; `network.build_network` draws its extra parameters."""
     method: Method = named(cell.method.family.builder)(cell, backbone)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
 from tread_bench.model.methods.deferred_masking.family import DeferredMaskingOptions
 from tread_bench.model.methods.masking import kept_pixels
 from tread_bench.model.ops.routing import gather_tokens
@@ -28,10 +28,7 @@ class DeferredMasking(Method):
         super().__init__(cell, backbone)
         assert isinstance(cell.method, DeferredMaskingOptions)
         config = cell.method
-        state = first_state(backbone)
-        width = state.stream().shape[2]
-        condition = None if state.c is None else state.c.shape[1]
-
+        width, condition = widths(backbone)
         self.patch = backbone.spec.patch
         self.mixer_input = _between(width, config.mixer_width)
         self.mixer = nn.ModuleList(

@@ -19,7 +19,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.model.methods.adaln import AdaLNCross
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, run_range, walk, widths
 from tread_bench.model.methods.elit.family import ElitOptions
 from tread_bench.model.ops.patching import sincos_positions
 from tread_bench.model.ops.selecting import rank_strided
@@ -35,12 +35,9 @@ class Elit(Method):
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         assert isinstance(cell.method, ElitOptions)
-        state = first_state(backbone)
-        width = state.stream().shape[2]
-        condition = None if state.c is None else state.c.shape[1]
-
-        self.grid, self.batch = state.grid, cell.training.batch
-        self.register_buffer("places", places_of_groups(state.grid, cell.method.groups), persistent=False)
+        width, condition = widths(backbone)
+        self.grid, self.batch = backbone.spec.grid, cell.training.batch
+        self.register_buffer("places", places_of_groups(self.grid, cell.method.groups), persistent=False)
         in_group = self.places.shape[1]
         self.fewest = self.routes[0].kept(in_group)
         self.evaluated_with = max(1, round(cell.method.budget * in_group))

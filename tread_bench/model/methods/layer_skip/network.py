@@ -44,7 +44,7 @@ class LayerSkip(Method):
             chosen = passing[number]
             if not len(chosen):
                 return state
-            processed = run_range(backbone, only(state, chosen), routes[number].blocks)
+            processed = run_range(backbone, state.only(chosen), routes[number].blocks)
             return put_back(state, chosen, processed)
 
         state = walk(backbone, start, routes, inside, on_block)
@@ -63,17 +63,6 @@ def _draw(route: Route, batch_range: BatchRange) -> np.ndarray:
     """Which samples (B,) pass the route."""
     drawn = draws.uniform(batch_range.seed, _stream(route), batch_range.first, batch_range.count)
     return np.asarray(drawn >= route.rate * batch_range.routing)
-
-
-def only(state: TokenState, chosen: Tensor) -> TokenState:
-    """Return the chosen samples only; skips saved before are left out."""
-    part = {name: stream[chosen] for name, stream in state.streams.items()}
-    c = None if state.c is None else state.c[chosen]
-    context = None if state.context is None else state.context[chosen]
-    conditioning = tuple(None if one is None else one[chosen] for one in state.conditioning)
-    drawn = None if state.drop_draws is None else state.drop_draws[chosen]
-    alone = replace(state, streams=part, c=c, context=context, conditioning=conditioning, drop_draws=drawn)
-    return replace(alone, skips=(), cache={})
 
 
 def put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:

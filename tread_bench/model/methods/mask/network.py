@@ -18,7 +18,7 @@ from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpoint
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.adaln import AdaLNBlock, ModulatedLinear
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
 from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken, kept_pixels
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
@@ -38,13 +38,11 @@ class Mask(Method):
         assert isinstance(cell.method, MaskOptions)
         config = cell.method
         spec = backbone.spec
-        state = first_state(backbone)
         width = config.decoder_width
-        condition = None if state.c is None else state.c.shape[1]
-
+        encoded, condition = widths(backbone)
         self.patch = spec.patch
         self.mae_weight = config.mae_weight
-        self.decoder_input = ModulatedLinear(state.stream().shape[2], width, condition)
+        self.decoder_input = ModulatedLinear(encoded, width, condition)
         self.mask_token = MaskToken(width)
         self.register_buffer("positions", sincos_positions(width, spec.grid), persistent=False)
         self.decoder = nn.ModuleList(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.methods.adaln import AdaLNBlock
-from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, run_range, widths
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.methods.mdt.family import MdtOptions
 from tread_bench.model.ops.patching import sincos_positions
@@ -29,9 +29,7 @@ class Mdt(Method):
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         assert isinstance(cell.method, MdtOptions)
-        state = first_state(backbone)
-        width = state.stream().shape[2]
-        condition = None if state.c is None else state.c.shape[1]
+        width, condition = widths(backbone)
         self.grid = backbone.spec.grid
         self.mask_token = MaskToken(width)
         self.positions = nn.Parameter(torch.empty(backbone.spec.num_tokens, width))
