@@ -24,6 +24,7 @@ CASES = [(family, {}) for family in LABELLED]
 CASES += [(family, TEXT) for family in families().values() if TEXT.keys() <= family.spec.model_fields.keys()]
 
 
+NUMBA = {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
 VARIANTS = [
     ("DiT", {}, {"attention": "math"}),
     ("U-ViT", {}, {"attention": "math"}),
@@ -33,7 +34,8 @@ VARIANTS = [
     *[("ZigMa", {"mixer": "mamba2", "scan": scan}, {}) for scan in ("zigzagN8", "v2")],
     ("DiS", {"mixer": "mamba2"}, {}),
     *[(family, {"mixer": "mamba2"}, {"recurrence": "numba"}) for family in ("ZigMa", "DiS")],
-    *[(family, {"attention": "linear"}, {}) for family in ("DiT", "SiT")],
+    ("DiT", {"attention": "linear"}, {}),
+    *[(family, {}, NUMBA) for family in ("DiT", "DiS", "ZigMa", "DRWKV")],
     ("DRWKV", {"q_shift": "self"}, {}),
     ("DRWKV", {"q_shift": "grid"}, {}),
     *[("DiG", {"mixer": mixer}, {}) for mixer in mixers()],

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 
 from tests.backbones import networks
 from tests.backbones.networks import assert_is_by_hand, inputs, present, rms_norm
-from tread_bench import create_backbone
 from tread_bench.core.describe.families import make_spec
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.ops.patching import unpatchify
@@ -76,10 +75,3 @@ def test_drop_path_drops_whole_samples_in_training_only():
     added = states[4].streams["residual"] - states[3].streams["residual"]
     dropped = (added == 0).flatten(1).all(1)
     assert 0 < dropped.sum() < 64
-
-
-def test_parameter_names_are_those_of_the_release():
-    names = set(dict(create_backbone("DiS", **SMALL).named_parameters()))
-    assert {"patch_embed.proj.weight", "time_embed.0.bias", "label_emb.embedding_table.weight", "pos_embed"} <= names
-    assert {"in_blocks.1.mixer.A_b_log", "mid_block.norm.weight", "out_blocks.0.skip_linear.bias"} <= names
-    assert {"norm_f.weight", "final_layer.linear.weight", "final_layer.adaLN_modulation.1.weight"} <= names

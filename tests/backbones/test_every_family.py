@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,25 @@ def test_few_counts_give_what_each_route_is_counted_to_cost(family, sizes):
     for routes in ([], *(ROUTES[family][-1:] if sizes else ROUTES[family])):
         resolved = found.resolve(spec, routes, "random")
         assert cost_of(found, spec, resolved) == count_cost(found, spec, resolved)
+
+
+RELEASED = {  # hashes of names and shapes of all weights, as the authors' releases have them
+    "DiT": "47d40dbf77ef",
+    "LightningDiT": "a517e443c50c",
+    "JiT": "d68f6c03d05b",
+    "U-ViT": "e4cfd659bae2",
+    "DiS": "bd42053bea51",
+    "ZigMa": "bc615acdd4d7",
+    "DRWKV": "6cb5da3a019f",
+    "DiG": "022019783753",
+    "MMDiT": "d0ed85ea8f02",
+}
+
+
+@pytest.mark.parametrize("family", RELEASED)
+def test_released_weights_fit_by_name_and_shape(family):
+    found = sorted(f"{name} {tuple(value.shape)}" for name, value in small(family).state_dict().items())
+    assert hashlib.sha256("\n".join(found).encode()).hexdigest()[:12] == RELEASED[family], found
 
 
 @pytest.mark.parametrize("family", ["DiT", "LightningDiT", "JiT", "DRWKV", "DiG"])

@@ -131,25 +131,3 @@ def test_initial_decays_and_mixes_are_the_released_ones():
         assert att.spatial_mix_r[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.1, abs=1e-6)
         assert ffn.spatial_mix_k[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.2, abs=1e-6)
     assert model.pos_embed.requires_grad and model.pos_embed.std() > 0.1
-
-
-def test_parameter_names_are_those_of_the_release():
-    names = set(dict(small(depth=3).named_parameters()))
-    both = ("weight", "bias")
-    block = {f"{m}.{p}" for m in ("ln1", "ln2", "adaLN_modulation.1") for p in both}
-    block |= {f"att.{m}.weight" for m in ("key", "value", "receptance", "output")}
-    block |= {f"att.spatial_{m}" for m in ("decay", "first", "mix_k", "mix_v", "mix_r")}
-    block |= {"ffn.spatial_mix_k", "ffn.spatial_mix_r", *(f"ffn.{m}.weight" for m in ("key", "value", "receptance"))}
-    ends = (
-        "patch_embed.proj",
-        "time_embed.mlp.0",
-        "time_embed.mlp.2",
-        "norm_f",
-        "final_layer.linear",
-        "final_layer.adaLN_modulation.1",
-    )
-    assert names == {
-        *("pos_embed", "label_emb.embedding_table.weight"),
-        *(f"{m}.{p}" for m in (*ends, "in_blocks.0.ln0", "out_blocks.0.skip_linear") for p in both),
-        *(f"{b}.{name}" for b in ("in_blocks.0", "mid_block", "out_blocks.0") for name in block),
-    }
