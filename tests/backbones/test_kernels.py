@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tread_bench.core.describe.families import families
-from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import build_backbone
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
@@ -29,16 +28,3 @@ def test_compiled_kernels_change_rounding_alone(name):
     expected, computed = predictions
     assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert not torch.equal(computed, expected)  # the kernel was asked for, and used
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_the_parameters_of_a_block_are_found_with_every_kernel(name):
-    family = families()[name]
-    x, t, y = torch.zeros(1, 2, 8, 8), torch.zeros(1), torch.zeros(1, dtype=torch.long)
-    names = []
-    for kernels in ({"attention": "math"}, NUMBA):
-        model = build_backbone(family, family.spec(**SMALL, **SIZES[name]), kernels, seed=0)
-        name_of = {parameter: name for name, parameter in model.named_parameters()}
-        names.append([[name_of[parameter] for parameter in block] for block in block_parameters(model, x, t, y)])
-    assert names[0] == names[1]
-    assert all(names[0])

@@ -11,7 +11,6 @@ from tests.model.methods.subjects import batch_range, cell_of, inputs, network_o
 from tread_bench.cell.step import weighted_mean
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.core.problems import SuiteError
 
 WIDTH, TOKENS, MIXER = 16, 16, 24
 
@@ -77,16 +76,3 @@ def test_it_costs_a_mixer_over_all_tokens_and_linear_layers_between_different_wi
     assert cost.train_step_macs == routed.train_step + 3 * (cost.forward_macs - routed.forward.total)
     block_params = 12 * width**2 + 9 * width + 6 * width * (WIDTH + 1)
     assert cost.method_params == 2 * block_params + 2 * between + (width + WIDTH) * (width != WIDTH)
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"routes": "1:3@0.5"}, "method deferred_masking drops tokens for all blocks"),
-        ({"options": {"mixer_heads": 5}}, "must divide method.mixer_width 24"),
-        ({"auxiliary": ["mae"]}, "needs tokens that bypass a route, and method deferred_masking has none"),
-    ],
-)
-def test_what_it_refuses(keys, message):
-    with pytest.raises(SuiteError, match=message):
-        cell_of("deferred_masking", **keys)

@@ -23,7 +23,6 @@ from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.core.problems import SuiteError
 from tread_bench.measure.macs import count_added, count_evaluated
 from tread_bench.model.backbone import come_back, leave
 from tread_bench.model.methods.base import run_range, walk
@@ -205,23 +204,6 @@ def test_an_evaluation_costs_the_latents_of_its_budget_and_training_costs_the_sa
     assert cost.evaluated_forward_macs == expected == count_evaluated(cell).total
     assert cost.evaluated_forward_macs < full.evaluated_forward_macs
     assert cost.model_copy(update={"evaluated_forward_macs": full.evaluated_forward_macs}) == full
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"options": {"groups": 3}}, "method.groups 3: must divide both sides of the grid of tokens, 4 x 4"),
-        ({"options": {"groups": 4}}, "never drops a latent: a group has 1, and so small a share of them is none"),
-        ({"routes": "0:1@0.5,3:3@0.5"}, "method elit takes one route, here 0:1@0.5,3:3@0.5"),
-        ({"schedule": {"warmup": 0.5}}, "from the first step on; leave it out"),
-        ({"backbone": "U-ViT", "routes": "0:3@0.5"}, "of which only one is inside"),
-        ({"selector": "rows"}, "method elit chooses itself"),
-        ({"auxiliary": ["mae"]}, "needs tokens that bypass a route"),
-    ],
-)
-def test_what_it_refuses(keys, message):
-    with pytest.raises(SuiteError, match=message):
-        elit(**keys)
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from tests.model.methods.restated_dit import block, condition, embedded, head, same_gradients, weights_of
 from tests.model.methods.subjects import batch_range, cell_of, inputs, network_of, trainer_of
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.core.problems import SuiteError
 
 WIDTH, TOKENS, PIXELS, DECODER = 16, 16, 4, 4  # values of a patch; the last block decodes: it is number 4
 
@@ -71,16 +69,3 @@ def test_a_step_costs_both_passes_and_an_interpolater_over_all_tokens():
     assert cost.train_step_macs == routed.train_step + 3 * (blocks + last_layer + interpolater)
     assert cost.evaluated_forward_macs == dense.forward.total
     assert cost.method_params == 12 * WIDTH**2 + 9 * WIDTH + 6 * WIDTH * (WIDTH + 1) + WIDTH + TOKENS * WIDTH
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"routes": "1:3@0.5"}, "write one route 0:END@RATE, ending at 3 or before"),
-        ({"routes": "0:-1@0.5"}, "its last blocks decode all of them"),
-        ({"schedule": {"warmup": 0.5}}, "do not become one by degrees"),
-    ],
-)
-def test_what_it_refuses(keys, message):
-    with pytest.raises(SuiteError, match=message):
-        cell_of("mdt", **keys)

@@ -15,6 +15,8 @@ DIT = {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
 UVIT = {"name": "U-ViT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
 DRWKV = {"name": "DRWKV", "depth": 13, "hidden": 32, "patch": 2}
 MASK = {"name": "mask", "decoder_heads": 4}
+DEFERRED = {"name": "deferred_masking", "mixer_heads": 5}
+ELIT = {"name": "elit", "groups": 2}
 
 
 def plan_of(row, backbone=DIT):
@@ -34,6 +36,15 @@ MISTAKES = [
     ({"method": "sprint", "routes": "1:4@0.5,6:8@0.5"}, "routes", "keep one"),
     ({"method": "sprint", "routes": "0:8@0.5"}, "routes", "start at 1 or later"),
     ({"method": "sprint", "routes": "2:11@0.5"}, "routes", "end at 10 or before"),
+    ({"method": "mdt", "routes": "1:3@0.5"}, "routes", "write one route 0:END@RATE, ending at 10 or before"),
+    ({"method": "mdt", "routes": "0:-1@0.5"}, "routes", "its last blocks decode all of them"),
+    ({"method": "mdt", "routes": "0:3@0.5", "schedule.warmup": 0.5}, "warmup", "do not become one by degrees"),
+    ({"method": "deferred_masking", "routes": "1:3@0.5"}, "routes", "deferred_masking drops tokens for all blocks"),
+    ({"method": DEFERRED, "routes": "0:-1@0.5"}, "mixer_heads", "must divide method.mixer_width 512"),
+    ({"method": {**ELIT, "groups": 3}, "routes": "2:8@0.75"}, "groups", "sides of the grid of tokens, 4 x 4"),
+    ({"method": {**ELIT, "groups": 4}, "routes": "2:8@0.5"}, "routes", "never drops a latent: a group has 1"),
+    ({"method": ELIT, "routes": "0:1@0.5,3:3@0.5"}, "routes", "method elit takes one route, here 0:1@0.5,3:3@0.5"),
+    ({"method": ELIT, "routes": "2:8@0.5", "schedule.warmup": 0.5}, "warmup", "from the first step on; leave it out"),
     ({"method": "mod", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
     ({"method": "layer_skip", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
     ({"method": "mod", "routes": "2:8@0.5", "schedule.until": 0.5}, "schedule.until", "evaluated routed"),
@@ -95,7 +106,12 @@ def test_a_mistake_is_located_and_tells_the_way_out(row, place, message):
 
 @pytest.mark.parametrize(
     ("method", "routes", "way_out"),
-    [("drop", "2:8@0.5", "2:12@0.5"), ("sprint", "2:8@0.5", "2:10@0.5"), ("layer_skip", "4:10@0.5", "2:10@0.5")],
+    [
+        ("drop", "2:8@0.5", "2:12@0.5"),
+        ("sprint", "2:8@0.5", "2:10@0.5"),
+        ("layer_skip", "4:10@0.5", "2:10@0.5"),
+        (ELIT, "2:8@0.5", "2:10@0.5"),
+    ],
 )
 def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_works(method, routes, way_out):
     with pytest.raises(SuiteError, match="long skip") as caught:

@@ -75,32 +75,23 @@ def check(computed, expected):
     assert max(largest_errors(computed, expected).values()) <= 1e-5
 
 
+CASES = {  # sizes of the inputs, what is added to delta, and whether the scan is reversed
+    **{f"length {length}": ({"length": length}, 0, False) for length in LENGTHS},
+    **{f"reversed, length {length}": ({"length": length}, 0, True) for length in LENGTHS},
+    "tiny steps": ({"length": 2 * CHUNK + 1}, -20, False),
+    "big steps": ({"length": 2 * CHUNK + 1}, 20, False),
+    **{f"{n} channels": ({"length": CHUNK + 2, "channels": n, "states": 16}, 0, False) for n in (16, 88, 300)},
+}
+
+
 @every_kernel
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", LENGTHS)
-def test_float32_is_within_1e_5_of_the_float64_reference_with_every_gradient(length, reverse, kernel):
-    values = inputs(length)
+@pytest.mark.parametrize("case", CASES)
+def test_float32_is_within_1e_5_of_the_float64_reference_with_every_gradient(case, kernel):
+    sizes, shift, reverse = CASES[case]
+    values = inputs(**sizes)
+    values[1].add_(shift)
     expected = output_and_gradients(selective_scan_reference, values, reverse=reverse)
     computed = output_and_gradients(selective_scan, [v.float() for v in values], reverse=reverse, kernel=kernel)
-    check(computed, expected)
-
-
-@every_kernel
-@pytest.mark.parametrize("shift", [-20.0, 20.0], ids=["tiny steps", "big steps"])
-def test_extreme_steps_are_as_exact(shift, kernel):
-    values = inputs(2 * CHUNK + 1)
-    values[1].add_(shift)
-    expected = output_and_gradients(selective_scan_reference, values)
-    computed = output_and_gradients(selective_scan, [v.float() for v in values], kernel=kernel)
-    check(computed, expected)
-
-
-@every_kernel
-@pytest.mark.parametrize("channels", [16, 88, 300])
-def test_any_number_of_channels_is_as_exact(channels, kernel):
-    values = inputs(CHUNK + 2, batch=2, channels=channels, states=16)
-    expected = output_and_gradients(selective_scan_reference, values)
-    computed = output_and_gradients(selective_scan, [v.float() for v in values], kernel=kernel)
     check(computed, expected)
 
 
