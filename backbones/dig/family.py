@@ -49,10 +49,6 @@ class DiGSpec(BackboneSpec):
         return self
 
     @property
-    def out_channels(self) -> int:
-        return self.channels * (2 if self.learn_sigma else 1)
-
-    @property
     def mixer_family(self) -> MixerFamily:
         """The description of the mixer."""
         return find_mixer(self.mixer)

@@ -43,10 +43,6 @@ class DiSSpec(BackboneSpec):
         """Number of prefix tokens: label and time, or only the time."""
         return 2 if self.num_classes else 1
 
-    @property
-    def out_channels(self) -> int:
-        return self.channels * (2 if self.learn_sigma else 1)
-
 
 _SIZES = {
     "S": {"depth": 24, "hidden": 368},

@@ -30,10 +30,6 @@ class DiTSpec(TextSpec):
             raise ValueError(f"hidden {self.hidden} must be a multiple of 4: sines and cosines of rows and columns")
         return self
 
-    @property
-    def out_channels(self) -> int:
-        return self.channels * (2 if self.learn_sigma else 1)
-
 
 FREQUENCIES = 256  # number of sinusoids in the time embedding
 

@@ -40,10 +40,6 @@ class DRWKVSpec(BackboneSpec):
             )
         return self
 
-    @property
-    def out_channels(self) -> int:
-        return self.channels * (2 if self.learn_sigma else 1)
-
 
 def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> None:
     """Raise ValueError if q_shift="grid" is used with kept tokens that do not form a grid."""

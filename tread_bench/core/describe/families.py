@@ -56,8 +56,8 @@ class BackboneSpec(BaseModel):
 
     @property
     def out_channels(self) -> int:
-        """Channels that the last layer computes: C, or 2C where a variance can be learned as well."""
-        return self.channels
+        """Channels that the last layer computes: C, or 2C where a spec has `learn_sigma`, and it is set."""
+        return self.channels * (1 + getattr(self, "learn_sigma", False))
 
     @property
     def context_shape(self) -> tuple[int, int] | None:
