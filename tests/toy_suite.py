@@ -9,16 +9,9 @@ from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
 from tests.command_line import figures, tread_bench
-from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import Evaluation
 
-
-def owner(cell: str) -> Identity:
-    """Of files that no run has written."""
-    return Identity(cell, "0" * 64)
-
-
-OWNER = owner("toy-s0-0123456789")
+OWNER = "toy-s0-0123456789"  # of files that no run has written
 
 
 def no_figures(trainer: object, iteration: int, seconds: float) -> Evaluation:

@@ -28,7 +28,6 @@ from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
-from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
@@ -165,7 +164,7 @@ def loop_overhead(bench: Bench) -> Figure:
         def loop() -> object:
             place = Path(folder) / str(next(numbers))
             place.mkdir()
-            return train(idle, place, Identity("benchmark", "0" * 64), no_evaluation)
+            return train(idle, place, "benchmark", no_evaluation)
 
         loop()
         figure = bench.faster(always(loop), steps, facts={"loop_steps": LOOP_STEPS})  # the loop's time over a step's

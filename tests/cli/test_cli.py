@@ -279,13 +279,9 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-B/2", "--route", "2:8"), "START:END@RATE"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prxx"), "did you mean 'prx'?"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--depth", "57"), "name a trainer with --as"),
-        (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--train"), "leave --train and --guidance out"),
+        (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--train"), "leave --train out"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--depth", "5"), "no block left in 5"),
         (("profile", "U-ViT-S/2-T2I", "--set", "num_classes=10"), "a model takes labels or text"),
-        (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
-        (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
-        (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile has only one backbone"),
-        (("profile", "U-ViT-S/2", "--guidance", "{name: path_drop, blocks: '1:2'}"), "long skip of U-ViT"),
         (("sample", "nowhere", "--cell", "dense"), "nowhere is not a run folder"),
         (("report", "."), "plan.json"),
     ],
@@ -303,17 +299,15 @@ def test_profile_writes_a_route_alone_to_copy():
     assert (done.returncode, done.stdout) == (0, expected) and "holds for another network" in done.stderr
 
 
-def test_profile_of_guidance_is_that_of_sparse_guidance_as_published():
+def test_profile_of_its_branches_is_that_of_sparse_guidance_as_published():
     """arXiv 2601.01608 leaves out the attention products: 114.42 unguided and 97.67 at rates .5/.9."""
-    dense = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "none", "--json").stdout)
-    assert dense["guided_macs"] == dense["forward_macs"]
-    assert (dense["guided_macs"] - dense["guided_attention_macs"]) / 1e9 == pytest.approx(114.39, abs=0.01)
-    rule = "{name: sparse, strong: 0.5, weak: 0.9}"
-    routed = json.loads(tread_bench("profile", "SiT-XL/2", "--route", "2:24@0.5", "--guidance", rule, "--json").stdout)
-    assert routed["strong_macs"] == routed["forward_macs"]
-    assert (routed["guided_macs"] - routed["guided_attention_macs"]) / 1e9 == pytest.approx(97.65, abs=0.01)
-    cfg = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "cfg", "--json").stdout)
-    assert cfg["guided_macs"] == 2 * dense["guided_macs"]
+
+    def without_attention(*route):
+        found = json.loads(tread_bench("profile", "SiT-XL/2", *route, "--json").stdout)
+        return (found["forward_macs"] - found["attention_macs"]) / 1e9
+
+    strong, weak = (without_attention("--route", f"2:24@{rate}") for rate in (0.5, 0.9))
+    assert (without_attention(), strong + weak) == pytest.approx((114.39, 97.65), abs=0.01)
 
 
 def test_profile_s_table_has_the_figures_of_its_document():

@@ -15,7 +15,7 @@ from tread_bench.cli.app import app
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
-from tread_bench.core.numbers.statistics import seeds_to_find
+from tread_bench.core.numbers.statistics import paired_test_power, seeds_to_find
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.runner.prepare import write_plan
@@ -79,7 +79,7 @@ def test_a_stated_spread_gives_each_row_the_seeds_of_the_first_step_of_holm(suit
     ]
     assert {row["seeds"] for row in found["rows"]} == {seeds_to_find(1.5 / 1.2, 1000, 0.05 / 2)}
     assert {row["seeds_upper"] for row in found["rows"]} == {found["rows"][0]["seeds"]}
-    assert found["comparisons"] == 2 and found["difference"] == 1.5
+    assert found["difference"] == 1.5 and {row["pairs"] for row in found["rows"]} == {None}
 
 
 def test_a_run_gives_each_row_its_own_spread_with_its_bound(suite, finished):
@@ -87,35 +87,26 @@ def test_a_run_gives_each_row_its_own_spread_with_its_bound(suite, finished):
     for name, row in rows.items():
         spread = float(np.std(np.subtract(FIDS[name], FIDS["dense"]), ddof=1))
         assert row["spread"] == pytest.approx(spread) and row["pairs"] == 4
-        assert row["spread_upper"] == pytest.approx(spread * (3 / 0.3518463) ** 0.5, rel=1e-5)  # chi-square, 5 %
-        assert row["seeds"] == seeds_to_find(1.5 / spread, 1000, 0.05 / 2) < row["seeds_upper"]
-        assert row["differing"] == []
+        upper = spread * (3 / 0.3518463) ** 0.5  # chi-square, 5 %
+        found = (row["seeds"], row["seeds_upper"])
+        assert found == tuple(seeds_to_find(1.5 / one, 1000, 0.05 / 2) for one in (spread, upper))
+        assert row["power"] == pytest.approx(paired_test_power(1.5 / spread, 4, 0.05 / 2))
 
 
 def test_a_row_with_a_budget_has_the_spread_of_differences_at_equal_cost(tmp_path):
     text = SUITE.replace(THIRD_ROW, BUDGET).replace("iterations: 4,", "iterations: 60,").replace("at: [4]", "at: [60]")
     suite = write_suite(tmp_path, text)
     rows = detection(suite, "--detect", 1.5, "--from", write_run(suite, tmp_path / "run", []))["rows"]
-    at = {row["row"]: (row["reference"], row["compared_at"]) for row in rows}
-    assert at == {"routed": ("dense", "equal iterations"), "longer": ("dense", "equal cost")}
-    spread = float(np.std(np.subtract(AT_ITS_END, FIDS["dense"]), ddof=1))
-    assert rows[1]["spread"] == pytest.approx(spread)
+    at = [(row["row"], row["reference"], row["spread"]) for row in rows]
+    spreads = [float(np.std(np.subtract(fids, FIDS["dense"]), ddof=1)) for fids in (FIDS["routed"], AT_ITS_END)]
+    assert at == [("routed", "dense", pytest.approx(spreads[0])), ("longer", "dense", pytest.approx(spreads[1]))]
 
 
-def test_the_text_says_how_many_seeds_are_enough_for_every_row(suite, finished):
-    most = max(row["seeds"] for row in detection(suite, "--detect", 1.5, "--from", finished)["rows"])
-    said = planned(suite, "--detect", 1.5, "--from", finished).output
-    assert f"With {most} seeds, a difference of 1.5 FID is found in every row with a power of 80 % or more" in said
-    assert "Holm-adjusted over 2 rows" in said and "other settings" not in said
-
-
-def test_a_run_of_other_settings_and_rows_that_it_lacks_are_named(suite, tmp_path):
+def test_rows_that_a_run_lacks_are_not_known(suite, tmp_path):
     pilot = tmp_path / "pilot.yaml"
     pilot.write_text(SUITE.replace(THIRD_ROW, ""))
-    shorter = write_run(pilot, tmp_path / "shorter", ["training.iterations=2", "metrics.at=[2]"])
-    said = planned(suite, "--detect", 1.5, "--from", shorter).output
-    assert "found in 1 of 2 rows" in said and "not known" in said
-    assert "other settings than this suite (metrics, training)" in said
+    said = planned(suite, "--detect", 1.5, "--from", write_run(pilot, tmp_path / "pilot", [])).output
+    assert "A difference of 1.5 FID, at 80% power, over 2 rows" in said and "not known" in said
 
 
 def test_an_export_of_a_run_says_the_same(suite, finished, tmp_path):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tread_bench.core.stored.data_files import ChangedDataError, DataFiles
+from tread_bench.core.stored.data_files import ChangedDataError, contents_of
 from tread_bench.data.latents.family import LATENTS
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.services.samples import refuse_other_files
@@ -15,7 +15,7 @@ def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):
     decoder = tmp_path / "decoder.pt2"
     decoder.write_bytes(b"one decoder")
     data = LatentsData(name="latents", train=["a"], held_out=["b"], decoder=str(decoder))
-    record = SimpleNamespace(data_files=DataFiles([str(decoder)], {}).verified())
+    record = SimpleNamespace(data_files=contents_of([str(decoder)]))
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files={}), folder=SimpleNamespace(record=lambda cell: record))
     refuse_other_files(job, data)
     decoder.write_bytes(b"two decoder")
@@ -37,7 +37,7 @@ def test_captions_are_those_of_the_data_that_the_run_began_with(tmp_path):
     path = tmp_path / "train.safetensors"
     path.write_bytes(b"some captions")
     data = CaptionedLatents(name="latents", train=[str(path)], held_out=["b"])
-    files = DataFiles([str(path)], {}).verified()
+    files = contents_of([str(path)])
     job = SimpleNamespace(id="c", plan=SimpleNamespace(files=files), folder=SimpleNamespace(record=lambda cell: None))
     refuse_other_files(job, data)
     path.write_bytes(b"more captions")

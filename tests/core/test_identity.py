@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from pathlib import Path
 
 import pytest
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
 from tests.run_folders import begun, new_folder, quiet
-from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.identity import StrangerError
 from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
@@ -34,7 +29,6 @@ rows:
   dense: {}
 """
 OF_THE_RUNNER = {".lock", ".turn", ".numerics.log"}
-UNOWNED = {"log", ".lock"}  # text for people, and an empty file
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +94,6 @@ def exchange(first, second):
     aside.rename(second)
 
 
-def test_everything_that_a_cell_stores_has_a_reader_here(folder):
-    """A new kind of file needs a line above, or a reason why it needs none."""
-    stored = {path.name for path in folder.cell(two_cells(folder)[0]).iterdir()}
-    assert stored - UNOWNED == READERS.keys() | {"progress.json"}
-
-
 @pytest.mark.parametrize("name", READERS)
 def test_what_two_cells_have_exchanged_is_refused_by_name(folder, name):
     mine, other = two_cells(folder)
@@ -128,44 +116,6 @@ def test_weights_of_another_iteration_are_refused_by_name(folder):
     exchange(*(folder.cell(mine) / "weights" / f"{step}.safetensors" for step in (2, 4)))
     with pytest.raises(UserError, match=r"4\.safetensors is damaged or another file"):
         weights_read(folder, mine)
-
-
-def test_a_checkpoint_under_the_name_of_another_goes_on_at_its_own_step(folder):
-    mine = two_cells(folder)[0]
-    record = folder.record(mine)
-    for suffix in (".safetensors", ".sha256"):
-        exchange(*(folder.cell(mine) / "checkpoints" / f"step-00000000{step}{suffix}" for step in (2, 4)))
-    identity = folder.existing_request(mine).identity
-    assert load_latest(folder.cell(mine) / "checkpoints", identity).state["step"] == 2
-    assert resumed(folder, mine).status == "done"
-    assert folder.record(mine).final_weights_sha256 == record.final_weights_sha256
-
-
-def test_a_record_of_another_configuration_is_refused(folder):
-    mine = two_cells(folder)[0]
-    record = folder.record(mine)
-    config = {**record.config, "training": {**record.config["training"], "batch": 5}}
-    folder.write_record(record.model_copy(update={"config": config}))
-    with pytest.raises(StrangerError, match=r"record\.json belongs to cell .* under another configuration"):
-        folder.record(mine)
-
-
-def unstamped(path):
-    """The same checkpoint as versions before wrote it."""
-    with safe_open(path, "pt") as file:
-        state = {"state": file.metadata()["state"]}
-    save_file(load_file(path), path, state)
-    path.with_suffix(".sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest())
-
-
-def test_a_checkpoint_without_an_identity_is_refused(folder):
-    mine = two_cells(folder)[0]
-    last = folder.cell(mine) / "checkpoints" / "step-000000004.safetensors"
-    for suffix in (".safetensors", ".sha256"):
-        last.with_suffix(suffix).unlink()
-    unstamped(last.with_name("step-000000002.safetensors"))
-    outcome = resumed(folder, mine)
-    assert outcome.status == "failed" and "step-000000002.safetensors belongs to cell None" in outcome.reason
 
 
 def test_a_run_refuses_strangers_before_it_changes_anything(suite, folder):

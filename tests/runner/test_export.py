@@ -90,7 +90,7 @@ def folder(machine) -> RunFolder:
         written = initial_record(folder.existing_request(cell.id), folder.plan())
         own = {"data_files": files, "evaluations": evaluations if not reason else []}
         folder.write_record(written.model_copy(update=found | own))
-        put(folder.cell(cell.id) / "progress.json", json.dumps({**PROGRESS, "cell": cell.id, "config_sha256": ""}))
+        put(folder.cell(cell.id) / "progress.json", json.dumps({**PROGRESS, "cell": cell.id}))
     put(folder.cell(plan.cells[3].id) / "record.json", "{")
     return folder
 

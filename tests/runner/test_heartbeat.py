@@ -8,7 +8,6 @@ import threading
 
 import pytest
 
-from tests.toy_suite import owner
 from tread_bench.core.stored.files import temporaries
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
@@ -30,7 +29,7 @@ def now(monkeypatch) -> list[float]:
 
 
 def heart(folder, tell=lambda *news: None) -> Heartbeat:
-    return Heartbeat(folder.cell("a"), tell, owner("a"))
+    return Heartbeat(folder.cell("a"), tell, "a")
 
 
 def test_news_goes_on_as_it_came_and_is_noted_at_a_new_phase_or_once_a_second(folder, now):

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tread_bench.core.stored.files import replacing, write_atomically
-from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.identity import check_cell
 from tread_bench.suite.plan import CHECKPOINTS_KEPT
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,9 @@ class CheckpointWriter:
     A crash while one is being written leaves the one before it. Their tensors must not change any more.
     """
 
-    def __init__(self, folder: Path, owner: Identity) -> None:
+    def __init__(self, folder: Path, cell_id: str) -> None:
         self.folder = folder
-        self.owner = owner
+        self.cell_id = cell_id
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._writing: Future[None] | None = None
 
@@ -57,14 +57,14 @@ class CheckpointWriter:
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Begin to write a checkpoint once the one before it is written. Raises OSError if that one could not be."""
         self._wait()
-        self._writing = self._thread.submit(save_checkpoint, self.folder, step, checkpoint, self.owner)
+        self._writing = self._thread.submit(save_checkpoint, self.folder, step, checkpoint, self.cell_id)
 
     def _wait(self) -> None:
         if self._writing is not None:
             self._writing.result()
 
 
-def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, cell_id: str) -> None:
     """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
 
     Those of later steps are removed too: training that resumed from an earlier one found them damaged.
@@ -73,7 +73,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     path = _path(folder, step)
     folder.mkdir(exist_ok=True)
     with replacing(path) as temporary:
-        about = {"state": json.dumps(checkpoint.state), "owner": json.dumps(owner.stamp())}
+        about = {"state": json.dumps(checkpoint.state), "owner": json.dumps({"cell": cell_id})}
         save_file(checkpoint.tensors, temporary, about)
         digest = file_sha256(temporary)
     write_atomically(path.with_suffix(".sha256"), digest)
@@ -102,24 +102,24 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
+def load_latest(folder: Path, cell_id: str) -> Checkpoint | None:
     """Return the newest undamaged checkpoint, or None; a damaged one is named in a warning.
 
     Raises:
-        StrangerError: it is another cell's.
+        UserError: it is another cell's.
     """
     paths = sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True)
-    return next((found for path in paths if (found := _load(path, owner))), None)
+    return next((found for path in paths if (found := _load(path, cell_id))), None)
 
 
-def _load(path: Path, owner: Identity) -> Checkpoint | None:
+def _load(path: Path, cell_id: str) -> Checkpoint | None:
     problem = _damage(path)
     if problem is not None:
         log.warning("checkpoint %s is damaged (%s); trying without it", path.name, problem)
         return None
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
-        owner.check(json.loads(file.metadata().get("owner", "{}")), path)
+        check_cell(json.loads(file.metadata().get("owner", "{}")).get("cell"), path, cell_id)
         log.info("resuming from checkpoint %s", path.name)
         return Checkpoint(tensors, json.loads(file.metadata()["state"]))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -17,8 +18,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
-from tread_bench.core.stored.data_files import DataFiles
-from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.data_files import check_unchanged
 from tread_bench.core.stored.records import DataFile, Evaluation, Trained
 from tread_bench.data.ranks import Ranks
 
@@ -61,36 +61,36 @@ Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the w
 def train(
     trainer: Trainer,
     folder: Path,
-    owner: Identity,
+    cell_id: str,
     evaluate: Evaluate,
     progress: Progress = lambda done, loss, phase="": None,
     clock: Callable[[], float] = time.perf_counter,
     conditions: Conditions | None = None,
     keep: Keep | None = None,
-    files: DataFiles | None = None,
+    files: Mapping[str, DataFile] = MappingProxyType({}),
     equal_time: int | None = None,
     begun: History | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
     Args:
-        owner: whose checkpoints they are.
+        cell_id: whose checkpoints they are.
         conditions: those of the steps from here on; checkpoints keep those of earlier steps.
         keep: called at the snapshots and at the end.
-        files: the data's; checkpoints store their state, and are written only while they are unchanged.
+        files: the data's; checkpoints store what identifies them.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
         StoppedError: the process was told to end by SIGTERM; a checkpoint has what was trained.
-        StrangerError: the newest checkpoint is another cell's.
-        ChangedDataError: a file has changed.
+        UserError: the newest checkpoint is another cell's.
+        ChangedDataError: a file has changed since that checkpoint.
     """
     # Resume from the newest checkpoint.
-    history = _resume(trainer, folder, owner) or begun or History()
-    if files is not None:
-        files.expect(history.data_files, "its last checkpoint")
+    history = _resume(trainer, folder, cell_id) or begun or History()
+    check_unchanged(history.data_files, files, "its last checkpoint")
+    history.data_files = dict(files)
     _note_conditions(history, conditions or Conditions())
 
     # At which iterations the loss is read, the network evaluated, and its weights kept.
@@ -111,14 +111,12 @@ def train(
     steps = range(history.step, config.iterations)
     with (
         trainer.batches(steps, clock) as batches,
-        CheckpointWriter(folder, owner) as checkpoints,
+        CheckpointWriter(folder, cell_id) as checkpoints,
         Stopping() as stopping,
     ):
 
         def save() -> None:
             """Copy the state for a checkpoint, which is written beside the next steps, by the first rank."""
-            if files is not None:
-                history.data_files = files.verified()
             if trainer.ranks.is_first:
                 checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
             trainer.ranks.wait()
@@ -172,8 +170,8 @@ def train(
     return history
 
 
-def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History | None:
-    checkpoint = load_latest(folder, owner)
+def _resume(trainer: Trainer, folder: Path, cell_id: str) -> History | None:
+    checkpoint = load_latest(folder, cell_id)
     if checkpoint is None:
         return None
     trainer.restore(checkpoint.tensors)

@@ -16,10 +16,9 @@ from tread_bench.cell.weights import load_weights
 from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.suite import Cell, files_of
 from tread_bench.core.stored.conditions import Conditions, differences
-from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef, initial_record
 from tread_bench.core.stored.files import StoreError
-from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.records import DataFile, Record
 from tread_bench.data.open import open_data
 from tread_bench.data.ranks import ALONE, Ranks
@@ -77,10 +76,6 @@ class Job:
     def seed(self) -> int:
         return self.request.seed
 
-    @cached_property
-    def identity(self) -> Identity:
-        return self.request.identity
-
     @property
     def cell(self) -> Cell:
         return self.request.configuration
@@ -96,9 +91,9 @@ class Job:
         return apply_numerics(self.plan.numerics)
 
     @cached_property
-    def files(self) -> DataFiles:
-        """What the cell reads, opened on first use. Raises ChangedDataError where the run began with other files."""
-        return DataFiles([path for _, path in files_of(self.cell)], self.plan.files)
+    def files(self) -> dict[str, DataFile]:
+        """What identifies the files that the cell reads. Raises ChangedDataError where the run began with others."""
+        return contents_as_before((path for _, path in files_of(self.cell)), self.plan.files)
 
     @cached_property
     def data(self) -> DataSource:

@@ -28,6 +28,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.data_files import check_unchanged
 from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Evaluation, GradientNorms, Record, Trained
 from tread_bench.diffusion.objectives.base import build_objective
@@ -55,7 +56,7 @@ def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record:
         finished = job.folder.record(cell_id)  # by a process that outlived its runner
         if finished:
             return finished
-        return _attempt(job, cell_id, processes, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
+        return _attempt(job, cell_id, processes, Heartbeat(job.folder.cell(cell_id), tell, job.id))
 
 
 def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
@@ -139,7 +140,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             **{name: getattr(history, name) for name in Trained.model_fields},
             **inside,
             "at_equal_time": at_equal_time,
-            "data_files": files.verified(),
+            "data_files": files,
             "cost": cell_cost(job.cell),
             "sampling_macs": evaluator.sampling_macs(),
             "skipped_steps": skipped,
@@ -176,7 +177,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         return train(
             trainer,
             folder / "checkpoints",
-            job.identity,
+            job.id,
             evaluate,
             progress,
             conditions=job.conditions,
@@ -228,7 +229,7 @@ def _at_equal_time(
         history = train(
             trainer,
             folder,
-            job.identity,
+            job.id,
             evaluate,
             progress,
             conditions=job.conditions,
@@ -287,7 +288,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
     # Open the weights, if the data are those that they were trained on.
     files = job.files  # recorded before anything is read
     for source in sources.values():
-        files.expect(job.trained_on(source), f"cell {source.cell}, whose weights this one reads, was trained")
+        check_unchanged(job.trained_on(source), files, f"cell {source.cell}, whose weights this one reads, was trained")
     _, network = job.evaluated(sources["network"])
     guide = Guide(*job.trained(sources["weak"])) if "weak" in sources else None
 
@@ -308,7 +309,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
             "evaluations": [evaluation],
             "gap": gap,
             "sampling_macs": evaluator.sampling_macs(),
-            "data_files": files.verified(),
+            "data_files": files,
             "target_features_sha256": job.taught_by(sources["network"]),
             "final_weights_sha256": weights_sha256(network.backbone),
         }

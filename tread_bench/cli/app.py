@@ -29,6 +29,7 @@ GONE = {
     ("profile", "--image-size"): "--set image_size=N",
     ("profile", "--channels"): "--set channels=C",
     ("profile", "--num-classes"): "--set num_classes=K",
+    ("profile", "--guidance"): "`--route` once for each branch, and add their MACs",
     ("plan", "--seeds"): "--set seeds=N",
     ("run", "--seeds"): "--set seeds=N",
     ("run", "--processes"): "--set limits.processes_per_cell=P",

@@ -25,7 +25,7 @@ from tread_bench.core.stored.files import (
     write_atomically,
     write_document,
 )
-from tread_bench.core.stored.identity import Identity, check_cell, compact_json
+from tread_bench.core.stored.identity import check_cell
 from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.stored.pages import pictures_of
 from tread_bench.core.stored.records import Record
@@ -172,24 +172,13 @@ class RunFolder:
             why = "a runner started here and was interrupted before it wrote its plan.json; run it again"
         raise StoreError(f"{self.root}: {why}")
 
-    def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
-        """Return a cell's record, or None while it has not ended.
-
-        Args:
-            request: its cell.json, where that has just been read.
-
-        Raises:
-            UserError: it cannot be read, is another cell's, or has another configuration than cell.json.
-        """
+    def record(self, cell_id: str) -> Record | None:
+        """Return a cell's record, or None while it has not ended. Raises UserError: it is unreadable or another's."""
         path = self.cell(cell_id) / "record.json"
         record = read_document(path, Record)
         if record is None:
             return None
-        request = request or self.request(cell_id)
-        if request is None:
-            check_cell(record.cell, path, cell_id)
-        elif record.cell != request.cell or compact_json(record.config) != compact_json(request.config):
-            request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
+        check_cell(record.cell, path, cell_id)
         return record
 
     def write_record(self, record: Record) -> None:
@@ -197,7 +186,7 @@ class RunFolder:
         write_atomically(self.made(record.cell) / "record.json", record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
-        """Return how each interrupted attempt at a cell ended, in order. Raises StrangerError: it is another's."""
+        """Return how each interrupted attempt at a cell ended, in order. Raises UserError: it is another's."""
         path = self.cell(cell_id) / "attempts.json"
         found = read_document(path, Attempts)
         if found is None:

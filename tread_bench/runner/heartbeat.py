@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, Valid
 
 from tread_bench.core.stored.files import TEMPORARY
 from tread_bench.core.stored.foreign import read_file
-from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
 
@@ -31,7 +30,6 @@ class Progress(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     cell: str
-    config_sha256: str
     phase: str
     done: NonNegativeInt
     of: NonNegativeInt  # 0: not known yet
@@ -60,8 +58,8 @@ class Heartbeat:
     A failing disk loses a note and nothing else.
     """
 
-    def __init__(self, folder: Path, tell: Tell, owner: Identity) -> None:
-        self.path, self.tell, self.owner = folder / _NAME, tell, owner.stamp()
+    def __init__(self, folder: Path, tell: Tell, cell_id: str) -> None:
+        self.path, self.tell, self.cell_id = folder / _NAME, tell, cell_id
         device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
@@ -82,7 +80,7 @@ class Heartbeat:
         start = time.monotonic()
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
         news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate, "updated": time.time()}
-        progress = Progress.model_validate({**self.owner, **news, **self.place})
+        progress = Progress.model_validate({"cell": self.cell_id, **news, **self.place})
         _replace(self.path, progress.model_dump_json())
         now = time.monotonic()
         self.due = now + max(EVERY_S, (now - start) / SHARE)

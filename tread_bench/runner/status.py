@@ -108,7 +108,8 @@ def _ended(
     folder: RunFolder, cell_id: str, named: tuple[str, int], is_timed: bool, written_ns: int
 ) -> CellStatus | None:
     """The state of a cell that has ended, kept while its record stays; None: it has not. Raises UserError."""
-    record = folder.record(cell_id, folder.request(cell_id))
+    folder.request(cell_id)  # which must be readable, too
+    record = folder.record(cell_id)
     if record is None:
         return None
     state: State = "trained" if is_timed and record.lacks_speed else record.status

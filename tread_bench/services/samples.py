@@ -23,7 +23,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.core.progress import ReportProgress
-from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import make_below, refuse_irregular, refuse_linked
@@ -217,9 +217,9 @@ def refuse_other_files(job: Job, data: DataChoice) -> None:
     record = job.folder.record(job.id)
     known = {**job.plan.files, **(record.data_files if record else {})}
     if decoding := data.family.decoding(data):
-        DataFiles(decoding.files, known)
+        contents_as_before(decoding.files, known)
     if data.text_shape is not None:
-        DataFiles((path for _, path in data.family.files(data, True)), known)
+        contents_as_before((path for _, path in data.family.files(data, True)), known)
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.toy_suite import owner
 from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Started, Task, TaskProgress
 from tread_bench.runner.heartbeat import Heartbeat
@@ -23,7 +22,7 @@ class Scripted:
                 raise RuntimeError("no more jobs")
             self.submitted[task.key] = self.looks[task.key]
             if task.reports:
-                Heartbeat(task.log.parent, lambda *news: None, owner(task.key))("evaluating", 8, 10, None)
+                Heartbeat(task.log.parent, lambda *news: None, task.key)("evaluating", 8, 10, None)
             yield task.key
 
     def ended(self, handle):
@@ -76,7 +75,7 @@ def test_what_was_submitted_before_a_refusal_is_cancelled(tasks):
 def test_a_cell_s_news_come_from_its_folder_and_those_of_an_earlier_attempt_are_none(tasks):
     (task,) = tasks("a", reports=True)
     task.log.parent.mkdir(parents=True)
-    Heartbeat(task.log.parent, lambda *news: None, owner(task.key))("training", 7, 10, 0.5)  # which was lost
+    Heartbeat(task.log.parent, lambda *news: None, task.key)("training", 7, 10, 0.5)  # which was lost
     events = follow([task], Scripted({"a": 10_000}))
     assert [next(events), next(events)] == [Started("a"), TaskProgress("a", "evaluating", 8, 10, None)]
     events.close()

@@ -58,7 +58,7 @@ def plan(
 
     # Costs and hours.
     if (detect, spread, run_with_spread) != (None, None, None):
-        from tread_bench.cli.detect import detection_in_words, detection_table, refuse_options, seeds_for  # needs scipy
+        from tread_bench.cli.detect import detection_table, refuse_options, seeds_for  # needs scipy
 
         refuse_options(detect, spread, run_with_spread)
     study = load_plan(find_suite(suite), overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
@@ -112,7 +112,6 @@ def plan(
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
     if detection is not None:
         console.print(detection_table(detection))
-        typer.echo("\n".join(detection_in_words(detection)))
 
 
 def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:

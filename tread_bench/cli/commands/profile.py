@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tread_bench.cli.commands.plan import run_lengths
-from tread_bench.cli.options import DeviceOption, GuidanceOption, JsonOption, number, option
+from tread_bench.cli.options import DeviceOption, JsonOption, number, option
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tread_bench.core.describe.families import BackboneSpec, Family
     from tread_bench.core.describe.routes import ResolvedRoute, Route
     from tread_bench.core.stored.records import CostFigures
 
@@ -42,7 +41,6 @@ def profile(
             metavar="KEY=VALUE",
         ),
     ] = [],  # noqa: B006
-    guidance: GuidanceOption = None,
     train: Annotated[bool, option("--train", "time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
     device: DeviceOption = "auto",
@@ -84,7 +82,6 @@ def profile(
         raise UserError(f"profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: {rule}")
     of_backbones = {
         "--train": train,
-        "--guidance": guidance,
         "--set": config is None and overrides,
         "--selector": selector != DEFAULT_SELECTOR,
         "--text-tokens": config is None and text_tokens,
@@ -94,8 +91,8 @@ def profile(
         raise UserError(f"leave {', '.join(wrong)} out: only a BACKBONE takes that")
     if dialect is None and (depth is not None or (text_tokens is not None and config is None)):
         raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
-    if dialect is not None and (train or guidance):
-        raise UserError("--as writes a route and nothing else: leave --train and --guidance out")
+    if dialect is not None and train:
+        raise UserError("--as writes a route and nothing else: leave --train out")
     if train:
         from tread_bench.cell.numerics import usable_device
 
@@ -131,15 +128,13 @@ def profile(
         found["macs_ratio"] = cost.forward_macs / cost.dense_forward_macs
     found |= about
 
-    # The routes as a trainer writes them; guidance; step times, of this machine.
+    # The routes as a trainer writes them; step times, of this machine.
     try:
         if dialect is not None:
             blocks = len(cost.tokens_per_block) if cost else depth or 0
             image_tokens = cost.image_tokens if cost else 1
             placed = moved(resolved, blocks, depth or blocks)
             found["written"] = write_routes(dialect, placed, image_tokens / (image_tokens + (text_tokens or 0)))
-        if guidance is not None:
-            found |= _guided(guidance, backbone, family, spec, resolved, selector)
         if train:
             from tread_bench.cell.speed import time_backbone
 
@@ -209,53 +204,6 @@ def _count_file(path: Path, routes: Sequence[Route], sizes: dict[str, Any], text
     return cost, network.routes, about
 
 
-def _guided(
-    guidance: str,
-    backbone: str | None,
-    family: Family,
-    spec: BackboneSpec,
-    routes: Sequence[ResolvedRoute],
-    selector: str,
-) -> dict[str, Any]:
-    """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
-    from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED, BackboneChoice
-    from tread_bench.core.config.routed import Setting, with_blocks
-    from tread_bench.core.config.sampling import Sampling
-    from tread_bench.core.config.suite import Cell
-    from tread_bench.core.config.training import Training
-    from tread_bench.core.describe.families import Macs
-    from tread_bench.core.numbers.costs import branch_cost
-    from tread_bench.services.guidance import changed_sampling
-
-    # A cell with this guidance on this backbone.
-    some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
-    sampling = changed_sampling(some_scale, guidance)
-    if sampling.guidance.weak_row is not None:
-        raise UserError("profile has only one backbone, and row names another: leave row out")
-    cell = Cell(
-        backbone=BackboneChoice(name=backbone),
-        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
-        routes=routes,
-        selector=selector,
-        training=Training(iterations=1),
-        sampling=sampling,
-    )
-    complete = with_blocks(Setting(cell, family, spec))
-    if isinstance(complete, list):
-        raise UserError("\n".join(problem.message for problem in complete))
-
-    # The cost of each branch.
-    branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
-    macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}
-    both = sum(macs.values(), Macs())
-    return {
-        "guidance": complete.sampling.guidance.model_dump(mode="json"),
-        **{f"{name}_macs": cost.total for name, cost in macs.items()},
-        "guided_macs": both.total,
-        "guided_attention_macs": both.attention,
-    }
-
-
 def _table(found: dict[str, Any], cost: CostFigures) -> Table:
     from rich.table import Table
 
@@ -279,12 +227,6 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         rows += [("text tokens", f"{found['text_tokens']}, never routed"), ("image", shape)]
     if found.get("ignored_keys"):
         rows.append(("keys without effect", ", ".join(found["ignored_keys"])))
-    if "guidance" in found:
-        parts = " + ".join(f"{found[key] / 1e9:.3f}" for key in ("strong_macs", "weak_macs") if key in found)
-        rows += [
-            ("guided evaluation", f"{found['guided_macs'] / 1e9:.3f} GMACs ({found['guidance']['name']}: {parts})"),
-            ("  of which attention", f"{found['guided_attention_macs'] / 1e9:.3f} GMACs"),
-        ]
 
     # What was timed.
     if "step_time_ms" in found:

@@ -189,39 +189,25 @@ def _mean_train_step(cell: Cell) -> Callable[[int], int]:
 
 
 def _train_steps(cell: Cell) -> Callable[[int, int], float]:
-    """Return the MACs of one image in the first `until` of so many training steps, as a function of both.
-
-    Where tokens bypass, what is added to the backbone is affine in their number, unless each route has its own rate.
-    """
+    """Return the MACs of one image in the first `until` of so many training steps, as a function of both."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    schedule = cell.schedule
-    routed = _added(cell, 1.0).train_step
+
+    def at(share: float) -> int:
+        return _added(cell, share).train_step + _backbone(cell, family, spec, share).train_step
+
     if not _is_scheduled(cell):
-        step = routed + _backbone(cell, family, spec, 1.0).train_step
+        step = at(1.0)
         return lambda until, iterations: until * step
-    dense, halfway = (_added(cell, share).train_step for share in (0.0, 0.5))
-    has_one_rate = len({route.rate for route in cell.routes}) <= 1
 
     def bypassed(share: float) -> tuple[int, ...]:
         routes = [route for routes in _alternatives(cell, spec, share) for route in routes]
         return tuple(spec.num_tokens - route.kept(spec.num_tokens) for route in routes)
 
-    def added(share: float) -> float:
-        present, most, half = (sum(bypassed(one)) for one in (share, 1.0, 0.5))
-        if not present:
-            return dense
-        if not has_one_rate:
-            return _added(cell, share).train_step
-        return routed + (halfway - routed) * (most - present) / max(1, most - half)
-
-    def at(share: float) -> float:
-        return added(share) + _backbone(cell, family, spec, share).train_step
-
     def summed(until: int, iterations: int) -> float:
         if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
-            return until * at(summed_share(until, iterations, schedule) / until)  # linear in the share
-        total, left = 0.0, until
-        for steps, share in stretches(iterations, schedule, bypassed):
+            return until * at(summed_share(until, iterations, cell.schedule) / until)  # linear in the share
+        total, left = 0, until
+        for steps, share in stretches(iterations, cell.schedule, bypassed):
             total += min(steps, left) * at(share)
             left -= min(steps, left)
             if not left:

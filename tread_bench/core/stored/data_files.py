@@ -102,34 +102,11 @@ def check_unchanged(before: Files, now: Files, since: str) -> None:
         )
 
 
-class DataFiles:
-    """The files that a cell reads, as they are at the first look.
-
-    Args:
-        paths: paths of the files.
-        expected: their state when the run began.
-
-    Raises:
-        ChangedDataError: a file has changed since then.
-        UserError: a file cannot be read.
-    """
-
-    def __init__(self, paths: Iterable[str], expected: Files) -> None:
-        self._states = _states_of(paths)
-        self._found = contents_of(self._states)
-        self.expect(expected, "its run began")
-
-    def expect(self, before: Files, since: str) -> None:
-        """Raise ChangedDataError unless the files are as in `before`."""
-        check_unchanged(before, self._found, since)
-
-    def verified(self) -> dict[str, DataFile]:
-        """Return them, before something that depends on them is written. Raises ChangedDataError."""
-        now = _states_of(self._found)
-        changed = [path for path in self._found if now[path] != self._states[path]]
-        check_unchanged(self._found, contents_of(changed), "this cell began")
-        self._states = now
-        return self._found
+def contents_as_before(paths: Iterable[str], expected: Files) -> dict[str, DataFile]:
+    """Return what identifies each file. Raises ChangedDataError: one has changed since the run began, as `expected`."""
+    found = contents_of(paths)
+    check_unchanged(expected, found, "its run began")
+    return found
 
 
 def _states_of(paths: Iterable[str]) -> dict[str, FileState]:

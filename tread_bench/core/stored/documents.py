@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -29,7 +30,7 @@ from tread_bench.core.config.suite import Cell, Hypothesis
 from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import validation_problems
 from tread_bench.core.stored.conditions import Conditions, RunNumerics
-from tread_bench.core.stored.identity import Identity, canonical_json, compact_json
+from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.records import (
     SCHEMA_VERSION,
     DataFile,
@@ -180,11 +181,6 @@ class CellRequest(Document):
         older = self.model_extra or {}
         return bool(older.get("trunk") or older.get("branches"))
 
-    @property
-    def identity(self) -> Identity:
-        """The identity that is stamped on the cell's files."""
-        return Identity.of(self.cell, self.config)
-
 
 def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
     """Create a record of what was requested, under which conditions; `status` is failed unless `fields` say otherwise.
@@ -284,9 +280,9 @@ def _config_problems_of(document: BaseModel) -> Sequence[str]:
     """
     match document:
         case Record():
-            return _config_problems(compact_json(document.config), allows_unknown=True)
+            return _config_problems(json.dumps(document.config), allows_unknown=True)
         case CellRequest():
-            return _config_problems(compact_json(document.config), allows_unknown=False)
+            return _config_problems(json.dumps(document.config), allows_unknown=False)
         case Export():
             problems: list[str] = []
             for place, record in enumerate(document.records):
