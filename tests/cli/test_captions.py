@@ -78,13 +78,6 @@ def test_samples_of_kept_weights_are_those_of_the_metrics(run, tmp_path):
     assert done.returncode == 2 and "these data have no labels" in done.stderr
 
 
-def test_an_exported_run_has_no_captions(run, tmp_path):
-    command, out = run
-    done = command("report", out, "--export", tmp_path / "run.json")
-    assert done.returncode == 0, done.stderr
-    assert "the digit" not in (tmp_path / "run.json").read_text()
-
-
 def test_a_network_of_text_is_timed_on_random_text(run):
     command, _ = run
     sizes = ["depth=2", "hidden=16", "heads=2", "context_tokens=3", "context_dim=5"]

@@ -109,21 +109,15 @@ def test_rows_that_a_run_lacks_are_not_known(suite, tmp_path):
     assert "A difference of 1.5 FID, at 80% power, over 2 rows" in said and "not known" in said
 
 
-def test_an_export_of_a_run_says_the_same(suite, finished, tmp_path):
-    written = CliRunner().invoke(app, ["report", str(finished), "--export", str(tmp_path / "run.json")])
-    assert written.exit_code == 0, written.output
-    own = detection(suite, "--detect", 1.5, "--from", finished)
-    assert detection(suite, "--detect", 1.5, "--from", tmp_path / "run.json") == own
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--detect", "1.5"), "neither was given"),
         (("--detect", "1.5", "--spread", "1", "--from", "run"), "both were given"),
-        (("--detect", "0", "--spread", "inf"), "--detect 0: must be a finite number above 0"),
-        (("--detect", "0", "--spread", "inf"), "--spread inf: must be a finite number above 0"),
-        (("--detect", "nan", "--spread", "1"), "--detect nan: must be"),
+        (
+            ("--detect", "0", "--spread", "inf"),
+            "--detect 0: must be a finite number above 0, in FID\n--spread inf: must",
+        ),
         (("--spread", "1"), "add --detect FID"),
         (("--from", "run"), "add --detect FID"),
         (("--detect", "1.5", "--from", "nowhere"), "not a run folder"),
@@ -140,7 +134,3 @@ def test_smoke_runs_and_runs_without_pairs_are_refused(suite, tmp_path):
     assert "smoke run" in str(planned(suite, "--detect", 1.5, "--from", smoke).exception)
     single = write_run(suite, tmp_path / "single", ["seeds=1"])
     assert "two seeds or more" in str(planned(suite, "--detect", 1.5, "--from", single).exception)
-
-
-def test_a_plan_without_the_question_has_no_answer(suite):
-    assert "detection" not in json.loads(planned(suite, "--json").stdout)

@@ -44,7 +44,6 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
         ("{name: parquet", [], r"^\{name: parquet: "),
         (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
         ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
-        ("nothing", [], "no such file, and"),
     ],
 )
 def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str], told: str) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 
 import pytest
 
@@ -25,29 +25,6 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
-
-
-class Remembered:
-    """A display that knows whether its bars are still there."""
-
-    def __init__(self) -> None:
-        self.is_open, self.finished = False, list[str]()
-
-    def note(self, text): ...
-
-    def begin(self, phase, labels, at_once):
-        self.is_open, self.labels = True, labels
-
-    def started(self, key):
-        assert self.is_open and key in self.labels
-
-    def progressed(self, *news): ...
-
-    def ended(self, key, failure=""):
-        self.finished.append(key)
-
-    def end(self):
-        self.is_open = False
 
 
 @pytest.fixture
@@ -175,17 +152,11 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
     assert sum("its node died; attempt 1; it will be retried" in line for line in told) == 2
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_cannot_be_used(
-    is_shared, tmp_path, monkeypatch
-):
-    asked = Executor(is_shared=is_shared)
-    monkeypatch.setattr(preparation, "executor_named", lambda *_: asked)
-    plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
-    with nullcontext() if is_shared else pytest.raises(StoreError, match="all machines share"):
-        runner.run(plan, "", tmp_path, Options(executor="ray"), display)
-    assert display.finished[:1] == (["numerics"] if is_shared else [])
-    assert not display.is_open
+def test_a_machine_that_does_not_see_the_folder_cannot_be_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(is_shared=False))
+    plan = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"])
+    with pytest.raises(StoreError, match="all machines share"):
+        runner.run(plan, "", tmp_path, Options(executor="ray"), Lines(lambda *_, **__: None))
 
 
 def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):

@@ -91,11 +91,15 @@ def test_the_first_try_of_the_page_works_as_it_stands(folder: Path, capsys: pyte
     assert "data:image/png;base64," in page.read_text()
 
 
-def test_a_set_against_itself_has_no_distance_and_python_gives_what_the_command_gives(folder: Path) -> None:
+def test_a_set_against_itself_has_no_distance_and_python_gives_what_the_command_gives(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert evaluate("mine", "--reference", "mine", *DIGITS, "--out", "same") == 0
+    capsys.readouterr()
     values = figures(document(Path("same")))
     assert abs(values["fid"]) < 1e-3 and values["precision"] == values["recall"] == 1
-    assert evaluate("mine", "--reference", "real", *DIGITS, "--out", "out") == 0
+    assert evaluate("mine", "--reference", "real", *DIGITS, "--out", "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path("out/evaluation.json").read_text())
     found = tread_bench.evaluate("mine", "real", networks="digits-classifier")
     assert found.rows == document(Path("out")).rows and found.networks == document(Path("out")).networks
     assert sorted(path.name for path in folder.iterdir()) == ["cache", "mine", "out", "real", "same"]
@@ -127,7 +131,6 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("--metrics", "{name: kid, subset_sise: 5}"),
         r"unknown metrics\.0 key 'subset_sise'; did you mean 'subset_size'\?",
     ),
-    "a value": (("--metrics", "{name: kid, subset_size: 1}"), "subset_size 1: must be greater than or equal"),
     "no YAML": (("--metrics", "fid: {"), r"--metrics fid: \{: "),
     "no name": (("--metrics", "{subsets: 5}"), "name"),
     "a network": (("--network", "digits-clasifier"), "did you mean 'digits-classifier'?"),
@@ -150,7 +153,6 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "options of a run": (("--iteration", "3"), "--iteration: for the folder of a run, and mine is not one"),
     "a network twice": (("--network", "digits-classifier"), "digits-classifier, digits-classifier: one is named twice"),
-    "a metric twice": (("--metrics", "fid,{name: kid},fid"), "one is named twice"),
     "a folder of others": (("--out", "notes"), "--out notes contains index.html"),
     "more than there are": (("--num", "301"), "mine/: 300 images, and --num requests 301"),
 }
@@ -203,11 +205,6 @@ def test_values_from_python_are_checked_like_those_of_the_command(wrong: dict[st
         tread_bench.evaluate("mine", "real", networks=["digits-classifier"], **wrong)
 
 
-def test_json_is_the_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert evaluate("mine", "--reference", "real", *DIGITS, "--metrics", "fid", "--out", "out", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(Path("out/evaluation.json").read_text())
-
-
 def test_images_of_two_sizes_are_warned_about_and_a_network_of_one_size_refuses_them(folder: Path) -> None:
     Path("large").mkdir()
     for path in Path("real").iterdir():
@@ -258,7 +255,7 @@ def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
 
 @pytest.mark.parametrize(
     ("height", "width", "size"),
-    [(8, 520, (173, 1)), (520, 8, (5, 57)), (96, 256, (194, 24)), (8, 8, (26, 8))],
+    [(8, 520, (173, 1)), (96, 256, (194, 24))],
 )
 def test_images_of_any_shape_have_a_grid(tmp_path: Path, height: int, width: int, size: tuple[int, int]) -> None:
     np.savez(tmp_path / "mine.npz", arr_0=np.zeros((3, height, width, 3), np.uint8))

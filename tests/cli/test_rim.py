@@ -16,7 +16,6 @@ import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench.core.errors import printable
 from tread_bench.runner.executors.local import FILES
 
 LONG = "a" * 5000
@@ -39,11 +38,8 @@ def assert_told(done: subprocess.CompletedProcess[str], status: int, message: st
     [
         ("{} >/dev/full", 2, "^No space left on device; free some space"),
         ("{} >&-", 0, "^$"),
-        ("{} 2>/dev/full", 0, "^$"),
-        ("{} 2>&-", 0, "^$"),
         ("{} <&- >&- 2>&-", 0, "^$"),
         ("{} | true; exit ${{PIPESTATUS[0]}}", 1, "^$"),
-        ("ulimit -n 30; {}", 0, "^$"),
     ],
 )
 def test_streams_and_limits(line, status, message, tmp_path):
@@ -107,25 +103,11 @@ def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 
 
-@pytest.mark.parametrize(
-    "arguments", [("plan", LONG), ("run", "smoke", "--out", LONG), ("report", LONG), ("status", LONG)]
-)
+@pytest.mark.parametrize("arguments", [("plan", LONG), ("run", "smoke", "--out", LONG)])
 def test_names_beyond_sense(arguments, tmp_path):
     done = tread_bench(*arguments, cwd=tmp_path)
     assert "Traceback" not in done.stderr and "bug in tread-bench" not in done.stderr, done.stderr
     assert done.returncode == 2 and not list(tmp_path.iterdir())
-
-
-NO_GIT = {"PATH": "/nowhere"}
-
-
-@pytest.mark.full
-def test_commands_work_without_git(tmp_path):
-    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
-    out = tmp_path / "run"
-    assert_told(tread_bench("run", suite, "--out", out, **NO_GIT), 0, "")
-    assert '"git": null' in (out / "plan.json").read_text(encoding="utf-8")
-    assert_told(tread_bench("status", out, **NO_GIT), 0, "")
 
 
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
@@ -174,10 +156,6 @@ def test_a_mistake_of_the_program_has_its_traceback_and_a_status_of_its_own(tmp_
     assert "changed.py" in done.stderr
 
 
-def test_control_characters_are_written_as_escapes():
-    assert printable("a\tb\nc\x00\x1b\x7f\x9b\r") == "a\\tb\\nc\\x00\\x1b\\x7f\\x9b\\r"
-
-
 def has_loaded_libraries(process: subprocess.Popen[str]) -> bool:
     """Whether it is past the start of Python: a dependency is there, which only the command line has imported."""
     return process.poll() is not None or "site-packages" in Path(f"/proc/{process.pid}/maps").read_text()
@@ -222,15 +200,6 @@ def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
     assert status == 130 and "interrupted" in told
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "what", [("plan", "route_placement", "--set", "seeds=1000"), ("profile", "DiT-S/2", "--train"), ("doctor",)]
-)
-def test_ctrl_c_in_other_commands(what):
-    status, told = interrupted(command(*what), lambda process: wait_for(lambda: has_loaded_libraries(process)))
-    assert status == 130 and told.endswith("interrupted\n")
-
-
 def test_an_interrupt_that_a_library_changes_still_ends_the_command(tmp_path):
     mark = tmp_path / "there"
     rest = "[time.sleep(0.1) for _ in range(600)]"  # a signal just before one long sleep would be heard after it
@@ -240,9 +209,8 @@ def test_an_interrupt_that_a_library_changes_still_ends_the_command(tmp_path):
     assert (status, told) == (130, "interrupted\n")
 
 
-@pytest.mark.parametrize("command", ["report --export run.json", "report"])
-def test_links_that_lead_in_a_circle_are_told_in_one_message(command, tmp_path):
+def test_links_that_lead_in_a_circle_are_told_in_one_message(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
-    done = tread_bench(*command.split(), "loop", cwd=tmp_path)
+    done = tread_bench("report", "loop", cwd=tmp_path)
     assert_told(done, 2, r"loop/plan.json cannot be read \(Too many levels of symbolic links\)")
     assert [path.name for path in tmp_path.iterdir()] == ["loop"]

@@ -24,10 +24,6 @@ def changed(part, key, value):
     return NOW.model_copy(update={"versions": {**VERSIONS, key: value}} if part is VERSIONS else {key: value})
 
 
-def test_equal_conditions_do_not_differ():
-    assert differences(NOW, Conditions(**NUMERICS, versions=VERSIONS)) == []
-
-
 @pytest.mark.parametrize(
     ("part", "key"),
     [

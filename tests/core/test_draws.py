@@ -44,10 +44,6 @@ def test_a_draw_never_changes():
 def test_normal_numbers_are_standard_normal(arithmetic):
     numbers = draws.normal(7, "noise", 0, 4000, (5,), arithmetic).ravel().astype(np.float64)
     assert stats.kstest(numbers, "norm").pvalue > 1e-3
-    error = 1 / np.sqrt(numbers.size)
-    assert abs(numbers.mean()) < 4 * error
-    assert abs(numbers.var() - 1) < 4 * np.sqrt(2) * error
-    assert abs(stats.kurtosis(numbers)) < 4 * np.sqrt(24) * error
 
 
 def test_normal_numbers_drawn_in_float32_are_those_of_float64_rounded():
@@ -72,17 +68,12 @@ def test_integers_are_equally_frequent():
     assert stats.chisquare(np.bincount(numbers, minlength=10)).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("seed", "stream"), [(7, "other"), (8, "noise")])
-def test_streams_are_uncorrelated(seed, stream):
+def test_streams_seeds_neighbouring_samples_and_elements_are_uncorrelated():
     one = draws.normal(7, "noise", 0, 20_000)
-    other = draws.normal(seed, stream, 0, 20_000)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 4 / np.sqrt(20_000)
-
-
-def test_neighbouring_samples_and_elements_are_uncorrelated():
-    numbers = draws.normal(7, "noise", 0, 20_000, (2,))
-    assert abs(np.corrcoef(numbers[:-1, 0], numbers[1:, 0])[0, 1]) < 4 / np.sqrt(20_000)
-    assert abs(np.corrcoef(numbers[:, 0], numbers[:, 1])[0, 1]) < 4 / np.sqrt(20_000)
+    two = draws.normal(7, "noise", 0, 20_000, (2,))
+    others = [draws.normal(seed, stream, 0, 20_000) for seed, stream in ((7, "other"), (8, "noise"))]
+    for a, b in ((one, others[0]), (one, others[1]), (two[:-1, 0], two[1:, 0]), (two[:, 0], two[:, 1])):
+        assert abs(np.corrcoef(a, b)[0, 1]) < 4 / np.sqrt(20_000)
 
 
 def test_every_epoch_covers_all_items_in_an_order_of_its_own():

@@ -43,21 +43,11 @@ def toy(monkeypatch):
     monkeypatch.setattr(registry, "families", lambda: {"Toy": TOY})
 
 
-@pytest.mark.parametrize("name", ["Toy", "toy", "PLAYTHING"])
-def test_a_family_is_found_by_name_and_alias(toy, name):
-    assert find_family(name) == (TOY, {})
-
-
-def test_a_published_name_brings_its_sizes(toy):
+def test_a_family_is_found_by_name_alias_and_published_name_which_brings_its_sizes(toy):
+    assert find_family("Toy") == find_family("toy") == find_family("PLAYTHING") == (TOY, {})
     family, spec = make_spec("toy-s/2", image_size=8, channels=1)
     assert (family, spec.depth, spec.num_tokens) == (TOY, 6, 16)
-
-
-def test_own_sizes_come_before_published_ones(toy):
     assert make_spec("Toy-S/2", depth=3)[1].depth == 3
-
-
-def test_an_unknown_name_is_told_with_the_nearest(toy):
     with pytest.raises(ValueError, match="Toy has no 'Toy-S/3'; published: Toy-S/2"):
         find_family("Toy-S/3")
 
@@ -109,16 +99,11 @@ def test_an_installation_older_than_its_code_says_so(monkeypatch):
         announced(monkeypatch, (TOY, "toys"))
 
 
-def test_a_name_that_two_announce_is_that_of_the_first_and_takes_no_other_with_it(monkeypatch, caplog):
+@pytest.mark.parametrize(("first", "kept", "owner"), [("one", "Other", "two"), ("tread-bench", "Toy", "tread-bench")])
+def test_a_name_that_two_announce_is_ours_or_that_of_the_first(first, kept, owner, monkeypatch, caplog):
     other, third = clone(name="Other", aliases=("TOY",), published={}), clone(name="Third", aliases=(), published={})
-    assert set(announced(monkeypatch, (clone(), "one"), (other, "two"), (third, "three"))) == {"Other", "Third"}
-    assert "backbone 'toy' is announced by two 1, too; uninstall one of the two or rename it" in caplog.text
-
-
-def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog):
-    other = clone(name="Other", aliases=("TOY",), published={})
-    assert set(announced(monkeypatch, (clone(), "tread-bench"), (other, "two"))) == {"Toy"}
-    assert "of two cannot be used: backbone 'toy' is announced by tread-bench 1, too" in caplog.text
+    assert set(announced(monkeypatch, (clone(), first), (other, "two"), (third, "three"))) == {kept, "Third"}
+    assert f"backbone 'toy' is announced by {owner} 1, too; uninstall one of the two or rename it" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
-from tread_bench.core.describe.guidance import GUIDANCE, Branch, GuidanceFamily, GuidanceOptions, guidance_rules
-
-
-class Blurred(GuidanceOptions):
-    """A rule of a third party: the weak branch without its label, and nothing else said."""
-
-    name: Literal["blurred"] = "blurred"
-
-    @property
-    def branches(self):
-        return Branch("strong"), Branch("weak", label=False)
-
-
-BLURRED = GuidanceFamily(name="blurred", options=Blurred)
-
-
-def test_a_rule_needs_no_more_than_its_branches():
-    rule = Blurred()
-    assert GUIDANCE.wrong_with(BLURRED) == ""
-    assert (rule.guided_times, rule.routed_blocks, rule.rates, rule.weak_row) == (None, None, (), None)
-
+from tread_bench.core.describe.guidance import guidance_rules
 
 SETTINGS = {"sparse": {"snapshot": 3}, "autoguidance": {"row": "small", "snapshot": 3}}
 

@@ -17,50 +17,24 @@ def installed(monkeypatch, *modules):
     monkeypatch.setattr(kernels, "find_spec", lambda name: name if name in modules else None)
 
 
-def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
-    installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cpu") == {
-        "attention": "math",
-        "adaln": "numba",
-        "scan": "numba",
-        "wkv": "numba",
-        "recurrence": "numba",
-    }
-    installed(monkeypatch)
-    assert resolve_kernels({}, "cpu") == {
-        "attention": "math",
-        "adaln": "torch",
-        "scan": "torch",
-        "wkv": "torch",
-        "recurrence": "torch",
-    }
+@pytest.mark.parametrize(
+    ("device", "modules", "taken"),
+    [
+        ("cpu", ("numba", "triton", "selective_scan_cuda"), ("math", "numba", "numba", "numba", "numba")),
+        ("cpu", (), ("math", "torch", "torch", "torch", "torch")),
+        ("cuda", ("numba", "triton", "selective_scan_cuda"), ("sdpa", "torch", "mamba_ssm", "triton", "torch")),
+        ("cuda", ("numba", "fla"), ("sdpa", "torch", "torch", "torch", "torch")),  # fla has run on no GPU
+    ],
+)
+def test_the_fastest_that_is_installed_is_taken(device, modules, taken, monkeypatch):
+    installed(monkeypatch, *modules)
+    kinds = ("attention", "adaln", "scan", "wkv", "recurrence")
+    assert resolve_kernels({}, device) == dict(zip(kinds, taken, strict=True))
 
 
-def test_on_a_gpu_the_fused_kernels_are_taken_where_they_are_installed(monkeypatch):
-    installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cuda") == {
-        "attention": "sdpa",
-        "adaln": "torch",
-        "scan": "mamba_ssm",
-        "wkv": "triton",
-        "recurrence": "torch",
-    }
-    installed(monkeypatch, "numba")
-    assert resolve_kernels({}, "cuda") == {
-        "attention": "sdpa",
-        "adaln": "torch",
-        "scan": "torch",
-        "wkv": "torch",
-        "recurrence": "torch",
-    }
-
-
-def test_kernels_that_no_gpu_has_run_are_taken_on_request_alone(monkeypatch):
+def test_what_was_requested_is_taken_where_it_can_be(monkeypatch):
     installed(monkeypatch, "fla")
-    assert resolve_kernels({}, "cuda")["recurrence"] == "torch"
     assert resolve_kernels({"recurrence": "fla"}, "cuda")["recurrence"] == "fla"
-    with pytest.raises(ValueError, match=r"kernels\.recurrence: fla cannot be used here: needs a CUDA device"):
-        resolve_kernels({"recurrence": "fla"}, "cpu")
 
 
 def test_why_a_kernel_is_missing(monkeypatch):
@@ -78,6 +52,7 @@ def test_nothing_falls_back_once_a_name_was_asked_for(monkeypatch):
         resolve_kernels({"scan": "numba"}, "cpu")
     with pytest.raises(ValueError, match=r"kernels\.wkv: numba cannot be used here: needs a CPU; choose auto"):
         resolve_kernels({"wkv": "numba"}, "cuda")
+    assert set(Kernels.model_fields) == set(KERNELS)
 
 
 @pytest.mark.parametrize("kind", KERNELS)
@@ -85,10 +60,6 @@ def test_an_unknown_name_is_refused_with_those_that_exist(kind):
     with pytest.raises(ValidationError, match=rf"'auto', .*'{list(KERNELS[kind])[-1]}'"):
         Kernels.model_validate({kind: "fast"})
     assert all(Kernels.model_validate({kind: name}) for name in ("auto", *KERNELS[kind]))
-
-
-def test_every_kind_is_a_setting():
-    assert set(Kernels.model_fields) == set(KERNELS)
 
 
 def test_numba_is_imported_by_the_backbones_that_use_it_alone():

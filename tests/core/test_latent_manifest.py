@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.manifest import LatentManifest, manifest_path, manifests_of, read_manifest
@@ -41,14 +40,16 @@ def test_paths_start_at_the_manifest_and_what_is_left_out_has_its_default(tmp_pa
     ("text", "told"),
     [
         ("{", ["not JSON"]),
-        ("[" * 100_000, ["not JSON"]),
         ("[]", ["must be"]),
         (json.dumps({**FACTS, "scale": -1, "quantity": "moments"}), ["scale: -1: must be positive", "quantity"]),
         (json.dumps({**FACTS, "scale": True, "latents": 3}), ["must be a number, not true", "unknown key 'latents'"]),
         (json.dumps({**FACTS, "already_scaled": True}), ["moments are scaled when they are drawn"]),
+        (json.dumps({**FACTS, "already_scaled": True, "quantity": "mean_std"}), ["already_scaled with quantity"]),
         (json.dumps({**FACTS, "scale": [1, 2, 3]}), ["scale has 3 numbers for 2 channels"]),
-        (json.dumps({**FACTS, "shift": [1.0]}), ["shift has 1 numbers for 2 channels"]),
-        (json.dumps({**FACTS, "scale": []}), ["one number for each channel"]),
+        (
+            json.dumps({**FACTS, "shift": [1.0], "scale": []}),
+            ["shift has 1 number", "one number for each channel"],
+        ),
         (json.dumps({**FACTS, "version": 2}), ["version"]),
         (json.dumps({**FACTS, "scale": float("nan")}), ["scale: nan: must be a finite number"]),
         (json.dumps({k: v for k, v in FACTS.items() if k != "count"}), ["count is missing"]),
@@ -73,9 +74,3 @@ def test_it_is_looked_for_in_a_folder_and_beside_files_and_globs(tmp_path: Path)
     assert manifests_of([str(here)]) == []
     path = written(here, json.dumps(FACTS))
     assert manifests_of([str(here), str(here / "*.tar"), str(tmp_path / "none.tar")]) == [path]
-
-
-@pytest.mark.parametrize("quantity", ["mean_std", "mean_logvar"])
-def test_moments_are_never_scaled(quantity: str) -> None:
-    with pytest.raises(ValidationError, match="already_scaled with quantity"):
-        LatentManifest(**{**FACTS, "quantity": quantity, "already_scaled": True})

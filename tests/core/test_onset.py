@@ -10,19 +10,14 @@ import pytest
 from scipy import stats
 
 from tests.core.simulated_onsets import (
-    AS_GOOD,
     COSTS,
     DENIALS,
     MARGINS,
-    MOVES,
     NULLS,
-    TUNED,
     VARIANTS,
-    Rates,
     Truth,
     answers_of,
     at_margin,
-    chosen,
     coverages,
     denied_in,
     log_losses,
@@ -30,7 +25,6 @@ from tests.core.simulated_onsets import (
     ratios_of,
     rising,
     skewed,
-    with_chosen_rates,
 )
 from tread_bench.core.numbers.onset import Ratio, between, compute_ratios, onset
 
@@ -61,16 +55,6 @@ def test_the_ratio_of_two_power_laws_is_known_at_every_length(factor):
     found = of_arms((power_law(factor), power_law()))
     assert values_of(found) == pytest.approx([factor] * 3)
     assert not any(one.is_least or one.is_most for one in found)
-
-
-def test_swapping_the_arms_inverts_the_ratio():
-    a, b = ([*zip(COSTS, losses, strict=True)] for losses in ((0.31, 0.24, 0.2), (0.3, 0.25, 0.19)))
-    assert values_of(of_arms((a, b))) == pytest.approx([1 / value for value in values_of(of_arms((b, a)))])
-
-
-def test_costs_that_differ_a_little_count():
-    dearer = [(1.02 * cost, loss) for cost, loss in power_law()]
-    assert values_of(of_arms((dearer, power_law()))) == pytest.approx([1.02] * 3)
 
 
 def test_nothing_is_extrapolated():
@@ -150,11 +134,6 @@ def test_at_the_margin_there_is_no_advantage(margin):
     assert np.array([one.advantages for one in above]) == pytest.approx(np.full((3, 2, 3), 0.2 * math.log(1.1)))
 
 
-def test_a_margin_beyond_what_was_measured_decides_nothing():
-    found = of_arms((power_law(), power_law()), margin=20.0)
-    assert onset([[one] for one in found]).answer == "inconclusive"
-
-
 @pytest.mark.parametrize("bend", [0.01, -0.01])
 def test_the_two_readings_are_on_either_side_of_a_parabola(bend):
     """Half of its distance from the chord away, whichever way it bends; at the lengths they are what was measured."""
@@ -166,8 +145,8 @@ def test_the_two_readings_are_on_either_side_of_a_parabola(bend):
     assert [between(x, y, at) for at in x] == pytest.approx(np.stack([y, y], axis=1))
 
 
-@pytest.mark.parametrize("floor", [0.0, 0.02, 0.1, 0.5, 5.0])
-@pytest.mark.parametrize("exponent", [0.1, 0.25, 0.5])
+@pytest.mark.parametrize("floor", [0.0, 0.1, 5.0])
+@pytest.mark.parametrize("exponent", [0.1, 0.5])
 def test_a_power_law_with_a_floor_lies_between_the_two_readings(floor, exponent):
     x = np.log(COSTS)
     for at in np.linspace(x[0], x[-1], 30):
@@ -274,48 +253,6 @@ def test_an_effect_is_found_and_covered():
 def test_what_differs_from_a_margin_by_a_fifth_is_found(margin):
     assert pays_in(at_margin(margin, 1.2 * margin), RUNS) > 0.95
     assert denied_in(at_margin(margin, 0.8 * margin), RUNS) > 0.95
-
-
-# Chosen rates.
-
-
-@pytest.mark.parametrize("moves", [(0.0, 0.0), (1.0, 1.0), (0.0, 1.0), (2.0, 0.0)])
-def test_without_noise_the_nearest_rate_is_chosen_and_a_move_is_seen(moves):
-    truth, bend = replace(AS_GOOD, noise=0.0), 0.03
-    found = chosen(truth, Rates(bend=bend, moves=moves), np.random.default_rng(0), 20)
-    assert np.all(found.has_moved == any(moves))
-    beside = np.sqrt(found.excess[..., 0, 0] / bend)  # doublings, of each study, width and arm at the shortest length
-    assert beside == pytest.approx(np.broadcast_to(beside[:, :1, :1], beside.shape))
-    assert beside.max() <= 0.5
-    at_end = np.sqrt(found.excess[..., 0, -1] / bend)
-    by = np.array([moves[0], moves[1], moves[1]])
-    assert np.all(np.isclose(at_end, abs(by - beside)) | np.isclose(at_end, by + beside))
-
-
-def test_a_best_rate_at_an_edge_is_seen():
-    truth = replace(AS_GOOD, noise=1000.0)  # any of six is chosen
-    assert np.mean(chosen(truth, Rates(), np.random.default_rng(0), 20).is_at_edge) > 0.5
-
-
-def test_where_the_best_rate_falls_nothing_is_claimed():
-    assert with_chosen_rates(AS_GOOD, MOVES["falls by two doublings"], RUNS) == (0, 1)
-
-
-# More than 5 % of claims are false where the check cannot see what differs; the shares are those of the documentation.
-MOST_FALSE = {
-    "falls by half a doubling, the route's stays": 0.12,
-    "stays, and is another one for each arm": 0.14,
-    "falls by one doubling, each length tuned": 0.09,
-    "falls by one doubling, the route's stays, each length tuned": 0.09,
-}
-
-
-@pytest.mark.parametrize(("seeds", "noise"), TUNED)
-@pytest.mark.parametrize("moves", MOVES)
-def test_with_chosen_rates_no_more_claims_are_false_than_is_documented(moves, seeds, noise):
-    rates = replace(MOVES[moves], seeds=seeds)
-    found = with_chosen_rates(replace(AS_GOOD, noise=noise), rates, RUNS)
-    assert found.pays <= at_most(MOST_FALSE.get(moves, 0.05))
 
 
 @pytest.mark.endurance

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tread_bench.core.numbers.statistics import (
     MeanInterval,
@@ -37,12 +36,6 @@ def test_no_values_and_values_that_are_not_finite_are_refused(values, rule):
         mean_interval(values)
 
 
-def test_t_interval_covers_the_mean_as_often_as_promised():
-    draws = np.random.default_rng(1).normal(3.0, 2.0, size=(2000, 5))
-    covered = np.mean([one.low <= 3.0 <= one.high for one in map(mean_interval, draws)])
-    assert covered == pytest.approx(0.95, abs=0.015)  # three standard errors of 2,000 trials
-
-
 def test_bootstrap_interval_covers_the_median():
     draws = np.random.default_rng(2).lognormal(0.0, 0.5, size=(200, 25))
     inside = [low <= 1.0 <= high for _, low, high in map(median_interval, draws)]
@@ -56,8 +49,6 @@ def test_pairing_removes_what_the_seeds_share():
     difference = paired_difference(routed, dense)
     assert difference.mean == pytest.approx(1.2)
     assert difference.is_above(0.0)
-    unpaired = stats.ttest_ind(list(routed.values()), list(dense.values())).pvalue
-    assert stats.ttest_rel(list(routed.values()), list(dense.values())).pvalue < 0.001 < unpaired
 
 
 def test_holm_against_a_hand_worked_example():
@@ -72,12 +63,8 @@ def test_only_shared_seeds_are_paired():
     assert paired_difference({0: 1.0}, {1: 1.0}) is None
 
 
-def test_paired_ratio_of_an_exact_factor_has_no_width():
-    routed = [10.0, 11.0, 30.0, 12.0]
-    assert paired_ratio([1.25 * t for t in routed], routed) == pytest.approx((1.25, 1.25, 1.25))
-
-
 def test_paired_ratio_inverts_and_repeats():
+    assert paired_ratio([12.5, 20.0, 37.5], [10.0, 16.0, 30.0]) == pytest.approx((1.25, 1.25, 1.25))
     a, b = np.random.default_rng(5).lognormal(size=(2, 21))
     ratio, low, high = paired_ratio(a, b)
     assert low < ratio < high
