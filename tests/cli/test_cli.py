@@ -213,7 +213,7 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
         (("run", "no_such_suite"), "route_placement"),
         (
             ("run", "smoke", "--set", "metrics.validation_samples=5000"),
-            "data digits holds out 359 samples; request fewer",
+            "digits holds out 359 samples; request fewer",
         ),
         (("run", "smoke", "--set", "training.iteratons=3"), "iterations"),
         (("plan", "smoke", "--set", "training.iterations=lots"), "iterations"),
@@ -263,10 +263,8 @@ def test_profile_of_dit_xl_is_the_published_one_in_its_document_and_table():
     shown = tread_bench("profile", "DiT-XL/2", "--route", "2:-4@0.5").stdout
     for told in ("routed / dense = 0.583", "674,834,720 trainable", "2 x 256, 23 x 128, 3 x 256"):
         assert told in shown
-    published = {"U-ViT-S/2-T2I": 44_692_644, "ZigMa-Demo/1-T2I": 116_996_483, "LightningDiT-B/1": 130_556_192}
-    assert {
-        name: json.loads(tread_bench("profile", name, "--json").stdout)["params"] for name in published
-    } == published
+    for name, params in (("U-ViT-S/2-T2I", 44_692_644), ("LightningDiT-B/1", 130_556_192)):
+        assert json.loads(tread_bench("profile", name, "--json").stdout)["params"] == params
 
 
 def test_plan_shows_costs_without_torch():

@@ -116,7 +116,7 @@ def test_rows_that_a_run_lacks_are_not_known(suite, tmp_path):
         (("--detect", "1.5", "--spread", "1", "--from", "run"), "both were given"),
         (
             ("--detect", "0", "--spread", "inf"),
-            "--detect 0: must be a finite number above 0, in FID\n--spread inf: must",
+            "--detect 0: must be a finite number above 0, in FID\n--spread inf",
         ),
         (("--spread", "1"), "add --detect FID"),
         (("--from", "run"), "add --detect FID"),
