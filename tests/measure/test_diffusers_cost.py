@@ -181,7 +181,7 @@ def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
         (["--as", "prx", "--route", "1:2@0.5"], "give one of them, or --as TRAINER and --depth"),
         (["--as", "prx", "--depth", "9", "--route", "1:2@0.5", "--text-tokens", "4"], "leave --text-tokens out"),
         (["--as", "prx", "--depth", "9", "--route", "1:9@0.5"], "9"),
-        (["--config", "CONFIG", "--train", "--guidance", "cfg"], "leave --train, --guidance out"),
+        (["--config", "CONFIG", "--train", "--selector", "rows"], "leave --train, --selector out"),
         (["--config", "TEXT"], "is not JSON"),
         (["--config", "LIST"], "has no _class_name"),
         (["--config", "CONFIG", "--route", "2:9@0.5"], "9"),

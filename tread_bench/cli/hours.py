@@ -149,30 +149,21 @@ def in_hours(hours: float) -> str:
 
 def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
-    # How evaluations are counted, and what is left out.
     if pace.evaluation is not None:
-        evaluations = "Evaluations are counted at the MACs per second of those there, with feature network and decoding"
-        left_out = "Starting and measuring speed are left out."
+        evaluations = "Evaluations are counted at the MACs per second of those there."
     elif pace.counts_evaluations(plan):
-        evaluations = "Evaluations are counted at the same MACs per second"
-        left_out = "Decoding, feature networks, starting and measuring speed are left out."
+        evaluations = "Evaluations are counted at the same MACs per second, without decoding and feature networks."
     else:
-        evaluations = "Evaluations compute in float32 without compilation, at a rate that a training step does not show"
-        left_out = "They, decoding, feature networks, starting and measuring speed are left out."
-
-    # The sum, and what it rests on.
+        evaluations = "Evaluations are left out: they compute in float32 without compilation."
     lines = [
-        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}. {left_out}"
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations} Starting and "
+        "measuring speed are left out."
     ]
     if pace.differs:
         lines.append(f"That run computed otherwise, so its steps take another time: {', '.join(pace.differs)}.")
     if not pace.by_row and any(cells[0].cell.routes for cells in plan.rows.values()):
-        lines.append(
-            "Rows with routes are counted at the ideal speed-up, that of their MACs: `--step-time RUN`, a run that "
-            "timed their steps, gives the achieved one."
-        )
+        lines.append("Rows with routes are counted at the ideal speed-up: `--step-time RUN` has that of a run's steps.")
     others = [row for row in plan.rows if pace.by_row and row not in pace.by_row]
     if others:
-        rule = "the median MACs per second of the rows that were, which a network of another size need not reach"
-        lines.append(f"Not timed there: {few(others, _NAMED)}. Their hours are at {rule}.")
+        lines.append(f"Not timed there: {few(others, _NAMED)}. They have the median MACs per second of the others.")
     return lines

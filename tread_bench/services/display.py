@@ -130,16 +130,11 @@ def _bars(console: Console, *more: TextColumn) -> Progress:
 
 
 @contextmanager
-def counted(console: Console, device: str = "", unit: str = "") -> Iterator[ReportProgress]:
-    """What is to be called with each work's progress.
-
-    Args:
-        device: where it is done, if all of it is done there.
-        unit: follows the first count of a work.
-    """
+def counted(console: Console, device: str = "") -> Iterator[ReportProgress]:
+    """What is to be called with each work's progress; `device` is where all of it is done, if that is known."""
     on = f" on {device}" if device else ""
     if not console.is_terminal:
-        yield CountedLines(on, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True), unit)
+        yield CountedLines(on, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
         return
     with _bars(console) as bars:
         tasks: dict[str, TaskID] = {}
@@ -155,10 +150,8 @@ def counted(console: Console, device: str = "", unit: str = "") -> Iterator[Repo
 class CountedLines:
     """A line when a work begins and ends, and now and then one between."""
 
-    def __init__(
-        self, on: str, write: Callable[[str], object], unit: str = "", clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.on, self.write, self.unit, self.clock = on, write, unit, clock
+    def __init__(self, on: str, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self.on, self.write, self.clock = on, write, clock
         self.name = ""
 
     def __call__(self, name: str, done: int, of: int) -> None:
@@ -167,15 +160,14 @@ class CountedLines:
         if name != self.name:
             self.name = name
             self.kept, self.since, self.spoke = done, now, now
-            self.write(f"{name}{self.on}: {done:,} of {of:,} {self.unit}".rstrip())
+            self.write(f"{name}{self.on}: {done:,} of {of:,}")
 
         # The work continues or ends.
         elif done > self.kept and (done == of or now - self.spoke >= QUIET_S):
             self.spoke = now
-            elapsed = now - self.since
-            left = elapsed * (of - done) / (done - self.kept)
+            left = (now - self.since) * (of - done) / (done - self.kept)
             rest = f", about {duration(left)} left" if done < of else ""
-            self.write(f"{name}: {done:,} of {of:,}, {duration(elapsed)} elapsed{rest}")
+            self.write(f"{name}: {done:,} of {of:,}, {duration(now - self.since)} elapsed{rest}")
 
 
 def _at_once(number: int | None) -> str:

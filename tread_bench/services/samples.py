@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import weights_sha256
-from tread_bench.core.config.choices import DataChoice
+from tread_bench.core.config.choices import DataChoice, GuidanceChoice
 from tread_bench.core.config.routed import setting_of, with_blocks
-from tread_bench.core.config.sampling import misfits
+from tread_bench.core.config.sampling import Sampling, misfits
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.guidance import GuidanceOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.core.problems import SuiteError, validation_problems
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
@@ -36,9 +40,9 @@ from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
-from tread_bench.services.guidance import changed_sampling
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
+from tread_bench.suite.yaml import read_value
 
 Trained = tuple[Cell, Network]
 
@@ -200,8 +204,27 @@ def find_cell(folder: RunFolder, name: str, seed: int | None) -> CellRequest:
 
 
 def sampled_as(trained: Cell, cell: Cell, guidance: str | None = None, **changes: Any) -> Cell:
-    """Return the trained cell, sampled with these changes, its pixels as the metrics of `cell` see them."""
-    sampling = changed_sampling(cell.sampling, guidance, **changes)
+    """Return the trained cell, sampled with these changes, its pixels as the metrics of `cell` see them.
+
+    A rule as typed keeps the scale of `cell`, unless that is the scale of no guidance.
+    """
+    # The sampling as requested.
+    kept = cell.sampling.model_dump()
+    requested = {key: value for key, value in changes.items() if value is not None}
+    if guidance is not None:
+        typed = requested["guidance"] = read_value(guidance, f"--guidance {guidance}")
+        if cell.sampling.guidance_scale == 1:
+            del kept["guidance_scale"]
+        with suppress(ValidationError):  # which the sampling that holds it reports
+            rule: GuidanceOptions = TypeAdapter(GuidanceChoice).validate_python(typed)
+            if rule.branches[1] is None:
+                requested.setdefault("guidance_scale", 1.0)
+    try:
+        sampling = Sampling.model_validate({**kept, **requested})
+    except ValidationError as error:
+        raise SuiteError(replace(problem, loc=()) for problem in validation_problems(error, Sampling)) from None
+
+    # What it must fit.
     if wrong := [message for _, message in misfits(sampling, trained.objective)]:
         raise UserError("\n".join(wrong))
     complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling, "metrics": cell.metrics})))

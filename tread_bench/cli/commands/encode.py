@@ -50,7 +50,7 @@ def encode(
         if problems := data_problems([(images, False)], reads_everything=True):
             raise UserError("\n".join(problems))
         usable = usable_device(device)
-        with counted(Console(stderr=True), usable, "images are encoded") as report:
+        with counted(Console(stderr=True), usable) as report:
             encode_images(EncodeRequest(images, vae, out, dtype, usable, shard_samples), report)
 
     # The keys that the manifests do not state; paths are absolute, so that the suite may be anywhere.

@@ -52,7 +52,7 @@ def features(
     from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
 
     labelled, width = data.family.labelled(data), max_width or MAX_WIDTH
-    with counted(Console(stderr=True), unit="iterations") as report:
+    with counted(Console(stderr=True)) as report:
         found = train_and_save(labelled, out, iterations, seed, suite, width, overwrite, report)
     if as_json:
         typer.echo(json.dumps(found))

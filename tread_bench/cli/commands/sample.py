@@ -85,7 +85,7 @@ def sample(
     files: dict[str, str | list[str]]
     if npz is not None:
         try_file("--npz", npz)
-        with counted(Console(stderr=True), str(sampled.job.device), "images are generated") as report:
+        with counted(Console(stderr=True), str(sampled.job.device)) as report:
             sampled.write_npz(npz, partial(report, sampled.job.request.row), overwrite)
         files = {"npz": str(npz)}
 

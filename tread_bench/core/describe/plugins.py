@@ -109,43 +109,34 @@ def announced(kind: Kind[D]) -> dict[str, D]:
     Raises:
         UserError: this package's own are missing, since it was installed before they were announced.
     """
-    if not any(map(_is_own, _installed().select(group=kind.group))):
+    if not any(_is_own(point) for point in _installed().select(group=kind.group)):
         rule = f"this installation of {_OWN} is older than its code: it announces nothing as {kind.group}"
         raise UserError(f"{rule}; install it again, in a checkout by pip install -e .")
     found: dict[str, D] = {}
     owners: dict[str, D] = {}
     for point in sorted(points_of(kind.group), key=lambda point: (not _is_own(point), point.name, point.value)):
-        description = _loaded(point, kind)
-        if description is None:
+        distribution, version = _about(point.dist)
+
+        # What it announces, and the rule by which that cannot be used.
+        try:
+            with redirect_stdout(sys.stderr):  # stdout is for results
+                description = point.load()
+            rule = kind.wrong_with(description)
+        except (Exception, SystemExit) as error:
+            rule = error_text(error)
+        way_out = f"fix it or uninstall {distribution}"
+        if not rule:
+            names = [name.casefold() for name in kind.names(description)]
+            if taken := [name for name in names if name in owners]:
+                rule = f"{kind.word} {taken[0]!r} is announced by {owners[taken[0]].source}, too"
+                way_out = "uninstall one of the two or rename it"
+        if rule:
+            plugin = f"{kind.word} plug-in {point.name} = {point.value} of {distribution}"
+            _log.warning("left out: %s", printable(f"{plugin} cannot be used: {rule}; {way_out}"))
             continue
-        names = [name.casefold() for name in kind.names(description)]
-        taken = [name for name in names if owners.get(name, description) != description]
-        if taken:
-            rule = f"{kind.word} {taken[0]!r} is announced by {owners[taken[0]].source}, too"
-            _leave_out(point, kind, f"{rule}; uninstall one of the two or rename it")
-        else:
-            found[description.name] = description
-            owners |= dict.fromkeys(names, description)
+        found[description.name] = replace(description, source=f"{distribution} {version}")
+        owners |= dict.fromkeys(names, found[description.name])
     return found
-
-
-def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
-    """Load what a plug-in announces; warn and return None if it is not a usable description."""
-    try:
-        with redirect_stdout(sys.stderr):  # stdout is for results
-            description = point.load()
-        wrong = kind.wrong_with(description)
-    except (Exception, SystemExit) as error:
-        wrong = error_text(error)
-    if wrong:
-        _leave_out(point, kind, f"{wrong}; fix it or uninstall {_owner(point)}")
-        return None
-    return replace(description, source=" ".join(_about(point.dist)))
-
-
-def _leave_out(point: EntryPoint, kind: Kind[D], why: str) -> None:
-    plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
-    _log.warning("left out: %s", printable(f"{plugin} cannot be used: {why}"))
 
 
 def third_parties() -> dict[str, str]:
@@ -208,9 +199,5 @@ def code_sha256(packages: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _owner(point: EntryPoint) -> str:
-    return _about(point.dist)[0]
-
-
 def _is_own(point: EntryPoint) -> bool:
-    return _owner(point) == _OWN
+    return _about(point.dist)[0] == _OWN

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Protocol, get_args
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -282,24 +282,14 @@ class DataFile(Part):
     sha256: str = ""  # hash of the content; "": not known, of an older run
 
 
-class Seeded(Protocol):
-    """A record, or what is requested of a cell."""
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def config(self) -> Mapping[str, Any]: ...
-
-
-def seed_group(cell: Seeded) -> int:
-    """Return by how many groups a cell's seed is shifted: 0, but for a row that repeats another with other seeds."""
+def seed_group(cell: Any) -> int:
+    """Return by how many groups the seed of a record or request is shifted: 0, but for a row that repeats another."""
     return int(cell.config.get("seed_group") or 0)
 
 
-def paired_seed(cell: Seeded) -> int:
-    """Return the seed of the suite that a cell has, whatever its seed group: rows are paired by it."""
-    return cell.seed - SEEDS_PER_GROUP * seed_group(cell)
+def paired_seed(cell: Any) -> int:
+    """Return the seed of the suite that a record or request has, whatever its seed group: rows are paired by it."""
+    return int(cell.seed) - SEEDS_PER_GROUP * seed_group(cell)
 
 
 class Trained(Part):
