@@ -156,8 +156,8 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     else:
         evaluations = "Evaluations are left out: they compute in float32 without compilation."
     lines = [
-        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations} Starting and "
-        "measuring speed are left out."
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations} "
+        "Starting and measuring speed are left out."
     ]
     if pace.differs:
         lines.append(f"That run computed otherwise, so its steps take another time: {', '.join(pace.differs)}.")
