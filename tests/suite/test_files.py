@@ -272,7 +272,7 @@ def test_evaluations_of_tuning_count(suite: Path) -> None:
         plan = load_plan(suite, settings, look=Look.NOT_AT_ALL)
         found.append(hours.add_hours(plan_table(plan), plan, pace) * 3600)
     works = [expected_work(cells[0].cell) for cells in load_plan(suite, look=Look.NOT_AT_ALL).rows.values()]
-    assert found[0] == pytest.approx(sum(work.evaluation for work in works))
+    assert found[0] == pytest.approx(sum(work.evaluations for work in works))
     assert found[1] == pytest.approx(4 * found[0])
 
 
@@ -318,7 +318,7 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
     plan = load_plan(suite, ["metrics.generate=false"], allows_missing=True)
     evaluated = [cells[0].cell for cells in plan.rows.values()]
     for row, cell, step_s in zip(rows, evaluated, (0.010, 0.040 / 3), strict=True):
-        total = row["training_macs"] + expected_work(cell).evaluation
+        total = row["training_macs"] + expected_work(cell).evaluations
         assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
 
 
@@ -338,7 +338,7 @@ def test_evaluations_are_counted_at_the_rate_of_those_of_a_run(suite: Path, monk
     assert pace.evaluation == pytest.approx(macs_per_s)
     table = [dict.fromkeys(MACS, 0) | {"row": row} for row in plan.rows]
     works = [expected_work(cells[0].cell) for cells in plan.rows.values()]
-    seconds = sum(len(work.at) * work.evaluation for work in works) / macs_per_s
+    seconds = sum(work.evaluations for work in works) / macs_per_s
     assert hours.add_hours(table, plan, pace) == pytest.approx(seconds * len(plan.cells) / len(works) / 3600)
     total, differs, _ = hours.hours_in_words(1.0, plan, pace)
     assert "Evaluations are counted at the MACs per second of those there" in total

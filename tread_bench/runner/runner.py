@@ -195,7 +195,7 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
     """What a cell costs, by row key."""
-    return {key: expected_work(cell.cell).total for key, cell in {cell.row_key: cell for cell in cells}.items()}
+    return {key: sum(expected_work(cell.cell)) for key, cell in {cell.row_key: cell for cell in cells}.items()}
 
 
 def placed(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:

@@ -71,5 +71,5 @@ def test_what_computes_most_is_placed_first_and_sources_before_what_reads_them()
     assert {cell.id for cell in (*first, *second)} == {cell.id for cell in cells}
     assert all(not cell.sources for cell in first) and all(cell.sources for cell in second)
     for wave in (first, second):
-        macs = [expected_work(cell.cell).total for cell in wave]
+        macs = [sum(expected_work(cell.cell)) for cell in wave]
         assert macs == sorted(macs, reverse=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from statistics import fmean
+from typing import NamedTuple
 
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
@@ -31,46 +32,30 @@ class Extra:
     train_step: int = 0  # with losses
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Expected MACs of a cell, used to place cells; never recorded.
+class Work(NamedTuple):
+    """Expected MACs of a whole cell, used to place cells and to estimate their duration; never recorded.
 
     Rates are averaged over the schedule, and guided calls count twice. Two costs are left out: feature extraction from
     images, and modules outside the backbone.
     """
 
-    training_step: int
-    evaluation: int
-    iterations: int  # 0: no training
-    at: tuple[int, ...]  # iterations of the evaluations
-
-    @property
-    def evaluations(self) -> int:
-        """MACs of all evaluations: generated images and validation."""
-        return len(self.at) * self.evaluation
-
-    @property
-    def total(self) -> int:
-        """MACs of the whole cell: training steps and evaluations."""
-        return self.iterations * self.training_step + self.evaluations
+    training: int
+    evaluations: int  # generated images and validation
 
 
 def expected_work(cell: Cell) -> Work:
     """Estimate the work of a cell."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     training, sampling, metrics = cell.training, cell.sampling, cell.metrics
-    routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
+    if cell.is_timed_only:
+        return Work(0, 0)
     calls = sampling.sampler_family.num_calls(sampling.steps) * (1 if sampling.guidance_scale == 1 else 2)
     images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
-    at = metrics.iterations(training.iterations)
+    evaluation = images * cost_of(family, spec, lora=training.lora).forward.total
     if not cell.trains:
-        at = () if cell.is_timed_only else (1,)
-    return Work(
-        training_step=training.batch * routed.train_step,
-        evaluation=images * cost_of(family, spec, lora=training.lora).forward.total,
-        iterations=training.iterations if cell.trains else 0,
-        at=at,
-    )
+        return Work(0, evaluation)
+    step = training.batch * _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule)).train_step
+    return Work(training.iterations * step, len(metrics.iterations(training.iterations)) * evaluation)
 
 
 def cell_cost(cell: Cell) -> CostFigures:
