@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +17,6 @@ from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
 _NAMED = 3  # rows in a message
-
-
-@dataclass(frozen=True)
-class Detection:
-    """How many seeds find a difference between a row and its reference.
-
-    `pairs` is the number that the spread was estimated from, None if it is stated. `power` is that of the suite's own
-    seeds. `seeds_upper` is the number of seeds if the spread is at its upper 95 % bound. Of seeds, None is more than a
-    suite may have, where `spread` is not None.
-    """
-
-    row: str
-    reference: str
-    pairs: int | None = None
-    spread: float | None = None
-    power: float | None = None
-    seeds: int | None = None
-    seeds_upper: int | None = None
 
 
 def refuse_options(difference: float | None, spread: float | None, run: Path | None) -> None:
@@ -61,7 +42,9 @@ def seeds_for(plan: Plan, difference: float, stated: float | None, run: Path | N
     """Return how many seeds find a difference, row by row, by two-sided paired t-tests, as JSON values.
 
     Each row is tested at the level over the number of rows, so that it has at least the stated power, whatever the
-    other rows show.
+    other rows show. `pairs` is the number that its `spread` was estimated from, null if stated; `power` that of the
+    suite's own seeds; `seeds_upper` the seeds with the spread at its upper 95 % bound. All are null where the run does
+    not show the spread, and seeds where they are more than a suite may have.
 
     Args:
         difference: in FID.
@@ -82,17 +65,17 @@ def seeds_for(plan: Plan, difference: float, stated: float | None, run: Path | N
 
     # The seeds and the power that follow.
     level, planned = LEVEL / len(compared), len(plan.suite.seeds)
-    rows = []
-    for name, reference in compared.items():
-        if name not in spreads:
-            rows.append(Detection(name, reference))
+    unknown = dict.fromkeys(("pairs", "spread", "power", "seeds", "seeds_upper"))
+    rows: list[dict[str, Any]] = [{"row": name, "reference": one, **unknown} for name, one in compared.items()]
+    for row in rows:
+        if (spread := spreads.get(row["row"])) is None:
             continue
-        spread = spreads[name]
         effect, least = (difference / value if value else math.inf for value in (spread.value, spread.upper()))
-        power = paired_test_power(effect, planned, level) if planned > 1 else 0.0
-        seeds, upper = (seeds_to_find(one, MAX_SEEDS, level) for one in (effect, least))
-        rows.append(Detection(name, reference, spread.pairs, spread.value, power, seeds, upper))
-    return {"difference": difference, "suite_seeds": planned, "rows": [asdict(row) for row in rows]}
+        row["pairs"], row["spread"] = spread.pairs, spread.value
+        row["power"] = paired_test_power(effect, planned, level) if planned > 1 else 0.0
+        row["seeds"] = seeds_to_find(effect, MAX_SEEDS, level)
+        row["seeds_upper"] = seeds_to_find(least, MAX_SEEDS, level)
+    return {"difference": difference, "suite_seeds": planned, "rows": rows}
 
 
 def _reference(cell: PlannedCell, plan: Plan) -> str:

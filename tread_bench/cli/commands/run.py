@@ -25,7 +25,6 @@ from tread_bench.core.names import few
 from tread_bench.services.choices import Device, Executor, Tracker
 
 if TYPE_CHECKING:
-    from tread_bench.core.stored.records import Record
     from tread_bench.services.run import Done
 
 _NAMED = 5  # files in a message
@@ -114,6 +113,7 @@ def _print(done: Done, as_json: bool) -> None:
     from tread_bench.cli.comparison import print_comparison
 
     result = done.result
+    again = f" ({len(done.failed)} of them failed; --retry-failed runs those again)" if done.failed else ""
     if result.taken:
         typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
     if as_json:
@@ -121,27 +121,21 @@ def _print(done: Done, as_json: bool) -> None:
         return
     if done.options.shard is not None:
         which = "smoke run, " if done.plan.is_smoke else ""
-        typer.echo(
-            f"{which}shard {done.options.shard}: {result.finished_now} cells finished this time{_again(done.failed)}"
-        )
+        typer.echo(f"{which}shard {done.options.shard}: {result.finished_now} cells finished this time{again}")
         typer.echo("when all shards have finished, run the command without --shard: it measures speed and compares")
         return
 
     # What there was to do, and the table of what is new.
     if not result.finished_now and not result.taken:
         stale = f"made again, since missing or older than the records: {few(done.stale, _NAMED)}"
-        typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
+        which = " of this smoke run" if done.plan.is_smoke else ""
+        which += " of the requested rows" if done.options.rows else ""
+        all_there = f"all {len(result.cells)} cells{which} have their records"
+        typer.echo(f"{stale if done.stale else 'nothing to do'}: {all_there}{again}")
     if result.finished_now or done.stale:
         plan = done.plan
         print_comparison(done.study, plan.planned, plan.stand_ins)
     typer.echo(str(done.page))
-
-
-def _all_there(done: Done) -> str:
-    """That no requested cell is missing."""
-    which = " of this smoke run" if done.plan.is_smoke else ""
-    which += " of the requested rows" if done.options.rows else ""
-    return f"all {len(done.result.cells)} cells{which} have their records"
 
 
 def _as_json(done: Done) -> dict[str, Any]:
@@ -176,7 +170,3 @@ def _agree(is_agreed: bool, message: str) -> None:
         raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
     if not typer.confirm("Remove it?", err=True):
         raise UserError("nothing was changed")
-
-
-def _again(failed: list[Record]) -> str:
-    return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""

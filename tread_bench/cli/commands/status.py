@@ -55,7 +55,11 @@ def status(
                 for now in _looks(folder):
                     live.update(_picture(now), refresh=True)
         else:
-            _follow(folder)
+            before: object = None  # a line about the run whenever a cell or its runner has changed
+            for now in _looks(folder):
+                if before != (now.counts, now.is_held):
+                    typer.echo(headline(now))
+                before = now.counts, now.is_held
     except KeyboardInterrupt:
         pass
 
@@ -68,19 +72,6 @@ def _looks(folder: RunFolder) -> Iterator[Status]:
         yield status
         time.sleep(EVERY_S)
     yield status
-
-
-def _follow(folder: RunFolder) -> None:
-    """A line about each cell whose state has changed, then one about the run; also when its runner starts or ends."""
-    before: tuple[dict[str, str], bool | None] | None = None
-    for status in _looks(folder):
-        states: dict[str, str] = {cell.cell: cell.state for cell in status.cells}
-        if before != (states, status.is_held):
-            for cell in status.cells:
-                if before is not None and before[0].get(cell.cell) != cell.state:
-                    typer.echo(_line(cell))
-            typer.echo(headline(status))
-        before = states, status.is_held
 
 
 def _plain(status: Status) -> dict[str, Any]:
