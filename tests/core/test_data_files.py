@@ -88,25 +88,21 @@ def flip(path: Path, place: int) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-CHANGES = {
-    "longer": (lambda path: path.write_bytes(path.read_bytes() + b"."), "bytes, now"),
-    "shorter": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes, now"),
-    "other content": (lambda path: flip(path, len(path.read_bytes()) // 2), "same size, other content"),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_source, change):
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: path.write_bytes(path.read_bytes() + b"."),
+        lambda path: flip(path, len(path.read_bytes()) // 2),
+    ],
+)
+def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_source, harm):
     plan, folder = every_source
     read = sorted({path for cell in plan.cells for _, path in files_of(cell.cell)})
     assert len(read) == 11
-    harm, how = CHANGES[change]
     for path in map(Path, read):
         whole = path.read_bytes()
         harm(path)
-        with pytest.raises(
-            ChangedDataError, match=f"{path} has changed since the run began .*{how}.*Put back the data"
-        ):
+        with pytest.raises(ChangedDataError, match=f"^{path} has changed since the run began: .*Put back the data"):
             files_of_run(plan.cells, folder, False, quiet)
         assert files_of_run(plan.cells, folder, True, quiet)
         path.write_bytes(whole)
@@ -163,24 +159,33 @@ def test_the_hash_of_a_folder_is_not_that_of_its_place(pictures):
     assert content_sha256(moved) == first
 
 
+def test_without_the_hash_of_an_older_run_sizes_are_compared(large):
+    (now,) = contents_of([str(large)]).values()
+    older = now.model_copy(update={"sha256": ""})
+    check_unchanged({"a": older}, {"a": now}, "then")
+    for changed in ({"bytes": 1}, {"files": 2}):
+        with pytest.raises(ChangedDataError):
+            check_unchanged({"a": older}, {"a": now.model_copy(update=changed)}, "then")
+
+
 def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
     cache.write_text("not a folder")
     assert content_sha256(str(large)) == hashlib.sha256(large.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("harm", "how"),
+    "harm",
     [
-        (lambda cat: (cat / "3.png").touch(), "it had 3 files, now 4"),
-        (lambda cat: (cat / "2.png").write_bytes(bytes(3 * BYTES + 1)), "bytes, now"),
-        (lambda cat: (cat / "2.png").rename(cat / "../dog/2.png"), "same size, other content"),
+        lambda cat: (cat / "3.png").touch(),
+        lambda cat: (cat / "2.png").write_bytes(bytes(3 * BYTES + 1)),
+        lambda cat: (cat / "2.png").rename(cat / "../dog/2.png"),
     ],
 )
-def test_a_folder_that_changed_is_named(harm, how, pictures):
+def test_a_folder_that_changed_is_named(harm, pictures):
     before = contents_of([pictures])
     assert before == contents_of([pictures]) and before[pictures].files == 3
     harm(Path(pictures) / "cat")
-    with pytest.raises(ChangedDataError, match=f"{pictures} has changed since then .*{how}"):
+    with pytest.raises(ChangedDataError, match=f"{pictures} has changed since then"):
         check_unchanged(before, contents_of([pictures]), "then")
 
 

@@ -20,7 +20,6 @@ NO_USER = ["unshare", "--user", "--map-user=12345", "env", "-u", "HOME", "-u", "
     [
         ("MPLBACKEND", "module://matplotlib_inline.backend_inline"),
         ("MPLBACKEND", "nonsense"),
-        ("MATPLOTLIBRC", b"\xff\xfe: 1"),
         ("MATPLOTLIBRC", b"font.size: 30\naxes.facecolor: red\nlines.linewidth: x"),
         ("MPLCONFIGDIR", "/dev/null"),
     ],

@@ -24,7 +24,6 @@ from tests.core.simulated_onsets import (
     pays_in,
     ratios_of,
     rising,
-    skewed,
 )
 from tread_bench.core.numbers.onset import Ratio, between, compute_ratios, onset
 
@@ -173,20 +172,6 @@ def test_the_p_value_is_that_of_a_one_sided_paired_t_test_of_log_losses_at_every
     assert found == pytest.approx(expected, rel=1e-9)
 
 
-def test_with_a_margin_the_route_is_tested_at_so_much_less_compute():
-    """Of power laws, which are exact between the lengths: their factors and exponents differ from seed to seed."""
-    x, margin = np.log(COSTS), 1.3
-    routed = np.log([[0.31], [0.33], [0.32]]) - [[0.15], [0.17], [0.16]] * x
-    reference = np.log([[0.33], [0.32], [0.34]]) - [[0.14], [0.15], [0.17]] * x
-    above, below = reference.copy(), routed.copy()
-    above[:, 0] += np.array([-0.14, -0.15, -0.17]) * math.log(margin)  # the shortest: the reference, with more of it
-    below[:, 1:] += np.array([[0.15], [0.17], [0.16]]) * math.log(margin)
-    expected = stats.ttest_rel(above, below, alternative="greater").pvalue
-    assert [one.p_value for one in ratios_of(np.array([[routed, reference]]), margin)] == pytest.approx(
-        expected, rel=1e-9
-    )
-
-
 def test_the_sequence_has_the_largest_p_value_from_each_length_to_the_longest():
     by_reference = [stats.ttest_rel(one, ROUTED, alternative="greater").pvalue for one in BESIDE.values()]
     expected = np.maximum.accumulate(np.max(by_reference, axis=0)[::-1])[::-1]
@@ -253,11 +238,3 @@ def test_an_effect_is_found_and_covered():
 def test_what_differs_from_a_margin_by_a_fifth_is_found(margin):
     assert pays_in(at_margin(margin, 1.2 * margin), RUNS) > 0.95
     assert denied_in(at_margin(margin, 0.8 * margin), RUNS) > 0.95
-
-
-@pytest.mark.endurance
-@pytest.mark.parametrize("ratios", [(0.7, 0.7, 0.7), (1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (0.7, 1.0, 1.5)])
-def test_the_interval_covers_the_ratio(ratios):
-    normal, odd = Truth(ratios=(ratios,)), Truth(ratios=(ratios,), draw=skewed, widths=1, seeds=5)
-    for truth in (normal, odd):
-        assert min(coverages(truth, 500)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 500)

@@ -58,12 +58,6 @@ def test_where_code_can_change_without_the_version_its_hash_follows(version, fil
     assert version() != before
 
 
-def test_what_an_editor_leaves_beside_code_changes_nothing(version, tmp_path):
-    before = version()
-    (tmp_path / "fill_in" / ".#network.py").symlink_to("me@here.1234")
-    assert version() == before
-
-
 @pytest.mark.parametrize("origin", ["{", "[]"])
 def test_where_it_is_damaged_how_it_was_installed_its_hash_follows(version, origin):
     assert version(INSTALLER="pip\n", direct_url_json=origin).startswith("1 sha256:")

@@ -83,22 +83,16 @@ def unread_bytes(paths: Iterable[str]) -> int:
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:
     """Raise ChangedDataError, naming each file that is in both mappings and differs."""
-    found = []
+    changed = []
     for path in sorted(before.keys() & now.keys()):
         then, file = before[path], now[path]
-        how = ""
-        if then.files != file.files:
-            how = f"it had {then.files or 0:,} files, now {file.files or 0:,}"
-        elif then.bytes != file.bytes:
-            how = f"it had {then.bytes:,} bytes, now {file.bytes:,}"
-        elif then.sha256 and then.sha256 != file.sha256:
-            how = "same size, other content"
-        if how:
-            found.append(f"{path} has changed since {since} ({how})")
-    if found:
+        is_other = then.sha256 != "" and then.sha256 != file.sha256
+        if is_other or (then.bytes, then.files) != (file.bytes, file.files):
+            changed.append(f"{path} has changed since {since}")
+    if changed:
         raise ChangedDataError(
-            f"{'; '.join(found)}: figures would not be comparable. Put back the data that it started with and run the "
-            "same command again, or give another --out for the new data"
+            f"{'; '.join(changed)}: figures would not be comparable. Put back the data that it started with and run "
+            "the same command again, or give another --out for the new data"
         )
 
 
