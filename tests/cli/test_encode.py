@@ -41,7 +41,6 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
     [
         ("{name: parkuet}", [], r"^\{name: parkuet\}: .*parquet"),
         ("{name: parquet, image_size: 0, num_clases: 3}", [], r"num_clases(.|\n)*num_classes"),
-        ("{name: parquet", [], r"^\{name: parquet: "),
         (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
         ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
     ],

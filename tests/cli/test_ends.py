@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import errno
 import shutil
-import signal
-import subprocess
-import time
 from collections import Counter
 from contextlib import ExitStack
 
 import pytest
 
-from tests.command_line import command, hear_signals, wait_for
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import new_folder
 from tread_bench.core.stored.conditions import Conditions
@@ -41,17 +37,6 @@ def run(tmp_path, monkeypatch):
     return do
 
 
-def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
-    folder = RunFolder(tmp_path)
-
-    def end(task):  # of a cell elsewhere: the shared disk does not show its outcome
-        record = initial_record(folder.existing_request(task.key), folder.plan(), status="done")
-        return Ended(task.key, value=record)
-
-    result, folder = run(end, "timing.pairs=0")
-    assert [record.status for record in result.records] == ["done", "done"] and result.finished_now == 2
-
-
 def test_a_disk_that_a_cell_cannot_write_to_ends_the_run_and_no_cell_has_failed(run, tmp_path):
     def refused(task):
         return Ended(task.key, disk=OSError(errno.EFBIG, "File too large", "step-1.safetensors"))
@@ -69,18 +54,6 @@ def test_a_folder_that_goes_while_numerical_choices_are_made_is_gone(run, tmp_pa
     monkeypatch.setattr(Executor, "__call__", removed)
     with pytest.raises(StoreError, match=f"^{tmp_path} is gone: it was moved or removed during its run"):
         run(None)
-
-
-def test_a_process_that_ends_before_there_is_a_run_is_quoted_since_its_log_is_not_kept(run, tmp_path, monkeypatch):
-    def died(executor, tasks):
-        (task,) = tasks
-        task.log.write_text("first\nterminate called\n")
-        yield Ended(task.key, failure=f"the process ended with status 1; its log: {task.log.name}")
-
-    monkeypatch.setattr(Executor, "__call__", died)
-    with pytest.raises(StoreError, match=r"ended with status 1; it last said: terminate called$"):
-        run(None)
-    assert all(path.name.startswith(".") for path in tmp_path.iterdir())
 
 
 def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_rest(run, tmp_path):
@@ -176,21 +149,6 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
     result, _ = run(end)
     assert {record.status for record in result.records} == {"failed"}
     assert all("two kinds of machines: cpu_capability was 'AVX2', is 'NEON'" in r.reason for r in result.records)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("ignored", "status"), [pytest.param(False, 130, marks=pytest.mark.endurance), (True, 0)])
-def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
-    asked = command("run", "smoke", "--out", tmp_path / "run", "--set", "seeds=1", "--set", "timing.pairs=0")
-    prefix = ["nohup"] if ignored else []
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([*prefix, *asked], preexec_fn=hear_signals, **pipes)
-    wait_for(lambda: list((tmp_path / "run").glob("cells/*/progress.json")))
-    process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=200)
-    assert process.returncode == status
-    time.sleep(0.2)
-    assert not any(RunFolder(tmp_path / "run").is_taken(p.name) for p in (tmp_path / "run" / "cells").iterdir())
 
 
 def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, monkeypatch):
