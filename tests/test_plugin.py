@@ -83,7 +83,7 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
         ("objectives", "trig", ["trig-flow 0.1.0"]),
         ("samplers", "two_step", ["Adams-Bashforth", "two-step 0.1.0"]),
         ("selectors", "checkerboard", ['["grid", "sequence", "set"]', "checkerboard 0.1.0"]),
-        ("mixers", "retention", ["fades by the same factor", '"state_of_s": 24576', "retention 0.1.0"]),
+        ("mixers", "retention", ["fades by the same factor", "retention 0.1.0"]),
         ("datasets", "shapes", ["Discs, squares", "drawn-shapes 0.1.0"]),
         ("metrics", "coverage", ["Share of real images", "feature-coverage 0.1.0"]),
         ("guidance", "thinned", ["thinned 0.1.0"]),

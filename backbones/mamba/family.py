@@ -18,7 +18,6 @@ MAMBA = MixerFamily(
     name="mamba",
     about="Mamba: a selective scan with a decay per channel and state (Gu and Dao, arXiv 2312.00752)",
     builder="tread_bench.backbones.mamba.mixer:mamba_mixer",
-    state=lambda size: size.directions * EXPAND * size.width * STATE,
     kernels=("scan",),
     goes_both_ways=True,
 )

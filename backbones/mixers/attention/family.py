@@ -8,7 +8,6 @@ ATTENTION = MixerFamily(
     name="attention",
     about="softmax attention between all tokens, as in DiT: in time quadratic in their number",
     builder="tread_bench.backbones.mixers.attention.network:SoftmaxAttention",
-    state=lambda size: 0,
     rule=heads_divide_width,
     kernels=("attention",),
 )

@@ -11,9 +11,6 @@ GATED_DELTA = MixerFamily(
     name="gated_delta",
     about="gated DeltaNet: replaces what its state holds for a key (Yang et al., arXiv 2412.06464)",
     builder="tread_bench.backbones.mixers.gated_delta.network:GatedDeltaNet",
-    state=lambda size: (
-        EXPAND_V * size.width * (size.width // size.heads)
-    ),  # a matrix per head: a row per channel of its keys, and twice as many columns
     rule=heads_divide_width,
     gates_by_token=True,
     kernels=("recurrence",),

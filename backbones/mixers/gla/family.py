@@ -19,9 +19,6 @@ GLA = MixerFamily(
     name="gla",
     about="gated linear attention: a decay per channel of the keys (Yang et al., arXiv 2312.06635), as in DiG",
     builder="tread_bench.backbones.mixers.gla.network:GatedLinearAttention",
-    state=lambda size: (
-        size.width // 2 * (size.width // size.heads)
-    ),  # a matrix per head: half its channels for keys, all of them for values
     rule=gla_rule,
     gates_by_token=True,
     kernels=("recurrence",),

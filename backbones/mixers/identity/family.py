@@ -8,5 +8,4 @@ IDENTITY = MixerFamily(
     name="identity",
     about="no mixer: returns its tokens, as in IdentityFormer (Yu et al., arXiv 2210.13452)",
     builder="tread_bench.backbones.mixers.identity.network:Identity",
-    state=lambda size: 0,
 )

@@ -22,9 +22,6 @@ MAMBA2 = MixerFamily(
     name="mamba2",
     about="Mamba-2 (SSD): one decay per head, keys shared by all heads (Dao and Gu, arXiv 2405.21060)",
     builder="tread_bench.backbones.mixers.mamba2.network:Mamba2",
-    state=lambda size: (
-        size.directions * STATE * EXPAND * size.width
-    ),  # a matrix per head and direction: a row per state, a column per channel
     goes_both_ways=True,
     gates_by_token=True,
     kernels=("recurrence",),

@@ -19,8 +19,6 @@ RWKV7 = MixerFamily(
     name="rwkv7",
     about="RWKV-7: a delta rule with a decay per channel, and first values (Peng et al., arXiv 2503.14456)",
     builder="tread_bench.backbones.mixers.rwkv7.network:RWKV7",
-    # A matrix per head
-    state=lambda size: size.width * (size.width // size.heads),
     rule=heads_divide_width,
     shares_values=True,
     gates_by_token=True,

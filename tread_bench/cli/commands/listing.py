@@ -57,7 +57,7 @@ def rows_of(what: Listed) -> list[dict[str, Any]]:
     from tread_bench.core.describe.kernels import KERNELS, missing
     from tread_bench.core.describe.methods import losses, methods
     from tread_bench.core.describe.metrics import extractors, metrics
-    from tread_bench.core.describe.mixers import MixerSize, mixers
+    from tread_bench.core.describe.mixers import mixers
     from tread_bench.core.describe.objectives import objectives, samplers
     from tread_bench.core.describe.selectors import selectors
     from tread_bench.core.numbers.costs import num_parameters
@@ -90,16 +90,9 @@ def rows_of(what: Listed) -> list[dict[str, Any]]:
                 )
         return rows
 
-    # Mixers, with the values of the state of one block at the width and heads of S.
-    if what == "mixers":
-        small = MixerSize(width=384, heads=6)
-        for mixer in mixers().values():
-            more = {"state_of_s": mixer.state(small), "kernels": " ".join(mixer.kernels)}
-            rows.append({"name": mixer.name, "about": mixer.about, **more, "source": mixer.source})
-        return rows
-
     # Other plug-ins: what each is, and the distribution that it is from.
     announced: dict[str, Callable[[], Mapping[str, Any]]] = {
+        "mixers": mixers,
         "datasets": data_sources,
         "objectives": objectives,
         "samplers": samplers,

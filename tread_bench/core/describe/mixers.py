@@ -37,7 +37,6 @@ class MixerFamily(Description):
         name: its name in a suite.
         about: one line that `tread-bench list mixers` shows.
         builder: "module:attribute" of a callable (MixerSize, kernels) -> `tread_bench.backbones.mixers.base.Mixer`.
-        state: MixerSize -> number of values that pass from token to token; 0: it has no recurrence.
         rule: MixerSize -> the rule that these sizes break; empty if none.
         kernels: kinds of formulations that it chooses from.
         shares_values: its blocks also read the values of the first block that a token passed.
@@ -47,7 +46,6 @@ class MixerFamily(Description):
 
     about: str
     builder: str
-    state: Callable[[MixerSize], int]
     rule: Callable[[MixerSize], str] = lambda size: ""
     kernels: tuple[str, ...] = ()
     shares_values: bool = False

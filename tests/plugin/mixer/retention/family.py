@@ -3,11 +3,6 @@
 from tread_bench import MixerFamily
 
 
-def state(size):
-    """A matrix per head: as many keys as values."""
-    return size.width * (size.width // size.heads)
-
-
 def rule(size):
     """Heads have equally many channels."""
     return f"hidden {size.width} must be a multiple of heads {size.heads}" if size.width % size.heads else ""
@@ -17,7 +12,6 @@ RETENTION = MixerFamily(
     name="retention",
     about="A matrix per head, which fades by the same factor at every token (Sun et al., arXiv 2307.08621).",
     builder="retention.network:Retention",
-    state=state,
     rule=rule,
     kernels=("recurrence",),
     gates_by_token=True,
