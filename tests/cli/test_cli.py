@@ -17,7 +17,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, tread_bench_anew, wait_for
+from tests.command_line import command, cpu_seconds, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import TOY
 from tests.yardstick import slowness
 from tread_bench import __version__ as tread_bench_version
@@ -164,25 +164,6 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
     assert {**json.loads(record.read_text()), "timing": None} == trained
     kept = [pd.read_csv(folder / "results.csv").drop(columns=list(TIMINGS)) for folder in (out, trained_toy)]
     pd.testing.assert_frame_equal(*kept)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
-def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_path, number):
-    out = tmp_path / "run"
-    runner = subprocess.Popen(
-        command("run", toy, "--out", out),
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_signals,
-    )
-    wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
-    family = psutil.Process(runner.pid).children(recursive=True)
-    runner.send_signal(number)
-    assert "run the same command again to resume" in runner.communicate(timeout=20)[1]
-    assert runner.returncode == 130
-    assert are_gone(family)
-    assert not list(out.glob("cells/*/record.json"))
 
 
 def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_have_been(toy, trained_toy, tmp_path):

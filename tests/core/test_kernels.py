@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from pydantic import ValidationError
 
@@ -60,22 +57,3 @@ def test_an_unknown_name_is_refused_with_those_that_exist(kind):
     with pytest.raises(ValidationError, match=rf"'auto', .*'{list(KERNELS[kind])[-1]}'"):
         Kernels.model_validate({kind: "fast"})
     assert all(Kernels.model_validate({kind: name}) for name in ("auto", *KERNELS[kind]))
-
-
-def test_numba_is_imported_by_the_backbones_that_use_it_alone():
-    script = """
-import sys
-import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
-from tread_bench.core.describe.families import families
-from tread_bench.model.backbone import build_backbone
-kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
-small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
-build_backbone(families()["DiT"], families()["DiT"].spec(**small, heads=2), kernels)
-assert "numba" not in sys.modules
-build_backbone(families()["DiS"], families()["DiS"].spec(**small), {**kernels, "scan": "torch"})
-assert "numba" not in sys.modules
-build_backbone(families()["DiS"], families()["DiS"].spec(**small), kernels)
-assert "numba" in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
