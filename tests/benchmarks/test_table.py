@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.figure import Figure
-from benchmarks.processes import CHECKOUT, measured_apart, register_rows
+from benchmarks.processes import measured_apart, register_rows
 from benchmarks.row import ROWS, Row, SkippedError
 from benchmarks.table import PAGE, Document, measured
 from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product
-
-
-def benchmarks(*arguments):
-    whole = [sys.executable, "-m", "benchmarks", *map(str, arguments)]
-    return subprocess.run(whole, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -52,17 +45,25 @@ def test_the_rows_are_listed_with_their_claims(capsys):
     assert listed == {name: ROWS[name].claim for name in listed}
 
 
-def test_an_unknown_row_is_one_message(rows, capsys):
-    assert command.main(["--only", "x/goood"]) == 2
-    assert capsys.readouterr().err == (
-        "--only: unknown row 'x/goood'; did you mean 'x/good'? known: x/good, x/bad, x/skipped\n"
-    )
-
-
-@pytest.mark.parametrize("threads", ["0", "100000"])
-def test_threads_that_are_not_there_are_refused(rows, capsys, threads):
-    assert command.main(["--threads", threads]) == 2
-    assert capsys.readouterr().err.startswith(f"--threads {threads}: this machine has 1 to ")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--only", "x/goood"],
+            "--only: unknown row 'x/goood'; did you mean 'x/good'? known: x/good, x/bad, x/skipped",
+        ),
+        (["--threads", "0"], "--threads 0: this machine has 1 to "),
+        (["--json", "notes.json"], "notes.json exists"),
+        (["--json", "table.json", "--markdown", "notes.json"], "notes.json has no place for the table"),
+    ],
+)
+def test_a_mistake_is_one_message_before_anything_is_measured(rows, arguments, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.json").write_text('{"mine": 1}')
+    assert command.main(arguments) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1
+    assert [path.read_text() for path in tmp_path.iterdir()] == ['{"mine": 1}']
 
 
 def test_a_row_that_fails_keeps_its_place_and_ends_with_status_1(rows, tmp_path, capsys):
@@ -79,14 +80,6 @@ def test_a_row_that_fails_keeps_its_place_and_ends_with_status_1(rows, tmp_path,
     assert command.main(["--json", str(path), "--only", "x/good", "x/skipped", "--overwrite"]) == 0
 
 
-def test_a_file_is_not_replaced_without_overwrite(rows, tmp_path, capsys):
-    path = tmp_path / "notes.json"
-    path.write_text('{"mine": 1}')
-    assert command.main(["--json", str(path)]) == 2
-    assert "notes.json exists" in capsys.readouterr().err
-    assert path.read_text() == '{"mine": 1}'
-
-
 def test_a_page_gets_the_table_between_its_marks_and_nothing_else_changes(rows, tmp_path):
     page, results = tmp_path / "page.md", str(tmp_path / "table.json")
     page.write_text(f"before\n{PAGE.begin}\nold\n{PAGE.end}\nafter \\1\n")
@@ -97,14 +90,6 @@ def test_a_page_gets_the_table_between_its_marks_and_nothing_else_changes(rows, 
         assert (before, after) == ("before\n", "\nafter \\1\n")
         assert "old" not in table and table.count("x/good") == 1
     assert "| x/good | 2 × | 1.9 – 2.1 | ≥ 1.5: reached | ≥ 3: not reached |" in table
-
-
-def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_path, capsys):
-    page = tmp_path / "page.md"
-    page.write_text("no place\n")
-    assert command.main(["--json", str(tmp_path / "table.json"), "--markdown", str(page)]) == 2
-    assert f"{page} has no place for the table" in capsys.readouterr().err
-    assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
 
 
 @pytest.mark.full
