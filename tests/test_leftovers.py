@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -52,31 +50,16 @@ def with_variable(value: str) -> list[psutil.Process]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("method", ["signal", "thread"])
-def test_a_test_that_is_cut_off_leaves_no_process(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("method", "least"), [("signal", 2), ("thread", 1)])
+def test_a_test_that_is_cut_off_leaves_no_process(
+    method: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     value = uuid4().hex
     monkeypatch.setenv("SOUGHT", value)
     (tmp_path / "test_hanging.py").write_text(TESTS)
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--timeout", "3", "--timeout-method", method]
     asked = [sys.executable, "-m", "pytest", *options, tmp_path, "--rootdir", tmp_path, "-c", "/dev/null"]
     ended = subprocess.run(asked, capture_output=True, text=True)
-    assert ended.stdout.count("Timeout") >= (2 if method == "signal" else 1), ended.stdout + ended.stderr
+    assert ended.stdout.count("Timeout") >= least, ended.stdout + ended.stderr
     assert method == "thread" or "2 failed, 1 passed" in ended.stdout, ended.stdout
-    wait_for(lambda: not with_variable(value), seconds=10)
-
-
-def test_a_command_ends_with_the_process_that_it_was_forked_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    value = uuid4().hex
-    monkeypatch.setenv("SOUGHT", value)
-    with suppress(ValueError), closing(Warm(with_torch=False)) as warm:  # it gives no answer
-
-        def kill_server() -> None:
-            wait_for(lambda: len(with_variable(value)) >= 2)
-            warm.process.kill()
-
-        with ThreadPoolExecutor() as pool:
-            pool.submit(kill_server)
-            start_command_that_hangs(warm, tmp_path)
     wait_for(lambda: not with_variable(value), seconds=10)
