@@ -60,7 +60,7 @@ def a_run(folder: Path) -> Path:
     from synthetic_records import study  # of tests/reports
     from synthetic_runs import write_run
 
-    return write_run(folder / "run", 1, study(2))
+    return write_run(folder / "run", study(2))
 
 
 def instead(path: Path) -> Path:

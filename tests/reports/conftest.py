@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import cpu_seconds, tread_bench_anew
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.figures.pictures import pictures
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
 
-from synthetic_records import NUMERICS, RENDERING_S, VERSIONS, record, render, study, write_samples
-from synthetic_runs import write_run
+from synthetic_records import NUMERICS, VERSIONS, render, study, write_samples
 from synthetic_studies import STUDIES, drawn
 
 
@@ -49,33 +47,6 @@ def run_dir(records: list[Record], plan: dict[str, Any], tmp_path_factory: pytes
 
 
 @pytest.fixture(scope="session")
-def reported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int], tuple[Path, float]]:
-    """Folder of a run of so many rows and seeds, and the processor time in which `report` made its page."""
-
-    def measured(folder: Path) -> float:
-        before = cpu_seconds()
-        assert tread_bench_anew("report", folder).returncode == 0
-        return cpu_seconds() - before
-
-    @cache
-    def report(rows: int, seeds: int) -> tuple[Path, float]:
-        ends = [f"{start}:{end}@{rate / 8:g}" for rate in range(1, 8) for start in range(8) for end in range(8, 12)]
-        routes = ["", *ends[: rows - 1]]
-        records = [
-            record(f"row {routes[k]}" if k else "dense", routes[k], seed, 17 + 0.1 * k, 1 + 0.01 * k)
-            for k in range(rows)
-            for seed in range(seeds)
-        ]
-        folder = write_run(tmp_path_factory.mktemp("large") / "run", 1, records)
-        seconds = measured(folder)
-        return folder, seconds if seconds < RENDERING_S else min(
-            seconds, measured(folder)
-        )  # others are on this machine
-
-    return report
-
-
-@pytest.fixture(scope="session")
 def study_page(plan: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The page of a study, with the pictures that other tests look at."""
 
@@ -87,3 +58,14 @@ def study_page(plan: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -
         return folder / "index.html"
 
     return write
+
+
+@pytest.fixture
+def page_of(plan: dict[str, Any], tmp_path: Path) -> Callable[..., str]:
+    """The page of these records as text, without pictures unless they are given; `about` replaces parts of its plan."""
+
+    def rendered(records: list[Record], unreadable: Any = None, drawn: Any = lambda *_: [], **about: Any) -> str:
+        cells = [one.cell for one in records]
+        return render(records, {**plan, "cells": cells, **about}, tmp_path, unreadable, pictures=drawn)
+
+    return rendered

@@ -53,15 +53,7 @@ NUMERICS = {
 }  # fmt: skip
 VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
-DRAWN = (
-    "route_placement",
-    "gain",
-    "fid_cost",
-    "speedup",
-    "similarity",
-    "gradients",
-)  # of a run of routes
-RENDERING_S = 10  # of processor time, in which the report of a thousand cells is to be made
+DRAWN = ("route_placement", "gain", "fid_cost", "speedup", "similarity", "gradients")  # of a run of routes
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 
@@ -213,6 +205,11 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
     return with_macs(Record(**{**fields, **changes}))
 
 
+def asked(base: Record, **changes: Any) -> Record:
+    """The record of a cell of whose configuration these parts are others."""
+    return base.model_copy(update={"config": {**base.config, **changes}})
+
+
 def with_macs(record: Record) -> Record:
     """The record with the MACs of training up to each evaluation, at a step's cost that changes in the dense part."""
     if record.cost is None or record.config.get("evaluate") or "training" not in record.config:
@@ -249,7 +246,6 @@ FAMILIES = {
     "DRWKV": ("DRWKV (depth 12, hidden 60, patch 2)", 12, 868_000, 27.5, "blocks", "2:8@0.5", -0.2, 0.97),
     "LightningDiT": ("LightningDiT (depth 12, hidden 64, patch 2)", 12, 880_000, 14.1, "random", "2:8@0.5", -0.9, 1.2),
 }
-SELECTORS = {"random": 0.0, "rows": 0.9, "columns": 1.3, "blocks": 0.5, "strided": -0.3}  # change of FID
 
 
 def of_family(family: str, seed: int, selector: str = "", change: float = 0.0, **changes: Any) -> Record:
@@ -270,12 +266,6 @@ def architectures(seeds: int = 3) -> list[Record]:
     """Every family dense and routed with the selector that fits it."""
     fitting = {family: FAMILIES[family][4] for family in FAMILIES}
     return [of_family(f, s, chosen) for f in FAMILIES for chosen in ("", fitting[f]) for s in range(seeds)]
-
-
-def selectors(families: tuple[str, ...] = ("DiT", "ZigMa", "DRWKV"), seeds: int = 3) -> list[Record]:
-    """The same route with every selector."""
-    changes = {"": 0.0, **SELECTORS}
-    return [of_family(f, s, name, change) for f in families for name, change in changes.items() for s in range(seeds)]
 
 
 def write_samples(records: list[Record], run_dir: Path, side: int = 8) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from hashlib import sha1
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,9 @@ from synthetic_records import NUMERICS, VERSIONS
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.records import Record
 
-FIRST_NIGHT = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 
-
-def write_run(folder: Path, night: int, records: list[Record], plan: Mapping[str, Any] | None = None) -> Path:
-    """A run folder as that night's run leaves it."""
-    began = FIRST_NIGHT + timedelta(days=night)
-    commit = {
-        "commit": sha1(str(night).encode()).hexdigest(),
-        "committed": (began - timedelta(hours=9)).isoformat(),
-        "changed": False,
-    }
+def write_run(folder: Path, records: list[Record], plan: Mapping[str, Any] | None = None) -> Path:
+    """A run folder with these records; `plan` replaces parts of its plan."""
     about = {
         "schema_version": 2,
         "suite": {"name": "nightly", "description": ""},
@@ -32,16 +22,15 @@ def write_run(folder: Path, night: int, records: list[Record], plan: Mapping[str
         "cells": [one.cell for one in records],
         "references": {one.cell: one.reference for one in records},
         "rows": {one.cell: (one.row, one.seed) for one in records},
-        "started": began.isoformat(),
-        "git": commit,
+        "started": "2026-03-02T02:00:00+00:00",
+        "git": {"commit": "0" * 40, "committed": "2026-03-01T17:00:00+00:00", "changed": False},
         "numerics": {**NUMERICS, "device_name": "Example GPU"},
         "versions": VERSIONS,
     } | dict(plan or {})
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.json").write_text(json.dumps(about))
     conditions = Conditions.model_validate({**about["numerics"], "versions": about["versions"]})
     for one in records:
         path = folder / "cells" / one.cell / "record.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(one.model_copy(update={"conditions": conditions}).model_dump_json())
+    (folder / "plan.json").write_text(json.dumps(about))
     return folder

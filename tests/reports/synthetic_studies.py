@@ -8,6 +8,7 @@ from typing import Any
 
 from synthetic_records import (
     NOTHING_MEASURED,
+    asked,
     cost,
     evaluation,
     gradient_norms,
@@ -22,11 +23,6 @@ from tread_bench.reports.figures.picture import Picture
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))
-
-
-def asked(base: Record, **changes: Any) -> Record:
-    """The record of a cell of which more was asked."""
-    return base.model_copy(update={"config": {**base.config, **changes}})
 
 
 def rates(seeds: int = 5, rates: tuple[float, ...] = (0.25, 0.5, 0.75)) -> list[Record]:
@@ -64,12 +60,8 @@ METHODS: dict[str, tuple[str, str, list[dict[str, Any]], dict[str, Any], float, 
     "repa": ("dense", "", [{"name": "repa"}], {}, 15.2, 0, 140_000, 1.05, 0.93),
     "tread": ("tread", "2:8@0.5", [], {}, 17.1, 0, 0, 1.0, 1.19),
     "tread+repa": ("tread", "2:8@0.5", [{"name": "repa"}], {}, 15.9, 0, 140_000, 1.05, 1.11),
-    "tread+mae": ("tread", "2:8@0.5", [{"name": "mae"}], {}, 17.6, 0, 0, 1.0, 1.18),
-    "mask": ("mask", "0:11@0.5", [], {}, 24.5, 118_000, 0, 1.1, 1.32),
     "drop": ("drop", "2:8@0.5", [], {}, 19.9, 64, 0, 1.0, 1.2),
     "sprint": ("sprint", "2:9@0.75", [], {"until": 0.8}, 18.2, 8_300, 0, 0.9, 1.34),
-    "mod": ("mod", "2:8@0.5", [], {}, 20.4, 455, 0, 1.0, 1.05),
-    "layer_skip": ("layer_skip", "2:8@0.5", [], {}, 27.7, 0, 0, 1.0, 1.19),
 }
 
 
@@ -102,7 +94,7 @@ def finetune(seeds: int = 5) -> list[Record]:
         "dense-low-rate": ("", {"until": 0.75, "dense_learning_rate": 2e-4}, (60.0, 33.0, 24.0, 18.8, 16.4)),
         "tread-dense-half": ("2:8@0.5", {"until": 0.5}, (66.0, 36.0, 25.1, 19.1, 16.2)),
     }
-    return [_of_schedule(row, *asked, s) for row, asked in rows.items() for s in range(seeds)]
+    return [_of_schedule(row, *settings, s) for row, settings in rows.items() for s in range(seeds)]
 
 
 def _of_schedule(row: str, routes: str, schedule: dict[str, Any], fids: tuple[float, ...], seed: int) -> Record:
@@ -149,19 +141,16 @@ def guidance(seeds: int = 4) -> list[Record]:
         settings = {"name": "path_drop", "blocks": "2:8", "label_weak": False}
         found += [_guided(source, "path-drop", settings, 1.5, fid - 3, routes, s, 1.5) for s in range(seeds)]
     small = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "num_blocks": 6}
-    return found + [
-        record("small", "", s, 22.0, cell=f"small-{s}", reference=f"small-{s}", **small) for s in range(seeds)
-    ]
+    found += [record("small", "", s, 22.0, cell=f"small-{s}", reference=f"small-{s}", **small) for s in range(seeds)]
+    return found
 
 
 def _guided(
     source: str, rule: str, settings: dict[str, Any], scale: float, fid: float, routes: str, seed: int, times: float
 ) -> Record:
     row = f"{source}-{rule}-{scale:g}"
-    changes = {
-        **NOTHING_MEASURED,
-        "evaluations": [evaluation(1200, fid + random.Random(f"{row} {seed}").gauss(0, 0.4))],
-    }
+    judged = evaluation(1200, fid + random.Random(f"{row} {seed}").gauss(0, 0.4))
+    changes = {**NOTHING_MEASURED, "evaluations": [judged]}
     made = record(row, routes, seed, fid, cell=f"{row}-{seed}", reference=f"{source}-none-1-{seed}",
                   sampling_macs=round(600_000_000 * times), **changes)  # fmt: skip
     sampling = {**made.config["sampling"], "guidance": settings, "guidance_scale": scale}
@@ -199,16 +188,15 @@ def objectives(seeds: int = 3) -> list[Record]:
         "flow-dense": (flow, "", 16.9), "flow-tread-2:8": (flow, "2:8@0.5", 15.4),
         "edm-dense": (edm, "", 14.8), "edm-tread-2:8": (edm, "2:8@0.5", 15.9),
     }  # fmt: skip
-    return [_under(row, *asked, s) for row, asked in rows.items() for s in range(seeds)]
+    return [_under(row, *settings, s) for row, settings in rows.items() for s in range(seeds)]
 
 
 def _under(row: str, objective: dict[str, Any], routes: str, fid: float, seed: int) -> Record:
     reference = f"{objective['name']}-dense-{seed}"
     made = record(row, routes, seed, fid, cell=f"{row}-{seed}", reference=reference)
     if objective["name"] == "edm":
-        made = made.model_copy(
-            update={"similarity": similarity(routes).model_copy(update={"times": [0.01, 0.1, 1, 5, 20]})}
-        )
+        at_sigmas = similarity(routes).model_copy(update={"times": [0.01, 0.1, 1, 5, 20]})
+        made = made.model_copy(update={"similarity": at_sigmas})
     return asked(made, objective=objective)
 
 

@@ -12,12 +12,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_records import cost, evaluation, failed, record, study, timing, with_macs
+from synthetic_records import cost, evaluation, failed, record, study, timing, view_of, with_macs
 
 from tread_bench.core.numbers.statistics import paired_difference
 from tread_bench.core.stored.records import EqualTime
 from tread_bench.reports.cautions import of_rows
-from tread_bench.reports.comparison import comparison_view
 from tread_bench.reports.differences import END, ITERATIONS, MACS, TIME, differences
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions import controls, speed
@@ -32,22 +31,24 @@ SMALL_END = round(DENSE_END * DENSE_STEP / cost("", 6).train_step_macs)
 SHIFTS = (0.0, 0.4, -0.3, 0.2, -0.1)  # what the rows of a seed share
 NOISE = (0.1, -0.2, 0.0, 0.15, -0.05)
 EIGHT = tuple(range(150, 1201, 150))
+SIX_BLOCKS = {
+    "backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)",
+    "reference": "",
+    "num_blocks": 6,
+    "cost": cost("", 6),
+    "similarity": None,
+    "gradient_norms": None,
+}
+UNTIL = {"until": 0.8}  # of a schedule
 
 
-def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
-    """A finished cell with these FIDs by iteration, the last of which is its end."""
-    training = {"iterations": max(fids), "batch": 64}
+def cell(row, seed, fids, routes="", macs_of="", group=0, schedule=None, training=None, **changes):
+    """A finished cell with these FIDs by iteration, the last of which is its end; `training` has further settings."""
+    training = {"iterations": max(fids), "batch": 64} | (training or {})
     if macs_of:
         training["budget"] = {"macs_of": macs_of}
     config = {"data": {"name": "digits"}, "training": training, "sampling": {"guidance": {"name": "none"}}}
-    if group:
-        config["seed_group"] = group
-    if changes.pop("schedule", None):
-        config["schedule"] = {"until": 0.8}
-    if decay := changes.pop("decay", None):
-        training["decay"] = decay
-    if optimizer := changes.pop("optimizer", None):
-        training["optimizer"] = optimizer
+    config |= {"seed_group": group, "schedule": schedule or {}}
     made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
     return with_macs(made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes}))
 
@@ -61,8 +62,23 @@ def of_seeds(row, fids, **options):
     ]
 
 
-def dense(fids=None):
-    return of_seeds("dense", fids or {DENSE_END: 20.0})
+def dense(fids=None, **changes):
+    return of_seeds("dense", fids or {DENSE_END: 20.0}, **changes)
+
+
+def dense_curve(**changes):
+    return dense({i: law(i) for i in EIGHT}, **changes)
+
+
+def smaller(at_end, at_iterations=24.0, **changes):
+    """A network of six blocks, trained to the MACs of dense."""
+    fids = {DENSE_END: at_iterations, SMALL_END: at_end}
+    return of_seeds("smaller", fids, macs_of="dense", **SIX_BLOCKS | changes)
+
+
+def routed(factor=1.0, **changes):
+    """A route without a budget, whose curve is `factor` times that of dense."""
+    return of_seeds("route", {i: law(i, factor) for i in EIGHT}, routes=ROUTE, **changes)
 
 
 def budget_row(at_end=18.0, at_iterations=23.0, **options):
@@ -118,19 +134,15 @@ def test_a_row_with_a_budget_is_compared_end_with_end_and_at_the_references_last
 
 
 def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architecture():
-    smaller = of_seeds(
-        "smaller", {DENSE_END: 24.0, SMALL_END: 19.0}, macs_of="dense", reference="", num_blocks=6,
-        backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
-    )  # fmt: skip
-    other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1)
-    rows = Study([*smaller, *budget_row(), *other_seeds, *dense()]).rows
+    records = [*smaller(19.0), *budget_row(), *of_seeds("dense-b", {DENSE_END: 20.3}, group=1), *dense()]
+    rows = Study(records).rows
     assert [row.name for row in rows] == ["dense", "route", "dense-b", "smaller"]
     assert len({row.group for row in rows}) == 1 and rows[0].group.iteration == DENSE_END
     assert [row.is_dense for row in rows] == [True, False, False, False]
     assert len({row.short_label for row in rows}) == 4
 
     # At equal iterations, all are beside the dense row, seed by seed.
-    found = found_of([*smaller, *budget_row(), *other_seeds, *dense()])
+    found = found_of(records)
     means = {name: one.at_iterations.mean for name, one in found.items()}
     assert means == pytest.approx({"route": 3.0, "dense-b": 0.3, "smaller": 4.0})
     assert {one.reference.name for one in found.values()} == {"dense"}
@@ -139,27 +151,25 @@ def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architec
 
 
 def test_without_a_budget_the_references_curve_is_interpolated_from_six_points_on():
-    curves = {i: law(i) for i in EIGHT}
-    cells = [cell("dense", s, {i: fid * math.exp(SHIFTS[s]) for i, fid in curves.items()}) for s in range(5)]
-    routed = [cell("route", s, {DENSE_END: law(DENSE_END) * math.exp(SHIFTS[s])}, ROUTE) for s in range(5)]
-    found = only([*cells, *routed])
+    cells = [cell("dense", s, {i: law(i) * math.exp(SHIFTS[s]) for i in EIGHT}) for s in range(5)]
+    cheap = [cell("route", s, {DENSE_END: law(DENSE_END) * math.exp(SHIFTS[s])}, ROUTE) for s in range(5)]
+    found = only([*cells, *cheap])
     assert not found.is_trained
     cheaper = DENSE_END * ROUTED_STEP / DENSE_STEP
     expected = {s: (law(DENSE_END) - law(cheaper)) * math.exp(SHIFTS[s]) for s in range(5)}
     assert found.at_macs.mean == pytest.approx(sum(expected.values()) / 5, rel=1e-9)
     assert found.at_iterations.mean == pytest.approx(0.0)
     few = [one.model_copy(update={"evaluations": one.evaluations[-5:]}) for one in cells]
-    found = only([*few, *routed])
-    assert found.at_macs is None
+    assert only([*few, *cheap]).at_macs is None
 
 
 def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond():
     dearer = cost("").model_copy(update={"train_step_macs": 2 * DENSE_STEP})
-    routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, cost=dearer)
-    found = only([*dense({i: law(i) for i in EIGHT}), *routed])
+    dear = routed(0.5, cost=dearer)
+    found = only([*dense_curve(), *dear])
     assert found.macs == 64 * DENSE_STEP * DENSE_END
     assert found.at_macs.mean == pytest.approx(law(600, 0.5) - law(1200), abs=0.01)
-    late = [one.model_copy(update={"evaluations": one.evaluations[-6:]}) for one in routed]  # from 450 on: inside
+    late = [one.model_copy(update={"evaluations": one.evaluations[-6:]}) for one in dear]  # from 450 on: inside
     assert only([*dense(), *late]).at_macs.mean == pytest.approx(found.at_macs.mean, abs=0.05)
     later = [
         with_macs(one.model_copy(update={"cost": dearer.model_copy(update={"train_step_macs": 3 * DENSE_STEP})}))
@@ -168,68 +178,50 @@ def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond(
     assert only([*dense(), *later]).at_macs is None  # 400 comes before its first point
 
 
-def test_of_a_schedule_only_the_end_is_compared():
-    found = only([*dense(), *budget_row(schedule=True)])
+LINEAR, WSD = {"decay": {"name": "linear"}}, {"decay": {"name": "wsd", "share": 0.2}}
+
+
+@pytest.mark.parametrize("settings", [{"schedule": UNTIL}, {"training": LINEAR}], ids=["schedule", "decay"])
+def test_of_a_schedule_or_a_decay_only_the_end_is_compared(settings):
+    found = only([*dense(), *budget_row(**settings)])
     assert found.at_macs.mean == pytest.approx(-2.0) and found.at_iterations is None
-    routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, schedule=True)
-    assert only([*dense({i: law(i) for i in EIGHT}), *routed]).macs_to_target is None
+    assert only([*dense_curve(), *routed(0.5)]).macs_to_target is not None
+    assert only([*dense_curve(), *routed(0.5, **settings)]).macs_to_target is None
 
 
-LINEAR, WSD = {"name": "linear"}, {"name": "wsd", "share": 0.2}
-
-
-def test_of_a_decay_only_the_end_is_compared():
-    found = only([*dense(), *budget_row(decay=LINEAR)])
-    assert found.at_macs.mean == pytest.approx(-2.0) and found.at_iterations is None
-    constant = only([*dense(), *budget_row()])
-    assert constant.at_iterations is not None and constant.at_macs == found.at_macs
-
-    # Six points are a curve on which a constant rate may be read, and a decaying one may not.
-    points = {i: law(i) for i in EIGHT}
-    both = [*of_seeds("dense", points), *of_seeds("route", points, routes=ROUTE)]
-    assert only(both).at_macs is not None and only(both).macs_to_target is not None
-    both = [*of_seeds("dense", points, decay=WSD), *of_seeds("route", points, routes=ROUTE, decay=WSD)]
+def test_no_curve_of_decaying_rates_is_read():
+    both = [*dense_curve(training=WSD), *routed(training=WSD)]
     assert only(both).at_macs is None and only(both).macs_to_target is None
     assert only(both).at_iterations.mean == pytest.approx(0.0)  # end with end, of one length
-
-
-def test_a_row_is_not_compared_with_a_reference_whose_decay_goes_on():
-    longer = dense({600: 30.0, DENSE_END: 20.0})
     shorter = of_seeds("route", {600: 25.0}, routes=ROUTE)
-    assert only([*longer, *shorter]).at_iterations.mean == pytest.approx(-5.0)
-    assert found_of([*of_seeds("dense", {600: 30.0, DENSE_END: 20.0}, decay=LINEAR), *shorter]) == {}
+    longer = {600: 30.0, DENSE_END: 20.0}
+    assert only([*dense(longer), *shorter]).at_iterations.mean == pytest.approx(-5.0)
+    assert found_of([*dense(longer, training=LINEAR), *shorter]) == {}
 
 
 def test_an_early_snapshot_of_a_decay_is_evaluated_and_not_compared():
-    def snapshot(one):
-        training = {**one.config["training"], "iterations": DENSE_END}
-        config = {**one.config, "training": training, "evaluate": {"row": "route"}}
-        return one.model_copy(update={"config": config})
-
-    def scores(decay):
-        early = map(snapshot, of_seeds("early", {600: 25.0}, routes=ROUTE, decay=decay))
+    def scores(**decay):
+        early = []
+        for one in of_seeds("early", {600: 25.0}, routes=ROUTE, training=decay):
+            training = {**one.config["training"], "iterations": DENSE_END}
+            config = {**one.config, "training": training, "evaluate": {"row": "route"}}
+            early.append(one.model_copy(update={"config": config}))
         return [row.scores for row in Study([*dense(), *early]).rows if row.name == "early"]
 
-    assert len(scores(None)[0]["fid"]) == 5 and scores(LINEAR) == [{}]
+    assert len(scores()[0]["fid"]) == 5 and scores(**LINEAR) == [{}]
 
 
-def cautions_of(*cells):
-    return " ".join(of_rows(Study(cells).rows))
-
-
-def test_the_page_says_that_only_the_end_of_a_decay_counts():
-    said = cautions_of(*dense(), *budget_row(decay=LINEAR))
-    assert re.search("learning rate of route falls to zero.*only the end enters a comparison", said)
-    assert "falls to zero" not in cautions_of(*dense(), *budget_row())
-
-
-def test_rows_say_their_optimiser_and_the_page_where_they_differ():
-    muon = budget_row(optimizer="muon")
-    assert re.search("different optimisers.*adamw trains dense; muon trains route", cautions_of(*dense(), *muon))
-    for alike in ([*dense(), *budget_row()], muon):
-        assert "optimisers" not in cautions_of(*alike)
-    found = results_frame([*dense(), *muon]).groupby("method").optimizer.unique()
-    assert {method: list(names) for method, names in found.items()} == {"dense": ["adamw"], "tread": ["muon"]}
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (LINEAR, "learning rate of route falls to zero.*only the end enters a comparison"),
+        ({"optimizer": "muon"}, "different optimisers.*adamw trains dense; muon trains route"),
+        ({}, None),
+    ],
+)
+def test_what_rows_do_not_share_is_cautioned_about(settings, words):
+    said = " ".join(of_rows(Study([*dense(), *budget_row(training=settings)]).rows))
+    assert re.search(words, said) if words else "falls to zero" not in said and "optimisers" not in said
 
 
 def at_equal_time(record, iteration, fid, share=0.05):
@@ -239,8 +231,13 @@ def at_equal_time(record, iteration, fid, share=0.05):
     return record.model_copy(update={"equal_time": planned, "at_equal_time": evaluation(iteration, fid)})
 
 
+def to_budget(**changes):
+    """A route with a budget, on the curve of dense."""
+    return of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense", **changes)
+
+
 def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
-    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense")
+    cells = to_budget()
     fids = [18.0 + SHIFTS[seed] + NOISE[seed] for seed in range(5)]  # far from the curve, which must not count
     cells = [at_equal_time(one, 1300, fid) for one, fid in zip(cells, fids, strict=True)]
     found = only([*dense(), *cells])
@@ -271,7 +268,7 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
 
 
 def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
-    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense", schedule=True)
+    cells = to_budget(schedule=UNTIL)
     cells = [at_equal_time(one, 1300, 18.0 + SHIFTS[seed] + NOISE[seed]) for seed, one in enumerate(cells)]
     found = only([*dense(), *cells])
     slope = (18.0 - law(ROUTED_END)) / math.log(1300 / ROUTED_END)
@@ -281,77 +278,67 @@ def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
 
 
 def test_a_row_with_a_budget_that_was_not_evaluated_at_equal_time_is_not_compared_there():
-    cells = of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense")
-    assert only([*dense({i: law(i) for i in EIGHT}), *cells]).at_time is None
+    cells = to_budget()
+    assert only([*dense_curve(), *cells]).at_time is None
 
     # Of seeds, those count that were evaluated where the first one was.
     some = [at_equal_time(cells[0], 1300, 18.0), at_equal_time(cells[1], 1300, 18.0), at_equal_time(cells[2], 900, 9.0)]
     assert only([*dense(), *some, *cells[3:]]).at_time.n == 2
 
 
+def timed_smaller(speedup, planned, fid, **timed):
+    """Its curve, and its evaluation at equal time."""
+    changes = {"timing": timing(speedup, 7).model_copy(update=timed), "equal_time": planned}
+    changes |= {"at_equal_time": evaluation(planned.iteration, fid)}
+    return of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **SIX_BLOCKS | changes)
+
+
 def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_decide_nothing():
-    other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
-             "similarity": None, "gradient_norms": None, "cost": cost("", 6), "timing": timing(1.1, 7)}  # fmt: skip
-    other |= {"equal_time": EqualTime(iteration=1300), "at_equal_time": evaluation(1300, 18.0)}
-    smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
-    found = only([*dense({i: law(i) for i in EIGHT}), *smaller])
+    records = [*dense_curve(), *timed_smaller(1.1, EqualTime(iteration=1300), 18.0)]
+    found = only(records)
     assert found.at_macs and found.macs_to_target and found.at_time and len(found.at_times) == 1
-    table = columns([*dense({i: law(i) for i in EIGHT}), *smaller])
-    ratio = table["smaller"]["Images/s"].key / table["dense"]["Images/s"].key
-    assert (table["smaller"]["Speed-up"].key, table["smaller"]["Speed-up"].below) == (
-        pytest.approx(ratio),
-        "not in pairs",
-    )
-    assert table["smaller"]["Δ FID, equal time"].below == "not in pairs"
     assert found.at_time.n == 5 and found.at_time.bounds is None
+    table = columns(records)
+    ratio = table["smaller"]["Images/s"].key / table["dense"]["Images/s"].key
+    assert table["smaller"]["Speed-up"].key == pytest.approx(ratio)
+    assert table["smaller"]["Speed-up"].below == table["smaller"]["Δ FID, equal time"].below == "not in pairs"
 
 
 def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pairs():
-    reference = dense({i: law(i) for i in EIGHT})
-    whole = cost("").forward_macs
+    reference, whole = dense_curve(), cost("").forward_macs
     in_turn = {"reference_backbone": reference[0].backbone, "reference_forward_macs": whole}
-    other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
-             "similarity": None, "gradient_norms": None, "cost": cost("", 6),
-             "timing": timing(1.8, 7).model_copy(update=in_turn)}  # fmt: skip
     there = EqualTime(iteration=2160, low=2100.0, high=2200.0)
-    other |= {"equal_time": there, "at_equal_time": evaluation(2160, 15.0)}
-    smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
-    found = only([*reference, *smaller])
+    records = [*reference, *timed_smaller(1.8, there, 15.0, **in_turn)]
+    found = only(records)
     assert found.is_timed_in_pairs and len(found.at_times) == 3 and found.at_time.bounds
     ratio, low, high = found.row.speedup
     assert low < ratio < high and found.row.step_ms == pytest.approx(found.reference.step_ms / ratio)
-    shown = columns([*reference, *smaller])["smaller"]
+    shown = columns(records)["smaller"]
     assert shown["Speed-up"].below and "not in pairs" not in str(shown.values())
     assert shown["Ideal"].key == pytest.approx(whole / cost("", 6).forward_macs)
-    frame = results_frame([*reference, *smaller])
-    assert set(frame[frame.row == "smaller"].ideal_speedup) == {whole / cost("", 6).forward_macs}
-    assert set(frame[frame.row == "dense"].ideal_speedup) == {1.0}
-    timed = speed.figure(Study([*reference, *budget_row(), *smaller]).rows)
+    ideal = results_frame(records).groupby("row").ideal_speedup.unique().to_dict()
+    assert ideal == {"smaller": [whole / cost("", 6).forward_macs], "dense": [1.0]}
+    timed = speed.figure(Study([*records, *budget_row()]).rows)
     assert "smaller" in set(timed.lines.row)
 
 
 def test_cost_to_come_down_to_the_references_end():
-    reference = dense({i: law(i) for i in EIGHT})
-    better = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
-    found = only([*reference, *better]).macs_to_target
+    found = only([*dense_curve(), *routed(0.8)]).macs_to_target
     sooner = 0.8 ** (1 / 0.7) * ROUTED_STEP / DENSE_STEP
     assert found.estimate.mean == pytest.approx(sooner, rel=0.02)
     assert found.estimate.low <= found.estimate.mean <= found.estimate.high
     assert (found.estimate.n, found.reached) == (5, 5)
-    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
-    found = only([*reference, *worse]).macs_to_target
+    found = only([*dense_curve(), *routed(1.5)]).macs_to_target
     assert found.estimate.mean == found.estimate.high == math.inf and found.reached == 0
 
 
 def test_an_end_that_the_reference_had_reached_before_is_no_target():
-    routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
     fids = [34.0, 31.0, 33.5, 32.0, 34.5, 30.8, 33.0, 31.5]
     wobbling = dense(dict(zip(EIGHT, fids, strict=True)))
-    found = only([*wobbling, *routed])
+    found = only([*wobbling, *routed(0.8)])
     assert found.macs_to_target is None and found.at_macs is not None
-    falling = dense({i: law(i) for i in EIGHT})
-    assert only([one for one in (*falling, *routed) if one.seed == 0]).macs_to_target is None  # which may be chance
-    assert only([*falling, *routed]).macs_to_target is not None
+    falling = [*dense_curve(), *routed(0.8)]
+    assert only([one for one in falling if one.seed == 0]).macs_to_target is None  # which may be chance
 
 
 def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
@@ -362,7 +349,7 @@ def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
     records = [*named, *of_seeds("route", fids, routes=ROUTE, macs_of="named", noise=NOISE, reference="")]
     found = only(records)
     assert found.at_macs.mean == pytest.approx(1.0) and found.at_iterations.mean == pytest.approx(-3.0)
-    view = comparison_view(Study(records).rows)
+    view = view_of(records)
     column = view.columns["Δ FID"]
     assert column.hint == "paired difference to named"
     shown = {row.name: one.text for row, one in zip(view.members, column.entries, strict=True)}
@@ -385,8 +372,7 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data():
         return timing(speedup, 0).model_copy(update={"loop_time_ms": 100.0, "data_wait_share": wait_ms / 100})
 
     # A routed step of 1 / 1.25 of the dense one; 10 ms of waiting beside it, none beside the dense one.
-    routed = of_seeds("route", {i: law(i) for i in EIGHT}, routes=ROUTE, timing=timed(1.25, 10.0))
-    found = only([*of_seeds("dense", {i: law(i) for i in EIGHT}, timing=timed(1.0, 0.0)), *routed])
+    found = only([*dense_curve(timing=timed(1.0, 0.0)), *routed(timing=timed(1.25, 10.0))])
     dense_s = found.reference.step_ms / 1e3
     share = (dense_s / found.row.speedup[0] + 0.010) / dense_s
     end = min(1.0, share) * DENSE_END  # the cheaper of the two, in dense iterations
@@ -395,15 +381,11 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data():
 
 
 def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ():
-    smaller = of_seeds(
-        "smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", reference="", num_blocks=6,
-        backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
-    )  # fmt: skip
     skipping = of_seeds(
         "skip", {DENSE_END: 22.0, ROUTED_END: 18.05}, routes=ROUTE, method="layer_skip", macs_of="dense"
     )
     other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1, noise=NOISE[::-1])
-    records = [*dense(), *budget_row(), *smaller, *skipping, *other_seeds]
+    records = [*dense(), *budget_row(), *smaller(21.0), *skipping, *other_seeds]
     rows = Study(records).rows
     route = next(row for row in rows if row.name == "route")
     chance, *others = controls.sentences(rows, route, 2)
@@ -425,7 +407,7 @@ def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ(
 def test_a_control_stands_beside_routes_of_its_own_cost_alone():
     """Without budgets each is interpolated at its own end, or where the reference ends."""
     skipping = {"routes": ROUTE, "method": "layer_skip"}
-    records = [*dense({i: law(i) for i in EIGHT}), *of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)]
+    records = [*dense_curve(), *routed(0.8)]
     for times, is_compared in ((1.0, True), (1.02, True), (1.1, False)):
         dearer = cost(ROUTE).model_copy(update={"train_step_macs": round(times * ROUTED_STEP)})
         beside = [*records, *of_seeds("skip", {i: law(i, 0.9) for i in EIGHT}, cost=dearer, **skipping)]
@@ -435,11 +417,7 @@ def test_a_control_stands_beside_routes_of_its_own_cost_alone():
 
 
 def test_a_run_whose_rows_all_have_another_seed_group_has_its_dense_reference():
-    routed = {DENSE_END: 23.0, ROUTED_END: 18.0}
-    rows = [
-        *of_seeds("dense", {DENSE_END: 20.0}, group=1),
-        *of_seeds("route", routed, routes=ROUTE, macs_of="dense", group=1),
-    ]
+    rows = [*dense(group=1), *budget_row(group=1)]
     dense_cells = {record.seed: record.cell for record in rows if record.row == "dense"}
     found = only([record.model_copy(update={"reference": dense_cells[record.seed]}) for record in rows])
     assert found.reference.is_dense and found.at_macs.mean == pytest.approx(-2.0)
@@ -450,14 +428,10 @@ def test_rows_stay_one_comparison_where_the_row_that_their_budget_names_failed(h
     reference = [failed("dense", "", seed, "diverged") for seed in range(5)]
     if has_evaluations:
         reference = [one.model_copy(update={"evaluations": [evaluation(600, 25.0)]}) for one in reference]
-    skipping = of_seeds("smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", cost=cost("", 6))
-    rows = Study([*reference, *budget_row(), *skipping]).rows
+    records = [*reference, *budget_row(), *smaller(21.0)]
+    rows = Study(records).rows
     assert {row.group for row in rows} == {rows[0].group} and rows[0].group.iteration == DENSE_END
-    assert found_of([*reference, *budget_row(), *skipping]) == {}
-
-
-def view_of(records):
-    return comparison_view(Study(records).rows)
+    assert found_of(records) == {}
 
 
 def columns(records):
@@ -472,24 +446,19 @@ def test_the_table_of_rows_has_what_they_have_at_equal_cost():
     table = columns([*dense(), *budget_row(), *of_seeds("dense-b", {DENSE_END: 20.3}, group=1)])
     assert [table[row]["Δ FID, equal MACs"].text for row in ("dense", "dense-b", "route")] == ["–", "+0.30", "−2.00"]
     assert "MACs to target" not in table["route"]  # two points are not a curve
-    reference = dense({i: law(i) for i in EIGHT})
-    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
-    shown = columns([*reference, *worse])["route"]["MACs to target"]
-    assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
     assert not any("equal" in title for title in columns(study())["2:8"])
 
-
-def test_what_was_not_reached_has_no_number_in_an_exported_table():
-    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
-    view = view_of([*dense({i: law(i) for i in EIGHT}), *worse])
-    (_, routed) = csv.DictReader(io.StringIO(as_csv(view.as_table("comparison"))))
-    assert routed["MACs to target"] == "not reached" and float(routed["FID"]) == pytest.approx(30.04)
+    # What was not reached has no number, in an exported table either.
+    records = [*dense_curve(), *routed(1.5)]
+    shown = columns(records)["route"]["MACs to target"]
+    assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
+    (_, line) = csv.DictReader(io.StringIO(as_csv(view_of(records).as_table("comparison"))))
+    assert line["MACs to target"] == "not reached" and float(line["FID"]) == pytest.approx(30.04)
 
 
 def test_the_hint_says_how_each_row_was_brought_to_equal_cost():
     def hint(*rows):
-        reference = dense({i: law(i) for i in EIGHT})
-        return view_of([*reference, *chain.from_iterable(rows)]).columns["Δ FID, equal MACs"].hint
+        return view_of([*dense_curve(), *chain.from_iterable(rows)]).columns["Δ FID, equal MACs"].hint
 
     interpolated = of_seeds("route-2", {i: law(i) for i in EIGHT}, routes="1:8@0.5")
     assert hint(budget_row()).endswith("MACs, as evaluated")
@@ -498,7 +467,7 @@ def test_the_hint_says_how_each_row_was_brought_to_equal_cost():
 
 
 def test_the_frame_has_a_line_for_each_way_of_comparing_with_unadjusted_intervals():
-    records = [*dense({i: law(i) for i in EIGHT}), *budget_row()]
+    records = [*dense_curve(), *budget_row()]
     frame = differences(results_frame(records))
     fids = frame[frame.metric == "fid"].set_index("at")
     found = only(records)

@@ -90,13 +90,6 @@ def test_the_numbers_are_means_and_t_intervals_over_lines_that_share_all_else():
     assert "a: 4.000" in picture.description and "b: 8.000" in picture.description
 
 
-def test_long_names_of_lines_are_told_apart_to_their_end():
-    names = [f"autoguidance (weak branch by row small from iteration {k})" for k in (300, 1200)]
-    with theme():
-        picture = draw(figure(lines(row=names, x=[1.0, 1.0], y=[1.0, 2.0])))
-    assert all(f"iteration {k})" in picture.svg.decode() for k in (300, 1200))
-
-
 def test_a_column_of_names_makes_a_forest_and_given_bounds_are_taken():
     frame = lines(row=["a", "b", "c"], name=["a", "b", "c"], x=[-2.0, 2.0, 0.1], low=[-3.0, 1.0, -1], high=[-1.0, 3, 1])
     with theme():
@@ -119,12 +112,9 @@ def test_lines_of_one_picture_never_share_colour_and_dashes_and_all_colours_have
     assert len({(colour, dashes) for colour, _, dashes in found}) == len(found) > MOST
     assert all(a[0] != b[0] and a[1] != b[1] for a, b in pairwise(found)) and found[0][0] == INK
     assert all(VARIABLES[colour].startswith("var(--line-") for colour in COLOURS)
-
-    def brightness(colour):
-        return np.dot(np.array(to_rgb(colour)) ** 2.2, (0.2126, 0.7152, 0.0722))
-
-    contrasts = [1.05 / (brightness(colour) + 0.05) for colour in COLOURS]
-    assert min(contrasts) >= 3  # on white
+    for colour in COLOURS:
+        brightness = np.dot(np.array(to_rgb(colour)) ** 2.2, (0.2126, 0.7152, 0.0722))
+        assert 1.05 / (brightness + 0.05) >= 3  # the contrast on white
 
 
 def test_names_stand_in_the_order_in_which_lines_end_and_cover_no_line(records):
@@ -172,9 +162,8 @@ def test_strange_names_are_drawn():
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    nothing = {"timing": None, "similarity": None, "gradient_norms": None}
-    bare = record("2:8", "2:8@0.5", 0, None, evaluations=[evaluation(1200, None)], **nothing)
-    assert pictures_of([bare]) == {}
+    nothing = {"timing": None, "similarity": None, "gradient_norms": None, "evaluations": [evaluation(1200, None)]}
+    assert pictures_of([record("2:8", "2:8@0.5", 0, None, **nothing)]) == {}
 
 
 # The pictures of a run of routes.
@@ -200,11 +189,6 @@ def test_cost_is_macs_of_a_step_times_batch_times_iterations(drawn):
     assert float(first["cost"]) == pytest.approx(30e6 * 64 * 400 / 1e12, rel=1e-3)
 
 
-def test_one_seed_has_no_interval():
-    alone = pictures_of([one for one in study(1) if one.row in ("dense", "2:8", "0:8")])
-    assert {line["95 % interval"] for line in alone["gain"].numbers} == {"one seed, no interval"}
-
-
 def test_several_seeds_average_their_similarity(drawn):
     table = {line[0]: line for line in drawn["similarity"].table}
     assert table["2:8"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
@@ -222,12 +206,6 @@ def test_cosines_that_differ_by_a_few_per_cent_have_colours_that_do_and_one_cosi
     assert colours(-1.0, 0.0) == pytest.approx([colours(0.0)[0]] * 2) and colours(1.0) == colours(0.9999)
 
 
-def test_the_bar_of_a_heat_map_says_what_its_colours_are(drawn):
-    text = drawn["similarity"].svg.decode()
-    assert all(label in text for label in ("cosine", "≤ 0<", ">0.9<", "≥ 0.999<"))
-    assert "logarithm of 1 − cosine" in drawn["similarity"].caption
-
-
 def test_gains_are_each_familys_own_difference(of_families):
     rows = {row.name: row for row in Study(architectures()).rows}
     table = {line["row"]: line for line in of_families["gain"].numbers}
@@ -240,11 +218,9 @@ def test_gains_are_each_familys_own_difference(of_families):
 
 def test_one_route_per_architecture_needs_no_placement_and_several_do(of_families):
     assert "route_placement" not in of_families and "speedup" not in of_families
-    other = [
-        of_family("DiT", s, "random", 2.0).model_copy(update={"routes": "0:8@0.5", "row": "early"}) for s in range(3)
-    ]
-    placement = pictures_of(architectures() + other)["route_placement"]
-    labels = [line[0] for line in placement.table]
+    early = {"routes": "0:8@0.5", "row": "early"}
+    other = [of_family("DiT", seed, "random", 2.0).model_copy(update=early) for seed in range(3)]
+    labels = [line[0] for line in pictures_of(architectures() + other)["route_placement"].table]
     assert {"early", "tread-random backbone=DiT"} <= set(labels) and len(labels) == 2 * len(FAMILIES) + 1
 
 
@@ -262,8 +238,6 @@ def test_gradients_show_both_losses_of_every_block(drawn):
 def test_what_exceeds_the_ideal_of_a_step_is_the_part_that_does_not_fall_with_the_tokens(drawn):
     lines = {line["row"]: line for line in drawn["speedup"].numbers}
     assert lines["dense"]["most beyond ideal"] == "–"
-    assert all(
-        re.fullmatch(r"(products|attention|host) \(\+[\d.]+ ms\)", lines["2:8"]["most beyond ideal"]) for _ in "a"
-    )
+    assert re.fullmatch(r"(products|attention|host) \(\+[\d.]+ ms\)", lines["2:8"]["most beyond ideal"])
     assert float(lines["2:8"]["ideal"]) == pytest.approx(1.39)
     assert "seeds" not in lines["2:8"]  # steps are timed once for all seeds

@@ -33,22 +33,22 @@ def figures(records: list[Record]) -> dict[str, tuple[object, ...]]:
 def test_rows_have_the_figures_that_they_have_alone(tmp_path, name):
     runs = {"old": STUDIES[name](), "new": study(seeds=2)}
     for run, records in runs.items():
-        write_run(tmp_path / run, 1, records)
+        write_run(tmp_path / run, records)
     joined = read_joined([tmp_path / run for run in runs])
     alone = {f"{run}/{row}": found for run in runs for row, found in figures(read_run(tmp_path / run).records).items()}
     assert figures(joined.records) == alone
 
 
 def test_rows_of_the_same_protocol_are_ranked_together(tmp_path):
-    write_run(tmp_path / "a", 1, [record("dense", "", seed, 17.0) for seed in range(5)])
-    write_run(tmp_path / "b", 1, [record("dense", "", seed, 9.0) for seed in range(5)])
+    write_run(tmp_path / "a", [record("dense", "", seed, 17.0) for seed in range(5)])
+    write_run(tmp_path / "b", [record("dense", "", seed, 9.0) for seed in range(5)])
     rows = Study(read_joined([tmp_path / "a", tmp_path / "b"]).records).rows
     assert {row.name: row.is_lowest_fid for row in rows} == {"a/dense": False, "b/dense": True}
     assert len({row.group for row in rows}) == 1
 
 
 def test_a_folder_and_an_export_are_drawn_on_one_page(tmp_path):
-    write_run(tmp_path / "here", 1, study(seeds=2))
+    write_run(tmp_path / "here", study(seeds=2))
     export_run([tmp_path / "here"], tmp_path / "there.zip")
     drawn = write_report([tmp_path / "here", tmp_path / "there.zip"], tmp_path / "both")
     table = pd.read_csv(tmp_path / "both" / "results.csv", keep_default_na=False)
@@ -61,8 +61,8 @@ def test_a_folder_and_an_export_are_drawn_on_one_page(tmp_path):
 
 
 def test_what_cannot_be_drawn_on_one_page_is_refused(tmp_path):
-    write_run(tmp_path / "a", 1, study(seeds=1))
-    write_run(tmp_path / "b", 1, study(seeds=1))
+    write_run(tmp_path / "a", study(seeds=1))
+    write_run(tmp_path / "b", study(seeds=1))
     for arguments, told in (
         (["a", "b"], "2 runs are drawn on one page: say where with --out DIR"),
         (["a", "./a", "--out", "both"], "a run is given twice"),
@@ -76,7 +76,7 @@ def test_what_cannot_be_drawn_on_one_page_is_refused(tmp_path):
 
 def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     for folder in ("x", "y"):
-        write_run(tmp_path / folder / "run", 1, study(seeds=1))
+        write_run(tmp_path / folder / "run", study(seeds=1))
     joined = read_joined([tmp_path / folder / "run" for folder in ("x", "y")])
     assert {record.row.partition("/run/")[0] for record in joined.records} == {"x", "y"}
     with pytest.raises(UserError, match="given twice"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic_records import evaluation, record, render
+from synthetic_records import asked, evaluation, record
+from synthetic_runs import write_run
 from test_differences import budget_row, dense
 
 from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.config.suite import Hypothesis
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.core.stored.documents import Registered, RunPlan
+from tread_bench.core.stored.documents import Registered
 from tread_bench.core.stored.records import Candidate, Tuning
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.page import run as page_of_run
@@ -21,16 +22,10 @@ from tread_bench.reports.questions.onset import answered, panels
 from tread_bench.reports.study import Study
 from tread_bench.reports.text.numbers import number, words
 from tread_bench.services.decisions import hypothesis_of
+from tread_bench.services.report import write_report
 
 MACS = (1e10, 4e10, 16e10)
 STATED = Registered.of(Hypothesis(claim="Routing pays.", test="onset", margin=1.0, stop=3))
-PLAN = RunPlan.model_validate(
-    {
-        "suite": {"name": "onset"}, "timing": {}, "cells": [], "references": {}, "rows": {},
-        "started": "2026-01-15T12:00:00+00:00", "numerics": {"device": "cpu", "threads": 1}, "versions": {},
-        "registered": STATED.model_dump(),
-    }
-)  # fmt: skip
 
 
 def arm(name, ratios, routes="", depth=12, hidden=64, seeds=3, **changes):
@@ -66,21 +61,9 @@ def sentences(records, stated, is_over):
 @pytest.mark.parametrize(
     ("dense", "fewer", "sentence", "answer", "begins"),
     [
-        (
-            (0.5, 1.5, 2.0),
-            (0.5, 1.5, 2.0),
-            "With 16 tokens, 2:8@0.5 begins to pay at 4e+10 training MACs",
-            "pays",
-            4e10,
-        ),
-        ((1.5, 1.5, 1.5), (1.5, 1.5, 1.5), "pays at every budget measured, from 1e+10 training MACs on", "pays", 1e10),
-        (
-            (0.5, 1.5, 2.0),
-            (0.5, 0.5, 0.5),
-            "does not pay within what was measured, up to 1.6e+11 training MACs",
-            "does not pay",
-            None,
-        ),
+        ((0.5, 1.5, 2.0), (0.5, 1.5, 2.0), "With 16 tokens, 2:8@0.5 begins to pay at 4e+10", "pays", 4e10),
+        ((1.5, 1.5, 1.5), (1.5, 1.5, 1.5), "pays at every budget measured, from 1e+10", "pays", 1e10),
+        ((0.5, 1.5, 2.0), (0.5, 0.5, 0.5), "not pay within what was measured, up to 1.6e+11", "does not pay", None),
         ((0.5, 1.5, 2.0), (1.0, 1.0, 1.0), "is inconclusive", "inconclusive", None),
     ],
 )
@@ -121,10 +104,7 @@ def test_fid_stands_beside_where_every_length_has_it():
 def test_routes_that_differ_in_selector_or_schedule_are_panels_of_their_own():
     until = {"schedule": {"warmup": 0.0, "until": 0.8}}
     rows = arm("rows", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32, selector="rows")
-    ending = [
-        one.model_copy(update={"config": one.config | until})
-        for one in arm("ending", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32)
-    ]
+    ending = [asked(one, **until) for one in arm("ending", (1.0, 1.0, 1.0), "2:8@0.5", hidden=32)]
     found = [*panels([*study(), *rows, *ending], STATED)]
     names = ["2:8@0.5", "2:8@0.5 rows", "2:8@0.5, dense from 0.8"]
     assert [panel.route for panel in found] == names
@@ -140,31 +120,23 @@ def test_a_route_that_cannot_be_compared_leaves_every_answer_open():
     assert "2:8@0.5 is inconclusive" in answer and "same seeds and lengths" in reason
 
 
-@pytest.mark.parametrize(
-    "another", [{"method": {"name": "sprint"}}, {"auxiliary": [{"name": "repa"}]}], ids=["method", "loss"]
-)
+@pytest.mark.parametrize("another", [{"method": {"name": "sprint"}}, {"auxiliary": [{"name": "repa"}]}])
 def test_routing_with_another_method_or_loss_is_no_panel(another):
-    method = another["method"]["name"] if "method" in another else "tread"
-    beside = [
-        one.model_copy(update={"config": one.config | another, "method": method})
-        for one in arm("beside", (1.0, 1.0, 1.0), "4:6@0.5", hidden=32)
-    ]
+    method = another.get("method", {"name": "tread"})["name"]
+    arms = arm("beside", (1.0, 1.0, 1.0), "4:6@0.5", hidden=32, method=method)
+    beside = [asked(one, **another) for one in arms]
     assert [panel.route for panel in panels([*study(), *beside], STATED)] == ["2:8@0.5"]
 
 
-def test_without_a_hypothesis_there_is_no_claim():
-    assert Study(study()).onsets == []
+def candidates(losses, cell):
+    rates = zip((1.0, 2.0, 4.0), losses, strict=True)
+    return [Candidate(learning_rate=rate, cells=[cell], validation_losses=[loss]) for rate, loss in rates]
 
 
 def moved(check):
-    cells = [
-        Candidate(learning_rate=r, cells=["a"], validation_losses=[v]) for r, v in ((1.0, 3.0), (2.0, 1.0), (4.0, 2.0))
-    ]
-    other = [
-        Candidate(learning_rate=r, cells=["b"], validation_losses=[v])
-        for r, v in zip((1.0, 2.0, 4.0), check, strict=True)
-    ]
-    return Tuning(candidates=cells, seeds=[0], share=0.5, check=other)
+    """A tuning whose best rate is the middle one, and what a check at the row's own length found."""
+    chosen = candidates((3.0, 1.0, 2.0), "a")
+    return Tuning(candidates=chosen, seeds=[0], share=0.5, check=candidates(check, "b"))
 
 
 def test_what_unsettles_the_answer_is_said():
@@ -178,12 +150,6 @@ def test_what_unsettles_the_answer_is_said():
     assert "stop after 3 seeds, and has 4" in said(study(seeds=4))[1]
 
 
-def failing(records, which):
-    """The records, of which those have failed."""
-    lost = {"status": "failed", "reason": "DivergedError: loss", "evaluations": []}
-    return [one.model_copy(update=lost) if which(one) else one for one in records]
-
-
 def is_routed_at_width_64(one):
     return bool(one.routes) and one.config["backbone"]["hidden"] == 64
 
@@ -192,19 +158,16 @@ def is_routed_at_width_64(one):
 PARTS = {
     "a seed at both widths": (study(), lambda one: bool(one.routes) and one.seed == 2),
     "the route at one width": (study(), is_routed_at_width_64),
-    "the control, which is as good as the route": (
-        study(fewer=(1.0, 1.0, 1.0)),
-        lambda one: one.row.startswith("fewer"),
-    ),
+    "the control, which is as good": (study(fewer=(1.0, 1.0, 1.0)), lambda one: one.row.startswith("fewer")),
 }
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_no_cell_is_left_out_by_how_it_ended(part):
     records, which = PARTS[part]
-    answer, reason = said(failing(records, which))
-    assert "is inconclusive" in answer
-    assert "not all trainings ended well" in reason
+    lost = {"status": "failed", "reason": "DivergedError: loss", "evaluations": []}
+    answer, reason = said([one.model_copy(update=lost) if which(one) else one for one in records])
+    assert "is inconclusive" in answer and "not all trainings ended well" in reason
     assert next(one.row for one in records if which(one)) in reason
 
 
@@ -215,7 +178,6 @@ def test_no_cell_is_left_out_by_how_it_ended(part):
         is_routed_at_width_64,
         lambda one: one.row.startswith("fewer") and one.config["backbone"]["hidden"] == 64,
         lambda one: one.last.training_macs == MACS[0] and one.config["backbone"]["hidden"] == 64,
-        lambda one: one.last.training_macs == MACS[-1] and one.config["backbone"]["hidden"] == 32,
         lambda one: bool(one.routes) and one.last.training_macs == MACS[-1],
     ],
 )
@@ -225,48 +187,45 @@ def test_a_study_of_uneven_arms_is_inconclusive(which):
     assert "not every arm has the same seeds and lengths at every width" in reason
 
 
-def test_the_page_says_what_was_decided_before(tmp_path):
+def test_the_page_the_terminal_and_json_answer_what_was_stated(tmp_path, monkeypatch, capsys):
     records = study()
-    page = render(records, {"registered": STATED.model_dump(), "cells": [r.cell for r in records]}, tmp_path)
+    monkeypatch.setattr(page_of_run, "pictures", lambda *_: [])
+    run = write_run(tmp_path / "run", records, {"registered": STATED.model_dump()})
+    write_report([run], tables=tmp_path / "tables")
+    assert (tmp_path / "tables" / "onset.csv").is_file()
+    page = (run / "index.html").read_text()
     for text in ("Hypothesis, stated before the run", "Routing pays.", STATED.sha256[:16], "begins to pay at 4e+10"):
         assert text in page
-    assert "Looked at after" in page
-    assert "Compute of a reference over a route’s" in page
-    drawn = (tmp_path / "figures" / "onset.svg").read_text()
+    drawn = (run / "figures" / "onset.svg").read_text()
     assert ">1e+10<" in drawn and "mathdefault" not in drawn
     assert page.index("begins to pay at") < page.index('aria-label="Decision"')
 
-
-def test_the_terminal_answers_what_was_stated(capsys):
-    records = study()
     print_comparison(Study(records, stated=STATED), len(records))
     told = " ".join(capsys.readouterr().out.split())
     assert "Hypothesis: Routing pays." in told and "2:8@0.5 begins to pay at 4e+10 training MACs" in told
-    print_comparison(Study(records), len(records))
-    assert "Hypothesis" not in capsys.readouterr().out
 
-
-def test_json_answers_what_was_stated():
-    records = study()
     found = hypothesis_of(Study(records, stated=STATED), len(records))
     assert (found["claim"], found["sha256"]) == ("Routing pays.", STATED.sha256)
     assert "begins to pay at 4e+10" in found["sentences"][0]
     (answer,) = found["answers"]
     assert (answer["route"], answer["answer"]) == ("2:8@0.5", "pays")
-    assert answer["from_training_macs"] == pytest.approx(4e10)
     assert answer["up_to_training_macs"] == pytest.approx(MACS[-1])
     assert json.loads(json.dumps(found)) == found
 
+
+def test_a_study_that_is_not_over_is_open_and_one_in_which_nothing_was_stated_has_no_answer(capsys):
+    records = study()
     (still_open,) = hypothesis_of(Study(records, stated=STATED), len(records) + 1)["answers"]
     assert (still_open["answer"], still_open["from_training_macs"]) == ("inconclusive", None)
     assert hypothesis_of(Study(records, is_smoke=True, stated=STATED), len(records)) is None
-    assert hypothesis_of(Study(records), len(records)) is None
+    assert hypothesis_of(Study(records), len(records)) is None and Study(records).onsets == []
+    print_comparison(Study(records), len(records))
+    assert "Hypothesis" not in capsys.readouterr().out
 
 
-def test_a_control_that_no_rate_could_train_is_missed(tmp_path):
+def test_a_control_that_no_rate_could_train_is_missed(page_of):
     records = [one for one in study(fewer=(1.0, 1.0, 1.0)) if not one.row.startswith("fewer")]
-    plan = {"registered": STATED.model_dump(), "cells": [r.cell for r in records], "pending": 18}
-    page = render(records, plan, tmp_path)
+    page = page_of(records, registered=STATED.model_dump(), pending=18)
     assert "begins to pay" not in page and "not all cells have ended" in page
 
 
@@ -306,41 +265,18 @@ def test_bounds_say_in_which_direction():
 
 
 def test_weights_that_are_evaluated_again_are_no_length_of_their_own():
-    records = study()
-    again = [
-        one.model_copy(update={"row": "again", "config": one.config | {"evaluate": {"row": one.row}}})
-        for one in records
-        if not one.routes
-    ]
-    assert said([*records, *again]) == said(records)
+    again = [asked(one, evaluate={"row": one.row}) for one in study() if not one.routes]
+    again = [one.model_copy(update={"row": "again"}) for one in again]
+    assert said([*study(), *again]) == said(study())
 
 
-def test_a_study_that_stops_is_not_advised_to_go_on(tmp_path, capsys):
-    records = [
-        one.model_copy(update={"config": one.config | {"backbone": {"depth": 12}}})
-        for one in [*dense(), *budget_row(at_end=19.9)]
-    ]
-    plan = {"cells": [one.cell for one in records]}
-    print_comparison(Study(records), len(records))
-    assert "Add seeds to this run: --set seeds=" in capsys.readouterr().out
-    assert "Add seeds to this run" in render(records, plan, tmp_path)
-
-    print_comparison(Study(records, stated=STATED), len(records))
-    assert "--set seeds" not in capsys.readouterr().out
-    stated = render(records, plan | {"registered": STATED.model_dump()}, tmp_path)
-    assert "Add seeds to this run" not in stated
-
-
-def test_the_ratios_and_their_map_are_tables_of_their_own(tmp_path, monkeypatch):
-    records = study()
-    cells = [one.cell for one in records]
-    named = {"cells": cells, "references": dict.fromkeys(cells, ""), "rows": dict.fromkeys(cells, ("dense", 0))}
-    (tmp_path / "tables").mkdir()
-    with monkeypatch.context() as patched:
-        patched.setattr(page_of_run, "pictures", lambda *_: [])
-        page_of_run.render(records, PLAN.model_copy(update=named), tmp_path, export=tmp_path / "tables")
-    names = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert "onset.csv" in names, names
+def test_a_study_that_stops_is_not_advised_to_go_on(page_of, capsys):
+    records = [asked(one, backbone={"depth": 12}) for one in [*dense(), *budget_row(at_end=19.9)]]
+    for stated in (None, STATED):
+        print_comparison(Study(records, stated=stated), len(records))
+        page = page_of(records, registered=stated and stated.model_dump())
+        for told in (capsys.readouterr().out, page):
+            assert ("Add seeds to this run" in told) is (stated is None)
 
 
 def test_rates_that_a_shorter_training_chose_are_cautioned_about():

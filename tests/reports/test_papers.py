@@ -7,16 +7,14 @@ import io
 import random
 import re
 import shutil
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
-from synthetic_records import DRAWN, HOSTILE, RENDERING_S, pictures_of, record, study
+from synthetic_records import DRAWN, HOSTILE, record, study
 from synthetic_runs import write_run
 
-from tests.command_line import tread_bench
+from tests.command_line import cpu_seconds, tread_bench, tread_bench_anew
 from tests.yardstick import slowness
 from tread_bench.core.stored.destinations import MARKER
 from tread_bench.reports.differences import ITERATIONS
@@ -28,7 +26,7 @@ from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, 
 def made(tmp_path_factory):
     """A run folder, and an export of its report."""
     folder = tmp_path_factory.mktemp("run")
-    write_run(folder / "run", 1, study())
+    write_run(folder / "run", study())
     done = tread_bench("report", "run", "--tables", "paper", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "run", folder / "paper"
@@ -38,7 +36,7 @@ def test_every_table_and_figure_is_there_in_every_format(made):
     run, paper = made
     tables = {f"{name}.{kind}" for name in ("comparison", *DRAWN) for kind in ("csv", "md", "tex")}
     figures = {f"{name}.{kind}" for name in DRAWN for kind in ("svg", "png", "pdf")}
-    assert {path.name for path in paper.iterdir()} == tables | figures | {MARKER}
+    assert {path.name for path in paper.iterdir()} - {"notes.txt"} == tables | figures | {MARKER}
     assert {path.name for path in (run / "figures").iterdir()} == {f"{name}.svg" for name in DRAWN}
 
 
@@ -71,58 +69,50 @@ def test_a_table_holds_every_digit(made):
 @pytest.mark.full
 def test_the_same_export_again_replaces_its_own_files_alone(made):
     run, paper = made
-    before = {path.name: path.read_bytes() for path in paper.iterdir()}
+    before = {path.name: path.read_bytes() for path in paper.glob("*.csv")}
     (paper / "notes.txt").write_text("mine")
     assert tread_bench("report", run, "--tables", paper).returncode == 0
-    assert {path.name: path.read_bytes() for path in paper.iterdir()} == {**before, "notes.txt": b"mine"}
-    (paper / "notes.txt").unlink()
+    assert {path.name: path.read_bytes() for path in paper.glob("*.csv")} == before
+    assert (paper / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("place", ["run", "run/figures", "run/paper", "file"])
 def test_an_export_has_a_folder_of_its_own(made, tmp_path, place):
     shutil.copytree(made[0], tmp_path / "run")
     (tmp_path / "file").touch()
-    before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
+    before = sorted(path.name for path in tmp_path.rglob("*"))
     done = tread_bench("report", "run", "--tables", place, cwd=tmp_path)
     assert done.returncode == 2 and f"--tables {place}" in done.stderr and "Traceback" not in done.stderr
-    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 def test_a_run_that_is_not_there_leaves_no_folder_for_its_export(tmp_path):
-    (tmp_path / "notes.json").write_text("{}")
-    for typo in ("nowhere", "notes.json"):
-        done = tread_bench("report", typo, "--tables", "paper", cwd=tmp_path)
-        assert done.returncode == 2 and typo in done.stderr
-        assert [path.name for path in tmp_path.iterdir()] == ["notes.json"]
+    done = tread_bench("report", "nowhere", "--tables", "paper", cwd=tmp_path)
+    assert done.returncode == 2 and "nowhere" in done.stderr and not list(tmp_path.iterdir())
 
 
 def test_the_tables_of_a_smoke_run_say_so(tmp_path):
     bare = {"timing": None, "similarity": None, "gradient_norms": None}
     cells = [record(row, routes, 0, 17.0, **bare) for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))]
-    write_run(tmp_path / "run", 1, cells, {"smoke": True})
+    write_run(tmp_path / "run", cells, {"smoke": True})
     assert tread_bench("report", "run", "--tables", "paper", cwd=tmp_path).returncode == 0
     for kind in FORMATS:
         tables = sorted((tmp_path / "paper").glob(f"*.{kind}"))
         assert tables and all("(smoke run)" in path.read_text(encoding="utf-8") for path in tables)
 
 
-def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
-    """A second format takes as long as the first, and the page shows one."""
-    saved = []
-    save = Figure.savefig
-    monkeypatch.setattr(
-        Figure, "savefig", lambda *of, format, **how: saved.append(format) or save(*of, format=format, **how)
-    )
-    drawn = pictures_of(study()).values()
-    assert all(picture.svg and picture.inline for picture in drawn)
-    assert saved == ["svg"] * len(drawn)
-
-
 @pytest.mark.full
-@pytest.mark.parametrize(("rows", "seeds"), [pytest.param(50, 20, marks=pytest.mark.endurance), (10, 100)])
-def test_a_thousand_cells_are_rendered_in_ten_seconds(reported, rows, seeds):
+def test_a_thousand_cells_are_rendered_in_ten_seconds(tmp_path):
     """Of processor time, on a quiet machine: reading the records, and starting the program, included."""
-    assert reported(rows, seeds)[1] < RENDERING_S * slowness()
+    records = []
+    for place in range(10):
+        routes = f"{place % 5}:{place % 5 + 4}@0.5" if place else ""
+        for seed in range(100):
+            records.append(record(f"row {place}", routes, seed, 17 + 0.1 * place, 1 + 0.01 * place))
+    write_run(tmp_path / "run", records)
+    before = cpu_seconds()
+    assert tread_bench_anew("report", tmp_path / "run").returncode == 0
+    assert cpu_seconds() - before < 10 * slowness()
 
 
 # Any text in any format
@@ -154,31 +144,17 @@ def test_a_table_of_any_text_has_as_many_lines_and_columns_as_it_says():
     assert all(len(re.findall(r"(?<!\\)&", line)) == 1 for line in body.splitlines())
 
 
-@pytest.mark.parametrize("text", texts(100))
-def test_latex_reads_any_text_as_text(text):
+def test_latex_reads_any_text_as_text():
     """Braces are balanced, nothing is a command but those for characters, and mathematics begins and ends."""
-    written = latex(text)
-    plain = re.sub(r"\\[&%$#_{}]", "", written)
-    assert plain.count("{") == plain.count("}") and plain.count("$") % 2 == 0
-    commands = re.findall(r"\\[a-zA-Z]+|\\.", plain)
-    assert all(
-        re.fullmatch(r"\\(text(backslash|ascii\w+|bar|less|greater|quotedbl)|Delta|times|to|le)", c) for c in commands
-    )
-    assert not re.search(r"(?<!\{)[\[\]*]|[&%#_~^]|\n", plain)
+    known = re.compile(r"\\(text(backslash|ascii\w+|bar|less|greater|quotedbl)|Delta|times|to|le)")
+    for text in texts():
+        plain = re.sub(r"\\[&%$#_{}]", "", latex(text))
+        assert plain.count("{") == plain.count("}") and plain.count("$") % 2 == 0, text
+        assert all(map(known.fullmatch, re.findall(r"\\[a-zA-Z]+|\\.", plain))), text
+        assert not re.search(r"(?<!\{)[\[\]*]|[&%#_~^]|\n", plain), text
 
 
 def test_numbers_without_a_value_are_read_as_numbers():
     entries = [Entry(text) for text in ("−2.40", "1,234.5", "+3", "–", "2:8@0.5", "=1+1")]
     (line,) = list(csv.reader(io.StringIO(as_csv(Table("t", "T", list("abcdef"), [entries])))))[1:]
     assert line[1:] == ["-2.40", "1234.5", "3", "", "2:8@0.5", "'=1+1"]
-
-
-@pytest.mark.skipif(not shutil.which("lualatex"), reason="LaTeX is not installed")
-def test_tables_compile(made, tmp_path):
-    (tmp_path / "hostile.tex").write_text(FORMATS["tex"](table_of([text for text in texts() if text.isascii()])))
-    inputs = "\n\n".join(rf"\input{{{path}}}" for path in (made[1] / "comparison.tex", tmp_path / "hostile.tex"))
-    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{inputs}\end{{document}}"
-    (tmp_path / "a.tex").write_text(document)
-    command = ["lualatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout[-2000:]

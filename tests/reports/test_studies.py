@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic_studies as made
-from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, pictures_of, record, render, study, view_of
+from synthetic_records import DRAWN, NOTHING_MEASURED, asked, evaluation, pictures_of, record, study, view_of
 from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import requested
@@ -43,17 +43,14 @@ def rows():
     return {name: Study(records()).rows for name, records in STUDIES.items()}
 
 
-def of(name):
-    """Of a study: its rows, its labelled lines, and its differences."""
-    records = STUDIES[name]()
-    found = Study(records).rows
-    return found, figures.labelled(found, results_frame(records))
-
-
 def alone(figure):
     """One picture, alone: all of a study take seconds."""
     with theme():
         return draw(figure)
+
+
+def rates_of(records):
+    return alone(figures.rates(figures.labelled(Study(records).rows, results_frame(records))))
 
 
 def minus(text):
@@ -73,26 +70,22 @@ def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
         assert all(line.keys() == picture.numbers[0].keys() for line in picture.numbers) and picture.table
 
 
-@pytest.mark.parametrize("name", ["location_scaling", "guidance", "selection_rate"])
-def test_the_order_of_records_changes_no_picture(name):
-    def own(records):
-        found = Study(records).rows
-        if name == "guidance":
-            return alone(guidance.figure(found))
-        if name == "location_scaling":
-            return alone(depths.figure(found))
-        return alone(figures.rates(figures.labelled(found, results_frame(records))))
-
-    picture, again = own(STUDIES[name]()), own(list(reversed(STUDIES[name]())))
+@pytest.mark.parametrize(
+    ("made_of", "drawn_of"),
+    [
+        (made.depths, lambda records: alone(depths.figure(Study(records).rows))),
+        (made.guidance, lambda records: alone(guidance.figure(Study(records).rows))),
+        (made.rates, rates_of),
+    ],
+)
+def test_the_order_of_records_changes_no_picture(made_of, drawn_of):
+    picture, again = drawn_of(made_of()), drawn_of([*reversed(made_of())])
     assert again.table == picture.table and again.svg == picture.svg
 
 
-def test_in_a_smoke_run_no_row_is_the_lowest(rows):
+def test_in_a_smoke_run_no_row_is_the_lowest_and_no_difference_has_a_colour(rows):
     assert not any(row.is_lowest_fid for row in Study(made.rates(), is_smoke=True).rows)
     assert sum(row.is_lowest_fid for row in rows["selection_rate"]) == 1
-
-
-def test_in_a_smoke_run_no_difference_has_a_colour():
     of_smoke, in_earnest = (pictures_of(study(), is_smoke) for is_smoke in (True, False))
     for name in ("gain", "route_placement"):
         assert WORSE.encode() in in_earnest[name].svg and WORSE.encode() not in of_smoke[name].svg
@@ -100,42 +93,33 @@ def test_in_a_smoke_run_no_difference_has_a_colour():
 
 def test_rates_run_from_dense_at_0():
     records = made.rates()
-    _, lines = of("selection_rate")
-    table = {line["share of tokens that bypasses"]: line for line in alone(figures.rates(lines)).numbers}
+    table = {line["share of tokens that bypasses"]: line for line in rates_of(records).numbers}
     assert list(table) == ["0", "0.25", "0.5", "0.75"] and table["0"]["row"] == "dense"
     for rate, row in (("0", "dense"), ("0.75", "tread-0.75")):
         assert table[rate]["FID"] == f"{lasts(records, row).mean():.2f}"
+    assert rates_of(made.rates(2, (0.5,))) is None  # one rate is no line
 
 
 def test_rates_beside_two_dense_rows_are_two_lines():
-    others = [
-        one.model_copy(
-            update={"row": f"lora-{one.row}", "cell": f"lora-{one.cell}", "reference": f"lora-{one.reference}"}
-        )
-        for one in made.rates()
-    ]
-    records = [*made.rates(), *others]
-    numbers = alone(figures.rates(figures.labelled(Study(records).rows, results_frame(records)))).numbers
+    others = []
+    for one in made.rates():
+        named = {name: f"lora-{getattr(one, name)}" for name in ("row", "cell", "reference")}
+        others.append(one.model_copy(update=named))
+    numbers = rates_of([*made.rates(), *others]).numbers
     found = {(line["line"], line["share of tokens that bypasses"]): line["row"] for line in numbers}
     assert len(found) == len(numbers) == 8
-    assert (
-        found["tread 2:8 beside lora-dense", "0"] == "lora-dense"
-        and found["tread 2:8 beside dense", "0.5"] == "tread-0.5"
-    )
+    assert found["tread 2:8 beside lora-dense", "0"] == "lora-dense"
+    assert found["tread 2:8 beside dense", "0.5"] == "tread-0.5"
 
 
-def test_one_rate_is_no_line():
-    records = made.rates(2, (0.5,))
-    assert alone(figures.rates(figures.labelled(Study(records).rows, results_frame(records)))) is None
-
-
-def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
-    records = made.depths()
-    found, _ = of("location_scaling")
+def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(rows):
+    records, found = made.depths(), rows["location_scaling"]
     table = {(line["rule"], line["blocks"]): line for line in alone(depths.figure(found)).numbers}
     gains = lasts(records, "absolute-18") - lasts(records, "dense-18")
     assert table["absolute", "18"]["ΔFID to own dense"] == minus(f"{gains.mean():.3f}")
     assert len(table) == 6 and table["absolute", "12"]["routes"] == table["relative", "12"]["routes"] == "2:8@0.5"
+    ((*members,),) = side_by_side(found)  # in the order of their size
+    assert [part[0].architecture for part in by_architecture(members)] == [f"DiT (depth {n})" for n in (6, 12, 18)]
 
 
 @pytest.mark.parametrize("name", ["absolute backbone.depth=12", "absolute-12", "absolute-d12", "absolute_depth12"])
@@ -143,26 +127,17 @@ def test_a_rule_is_the_row_without_its_depth(name):
     assert depths.stem(Study([record(name, "2:8@0.5", 0, 20.0)]).rows[0]) == "absolute"
 
 
-def test_depths_are_in_the_order_of_their_size(rows):
-    ((*members,),) = side_by_side(rows["location_scaling"])
-    assert [part[0].architecture for part in by_architecture(members)] == [f"DiT (depth {n})" for n in (6, 12, 18)]
-
-
-def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_reference(rows):
-    assert [row.name for row in rows["methods"] if row.is_dense] == ["dense"]
+def test_dense_training_with_a_loss_or_a_schedule_is_not_the_reference(rows):
+    for name in ("methods", "finetune"):
+        assert [row.name for row in rows[name] if row.is_dense] == ["dense"] == [rows[name][0].name]
+    other = next(row for row in rows["finetune"] if row.name == "dense-low-rate")
+    assert other.difference(ITERATIONS).n == 5
 
 
 def test_placements_are_of_tread_alone():
     assert "route_placement" not in drawn("methods")
     mixed = [*study(1), *(r for r in made.methods(1) if r.method == "drop")]
     assert not any(line[0].startswith("drop") for line in pictures_of(mixed)["route_placement"].table)
-
-
-def test_dense_training_with_a_schedule_is_not_the_reference(rows):
-    found = rows["finetune"]
-    assert [row.name for row in found if row.is_dense] == ["dense"] and found[0].name == "dense"
-    other = next(row for row in found if row.name == "dense-low-rate")
-    assert other.difference(ITERATIONS).n == 5
 
 
 def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(rows):
@@ -194,23 +169,20 @@ def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_chang
 
 def test_a_label_of_guidance_names_its_settings_and_the_csv_keeps_its_short_text():
     settings = {"name": "sparse", "strong": 0.25, "weak": 0.9, "decay": "cosine", "snapshot": 1, "label_weak": True}
-    one = made.asked(record("x", "", 0, 20.0), sampling={"guidance": settings, "guidance_scale": 3})
+    one = asked(record("x", "", 0, 20.0), sampling={"guidance": settings, "guidance_scale": 3})
     words = "sparse (strong 0.25, weak 0.9, cosine decay, weak branch from iteration 1) at scale 3"
     assert requested.guided(one) == words
     assert results_frame([one])["guidance"][0] == "sparse 0.25/0.9 cosine from iteration 1"
 
 
-def test_of_rules_at_one_scale_each_none_is_called_best():
+def test_of_rules_at_one_scale_each_none_is_called_best_nor_is_one_that_does_not_help():
     single = [r for r in made.guidance() if not requested.is_guided(r) or requested.guidance_scale(r) == 1.5]
     said = guidance.summary(Study(single).rows)
     assert "none is called best" in said and "lowest" not in said
-
-
-def test_where_no_rule_helps_no_guidance_is_called_best():
-    worse = [
-        r if not requested.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
-        for r in made.guidance()
-    ]
+    worse = []
+    for one in made.guidance():
+        bad = {"evaluations": [evaluation(1200, 40.0 + one.seed)]} if requested.is_guided(one) else {}
+        worse.append(one.model_copy(update=bad))
     said = guidance.summary(Study(worse).rows)
     assert said.count("without guidance") == 2 and "with " not in said.replace("without", "")
 
@@ -218,39 +190,31 @@ def test_where_no_rule_helps_no_guidance_is_called_best():
 def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows):
     labels = [row.name for row in rows["guidance"]]
     assert len(set(labels)) == len(labels)
-    records = [one for one in made.guidance() if one.row != "small"]
-    view = view_of(records)
-    shown = {}
-    for place, row in enumerate(view.members):
-        shown[row.short_label] = {title: column.entries[place] for title, column in view.columns.items()}
-    cell = shown["dense-cfg-1.5"]
-    assert (cell["Guidance"].text, cell["Scale"].text, cell["Sampling GMACs"].text) == ("cfg", "1.50", "1.200")
-    assert cell["Δ FID"].text.startswith("−") and shown["dense"]["Δ FID"].text == "reference"
-    assert cell["Ideal"].text == "–"  # it trains nothing
+    view = view_of([one for one in made.guidance() if one.row != "small"])
+    place = [row.short_label for row in view.members].index("dense-cfg-1.5")
+    cell = {title: column.entries[place].text for title, column in view.columns.items()}
+    assert (cell["Guidance"], cell["Scale"], cell["Sampling GMACs"]) == ("cfg", "1.50", "1.200")
+    assert cell["Δ FID"].startswith("−") and view.columns["Δ FID"].entries[0].text == "reference"
+    assert cell["Ideal"] == "–"  # it trains nothing
 
 
 def test_the_gap_is_paired_with_the_same_seed_at_rate_0(rows):
     picture = alone(gap.figure(rows["train_inference_gap"]))
-    lines = {
-        (line["row"], line["rate γ: share of tokens that bypasses"], line["figure"]): line for line in picture.numbers
-    }
+    rate = "rate γ: share of tokens that bypasses"
+    lines = {(line["row"], line[rate], line["figure"]): float(line["value"]) for line in picture.numbers}
     assert len(picture.table) == len(lines) == 2 * 3 * len(made.GAMMAS)
     factor = np.mean([1 + 0.05 * seed for seed in range(4)])
-    assert float(lines["dense", "0.5", gap.EXCESS]["value"]) == pytest.approx(factor * 0.8 * 0.25, abs=1e-3)
-    assert float(lines["dense", "0", gap.EXCESS]["value"]) == 0
+    assert lines["dense", "0.5", gap.EXCESS] == pytest.approx(factor * 0.8 * 0.25, abs=1e-3)
+    assert lines["dense", "0", gap.EXCESS] == 0
     mean = 1 - 0.1 * 0.9 * np.mean(np.arange(1, 13)) / 12
-    assert float(lines["tread-2:8", "0.9", gap.COSINE]["value"]) == pytest.approx(mean, abs=1e-3)
+    assert lines["tread-2:8", "0.9", gap.COSINE] == pytest.approx(mean, abs=1e-3)
 
 
 def test_objectives_stand_apart_and_their_losses_never_together(rows):
     (members,) = side_by_side(rows["objectives"])
     assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
-    assert all(
-        {r.reference.partition("-")[0] for r in row.records} == {requested.objective(row.first)} for row in members
-    )
     crossed = [one.model_copy(update={"reference": one.reference.replace("edm", "flow")}) for one in made.objectives()]
-    found = differences(results_frame(crossed))
-    assert set(found.row) == {"flow-tread-2:8"}
+    assert set(differences(results_frame(crossed)).row) == {"flow-tread-2:8"}
 
 
 def test_several_routes_are_several_bars_and_a_method_with_a_loss_stands_beside():
@@ -309,51 +273,42 @@ def test_the_page_of_a_study_renders_with_every_picture_described(study_page, na
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_that_failed_altogether_still_gets_its_page(tmp_path, plan, name):
-    lost = [r.model_copy(update={"status": "failed", "reason": "diverged", **NOTHING_MEASURED, "gap": None})
-            for r in STUDIES[name](1)]  # fmt: skip
-    assert "No cell of this comparison has finished" in render(lost, plan, tmp_path)
+def test_a_study_that_failed_altogether_still_gets_its_page(page_of, name):
+    lost = {"status": "failed", "reason": "diverged", **NOTHING_MEASURED, "gap": None}
+    page = page_of([one.model_copy(update=lost) for one in STUDIES[name](1)])
+    assert "No cell of this comparison has finished" in page
 
 
-def taught(records):
-    """The records, of which those with REPA have their target features from a network."""
-    details = {"feature_network_sha256": "a" * 64}
-    return [
-        r.model_copy(
-            update={
-                "target_features_sha256": "a" * 64 if "repa" in requested.auxiliary(r) else "",
-                "evaluations": [e.model_copy(update={"protocol_details": details}) for e in r.evaluations],
-            }
-        )
-        for r in records
-    ]
+def taught(records, target="a" * 64):
+    """The records, of which those with REPA have their target features from a network; another one judges."""
+    found = []
+    for one in records:
+        judged = [
+            e.model_copy(update={"protocol_details": {"feature_network_sha256": "a" * 64}}) for e in one.evaluations
+        ]
+        features = target if "repa" in requested.auxiliary(one) else ""
+        found.append(one.model_copy(update={"target_features_sha256": features, "evaluations": judged}))
+    return found
 
 
-def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan):
+def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(page_of):
     assert min(lasts(made.methods(), row).mean() for row in made.METHODS) == lasts(made.methods(), "repa").mean()
     found = Study(taught(made.methods())).rows
-    by_name = {row.name: row for row in found}
-    assert {name for name, row in by_name.items() if row.is_evaluated_by_teacher} == {"repa", "tread+repa"}
-    assert [row.name for row in found if row.is_lowest_fid] == ["dense"] and by_name["repa"].fid
-    page = render(taught(made.methods(2)), plan, tmp_path)
+    assert {row.name for row in found if row.is_evaluated_by_teacher} == {"repa", "tread+repa"}
+    assert [row.name for row in found if row.is_lowest_fid] == ["dense"]
+    page = page_of(taught(made.methods(2)))
     assert page.count("<small>evaluated with its teacher’s features, not ranked</small>") == 2
     assert "repa and tread+repa were trained towards features of the network that FID" in page
 
-
-def test_targets_of_another_network_than_the_judge_leave_a_row_in_the_ranking():
-    found = Study(
-        r.model_copy(update={"target_features_sha256": "b" * 64}) if r.target_features_sha256 else r
-        for r in taught(made.methods())
-    ).rows
+    # Targets of another network leave a row in the ranking.
+    found = Study(taught(made.methods(), "b" * 64)).rows
     assert not any(row.is_evaluated_by_teacher for row in found)
     assert [row.name for row in found if row.is_lowest_fid] == ["repa"]
 
 
-def test_the_page_says_how_cells_were_trained(tmp_path, plan):
+def test_the_page_says_how_cells_were_trained(page_of):
     records = made.finetune(1)
-    records[0] = made.asked(records[0], training={"iterations": 1200, "batch": 32})
-    page = render(
-        records, {**plan, "cells": ["one cell"], "references": {"one cell": "another"}}, tmp_path, {"one cell": ""}
-    )
+    records[0] = asked(records[0], training={"iterations": 1200, "batch": 32})
+    page = page_of(records, {"one cell": ""}, cells=["one cell"], references={"one cell": "another"})
     assert re.search(r"<dt>batch</dt><dd>(32 or 64|64 or 32)</dd>", page)
     assert "one cell" not in page
