@@ -12,7 +12,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import torch
 
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import device, parts, table
@@ -24,7 +23,6 @@ from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import TimingFigures
-from tread_bench.measure.targets import open_targets
 from tread_bench.suite.load import load_plan
 
 MACHINE = {
@@ -205,26 +203,3 @@ def test_what_is_no_result_is_one_message_for_each_file_and_the_page_stays(recor
     assert [line.partition(":")[0].split(" ")[0] for line in told] == [str(folder / name) for name in sorted(wrong)]
     assert "has format version 2" in told[1] and all("remove it, or get the file again" in line for line in told)
     assert "old" in page.read_text()
-
-
-# Its encoders
-
-WITH_ENCODER = """\
-name: toy_encoders
-base:
-  data: {name: glyphs, image_size: 8}
-  training: {iterations: 0, batch: 4}
-  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
-rows:
-  repa: {auxiliary: [{name: repa, model: test_vit, weights: $data_root/encoder.safetensors}]}
-timing: {pairs: 2, warmup: 1}
-"""
-
-
-def test_the_weights_of_an_encoder_are_random_and_open(monkeypatch, tmp_path):
-    (tmp_path / "encoders.yaml").write_text(WITH_ENCODER)
-    monkeypatch.setattr(parts, "ENCODERS", tmp_path / "encoders.yaml")
-    parts.write_random_encoders(tmp_path)
-    (planned,) = load_plan(parts.ENCODERS, data_root=tmp_path).cells
-    features = open_targets(planned.cell.auxiliary[0])(torch.zeros(2, 1, 8, 8), (4, 4))
-    assert features.shape[:2] == (2, 16) and features.isfinite().all()

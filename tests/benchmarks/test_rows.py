@@ -45,14 +45,10 @@ def test_a_machine_that_slows_down_changes_no_ratio_by_much():
     assert figure.low < 1 < figure.high and figure.value == pytest.approx(1, abs=1e-3)
 
 
-def test_pairs_are_taken_while_there_is_time():
+def test_pairs_are_taken_while_there_is_time_and_short_sides_are_timed_several_times_together():
     clock = FakeClock()
     figure = bench_of(clock, seconds=40).faster(always(clock.takes(3)), always(clock.takes(2)))
     assert len(figure.samples["subject_ms"]) == 8  # A B B A takes 10 s
-
-
-def test_short_sides_are_timed_several_times_together():
-    clock = FakeClock()
     figure = bench_of(clock).faster(always(clock.takes(3)), always(clock.takes(0.5), calls=4)).times(4)
     assert figure.value == pytest.approx(6)
 
