@@ -166,16 +166,14 @@ def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleT
 
 
 @pytest.fixture(scope="session")
-def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Any]]:
-    """Starts headless Chromium; skips where there is none."""
+def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Headless Chromium; skips where there is none."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("no chromium with chromedriver on this machine")
     from tests.command_line import wait_for
-
-    started = []
 
     class Browser(webdriver.Chrome):  # type: ignore[name-defined, misc]
         def get(self, url: str) -> None:
@@ -184,25 +182,16 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
             script = "return document.readyState === 'complete' && location.href.split('#')[0] === arguments[0]"
             wait_for(lambda: self.execute_script(script, url.partition("#")[0]), seconds=60)
 
-    def start() -> Any:
-        options = webdriver.ChromeOptions()
-        options.binary_location = chromium
-        profile = tmp_path_factory.mktemp("profile")
-        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
-        for argument in (*quiet, "--disable-background-networking", f"--user-data-dir={profile}"):
-            options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        started.append(Browser(options=options, service=webdriver.ChromeService(driver)))
-        return started[-1]
-
-    yield start
-    for browser in started:
-        browser.quit()
-
-
-@pytest.fixture(scope="session")
-def shared_browser(open_browser: Callable[[], Any]) -> Any:
-    return open_browser()
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
+    own = f"--user-data-dir={tmp_path_factory.mktemp('profile')}"
+    for argument in (*quiet, "--disable-background-networking", own):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = Browser(options=options, service=webdriver.ChromeService(driver))
+    yield started
+    started.quit()
 
 
 @pytest.fixture
