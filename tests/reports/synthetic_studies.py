@@ -181,25 +181,6 @@ def _gap(strength: float, seed: int) -> RoutedGap:
     return RoutedGap(blocks="2:8", selector="random", rates=figures, times=[0.5], num_samples=256, cosine_samples=64)
 
 
-def objectives(seeds: int = 3) -> list[Record]:
-    """Dense and routed under flow matching and under EDM, whose losses are other quantities."""
-    flow, edm = {"name": "flow"}, {"name": "edm", "p_mean": -1.2, "p_std": 1.2, "sigma_data": 0.75}
-    rows = {
-        "flow-dense": (flow, "", 16.9), "flow-tread-2:8": (flow, "2:8@0.5", 15.4),
-        "edm-dense": (edm, "", 14.8), "edm-tread-2:8": (edm, "2:8@0.5", 15.9),
-    }  # fmt: skip
-    return [_under(row, *settings, s) for row, settings in rows.items() for s in range(seeds)]
-
-
-def _under(row: str, objective: dict[str, Any], routes: str, fid: float, seed: int) -> Record:
-    reference = f"{objective['name']}-dense-{seed}"
-    made = record(row, routes, seed, fid, cell=f"{row}-{seed}", reference=reference)
-    if objective["name"] == "edm":
-        at_sigmas = similarity(routes).model_copy(update={"times": [0.01, 0.1, 1, 5, 20]})
-        made = made.model_copy(update={"similarity": at_sigmas})
-    return asked(made, objective=objective)
-
-
 def multi_route(seeds: int = 4) -> list[Record]:
     """One route, two and three, and two with the auxiliary loss over both."""
     rows: dict[str, tuple[str, list[dict[str, Any]], float]] = {
@@ -258,7 +239,7 @@ def _to_budget(row: str, seed: int, points: int) -> Record:
 
 STUDIES = {
     "selection_rate": rates, "location_scaling": depths, "multi_route": multi_route, "finetune": finetune,
-    "equal_cost": equal_cost, "guidance": guidance, "methods": methods, "objectives": objectives,
+    "equal_cost": equal_cost, "guidance": guidance, "methods": methods,
     "train_inference_gap": gaps,
 }  # fmt: skip
 

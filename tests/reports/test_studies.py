@@ -13,7 +13,7 @@ from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import requested
 from tread_bench.reports.decision import ranked_candidates
-from tread_bench.reports.differences import ITERATIONS, differences
+from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figures import pictures as figures
 from tread_bench.reports.figures.draw import draw
 from tread_bench.reports.figures.style import WORSE, theme
@@ -30,11 +30,10 @@ OWN = {
     "equal_cost": {"route_placement", "gain"},
     "guidance": {"guidance"},
     "methods": {"gain"},
-    "objectives": {"gain"},
     "train_inference_gap": {"gap"},
 }
 SOME_STUDIES = [
-    pytest.param(name, marks=() if name in ("objectives", "selection_rate") else pytest.mark.full) for name in STUDIES
+    pytest.param(name, marks=() if name in ("multi_route", "selection_rate") else pytest.mark.full) for name in STUDIES
 ]
 
 
@@ -208,13 +207,6 @@ def test_the_gap_is_paired_with_the_same_seed_at_rate_0(rows):
     assert lines["dense", "0", gap.EXCESS] == 0
     mean = 1 - 0.1 * 0.9 * np.mean(np.arange(1, 13)) / 12
     assert lines["tread-2:8", "0.9", gap.COSINE] == pytest.approx(mean, abs=1e-3)
-
-
-def test_objectives_stand_apart_and_their_losses_never_together(rows):
-    (members,) = side_by_side(rows["objectives"])
-    assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
-    crossed = [one.model_copy(update={"reference": one.reference.replace("edm", "flow")}) for one in made.objectives()]
-    assert set(differences(results_frame(crossed)).row) == {"flow-tread-2:8"}
 
 
 def test_several_routes_are_several_bars_and_a_method_with_a_loss_stands_beside():

@@ -24,7 +24,7 @@ from synthetic_records import (
 from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.reports.differences import ITERATIONS, differences
-from tread_bench.reports.frame import COLUMNS, results_frame, rows_frame, write_csv
+from tread_bench.reports.frame import COLUMNS, recovered_at, results_frame, rows_frame, write_csv
 from tread_bench.reports.row import side_by_side
 from tread_bench.reports.study import Study
 
@@ -174,6 +174,11 @@ def test_rows_of_different_objectives_are_never_ranked_together():
     (together,) = side_by_side(rows)  # each with its own name, as architectures are
     assert [row.architecture for row in together] == ["edm (sigma_data 0.5)", "edm (sigma_data 0.75)", "flow"]
 
+    # Losses under two of them are other quantities, also where a record names the other's cell as its reference.
+    dense = record("dense", "", 0, 20.0, config={"objective": {"name": "flow"}})
+    routed = [record("2:8", "2:8@0.5", 0, 19.0, config={"objective": one}) for one in ({"name": "flow"}, edm)]
+    assert [len(differences(results_frame([dense, one]))) > 0 for one in routed] == [True, False]
+
 
 def test_the_macs_of_a_long_training_are_numbers_like_others():
     """A training of DiT-XL/2 takes more of them than 64 bits count."""
@@ -272,3 +277,36 @@ def test_the_parts_of_a_comparison_have_an_entry_of_each_row_by_reference_place_
     assert [*view.parts] == ["FID", "Other metrics", "Cost and speed"]
     assert sum(map(len, view.parts.values())) == len(view.columns)
     assert {len(column.entries) for column in view.columns.values()} == {len(view.members)}
+
+
+def recovering(row, routes, seed, losses):
+    """A cell with these validation losses by iteration."""
+    found = [evaluation(at, 17.0).model_copy(update={"validation_loss": loss}) for at, loss in losses.items()]
+    return record(row, routes, seed, 17.0, evaluations=found)
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ({0: 1.0, 5: 1.2, 10: 1.0, 20: 0.9}, 10),
+        ({0: 1.0, 5: 1.2, 10: 0.9, 20: 1.1, 40: 0.8}, 40),  # it was back once before
+        ({0: 1.0, 5: 0.9, 10: 0.8}, 0),  # never above
+        ({0: 1.0, 5: 1.2, 10: 1.1}, None),  # not yet
+        ({5: 1.2, 10: 0.9}, None),  # not evaluated at its start
+        ({0: 1.0}, None),
+        ({}, None),
+    ],
+)
+def test_a_training_has_recovered_from_where_on_its_loss_is_not_above_the_first_one(losses, expected):
+    assert recovered_at(recovering("dense", "", 0, losses)) == expected
+
+
+def test_the_table_shows_the_last_seed_to_recover_and_rows_that_did_not():
+    """A column for rows that were evaluated before their first step, and none without such rows."""
+    back = {0: 1.0, 25: 1.2, 400: 0.9}, {0: 1.0, 25: 1.2, 100: 1.0, 400: 0.9}
+    not_back = {0: 1.0, 400: 0.9}, {0: 1.0, 400: 1.1}
+    cells = [recovering("dense", "", seed, losses) for seed, losses in enumerate(back)]
+    cells += [recovering("2:8", "2:8@0.5", seed, losses) for seed, losses in enumerate(not_back)]
+    shown = [(cell.text, cell.below) for cell in view_of(cells).columns["Recovered at"].entries]
+    assert shown == [("400", ""), ("not reached", "by 1 of 2 seeds")]
+    assert "Recovered at" not in view_of([record("dense", "", 0, 17.0)]).columns
