@@ -99,18 +99,9 @@ def test_the_order_of_an_epoch_is_made_once(made):
         assert np.array_equal(here, np.random.Generator(np.random.Philox(key=key)).permutation(size)[: len(here)])
 
 
-def test_threads_that_begin_an_epoch_together_make_its_order_once(made):
-    threads = [threading.Thread(target=draws.permuted, args=(0, "order", k * 8, 8, 50_000)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert made == [0]
-
-
-def test_a_step_that_waits_for_its_batch_is_counted_beside_the_seconds_of_training(tmp_path):
+def test_seconds_of_training_count_the_wait_for_a_batch_apart_and_leave_out_evaluation(tmp_path):
     now = [0.0]
-    trainer = with_workers(make_trainer(make_cell()), 0)
+    trainer = with_workers(make_trainer(make_cell(metrics={"at": [6, 12]})), 0)
     prepared, step = trainer.prepared, trainer.step
 
     def slowly_prepared(number):
@@ -123,11 +114,15 @@ def test_a_step_that_waits_for_its_batch_is_counted_beside_the_seconds_of_traini
         now[0] += 1
         return step(batch)
 
+    def slow_evaluate(*about):
+        now[0] += 100
+        return no_figures(*about)
+
     trainer.prepared, trainer.step = slowly_prepared, partial(slow_step, last=10)
     with pytest.raises(KeyboardInterrupt):
-        train(trainer, tmp_path, OWNER, no_figures, clock=lambda: now[0])
+        train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0])
     trainer.step = slow_step
-    history = train(trainer, tmp_path, OWNER, no_figures, clock=lambda: now[0])
+    history = train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0])
     assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
 
 

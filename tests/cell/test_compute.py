@@ -14,7 +14,7 @@ from tests.captioned_digits import CaptionedDigits
 from tests.cell.test_step import interrupted
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
-from tread_bench.cell import compiling, numerics
+from tread_bench.cell import compiling
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.numerics import check_step_options, matmul_error, resolve_numerics, step_options
@@ -99,11 +99,6 @@ def gradient(trainer):
 
 def error(found, exact):
     return ((found - exact).norm() / exact.norm()).item()
-
-
-def weights(trainer):
-    """All of them, in one vector."""
-    return torch.cat([p.detach().flatten() for p in trainer.parameters]).cpu()
 
 
 def fingerprint(trainer):
@@ -224,19 +219,6 @@ def test_gradient_checkpointing_keeps_less_for_the_backward_pass(method):
     assert saved_for_backward(cell, True) < saved_for_backward(cell, False) / 2
 
 
-@pytest.mark.parametrize("device", DEVICES, ids=str)
-def test_fused_adamw_goes_where_the_plain_one_goes(device):
-    """Operations are rounded in another order: after 8 steps 1e-4 of the way that the weights went, at most."""
-    fused, plain = (make_trainer(training={"weight_decay": 0.1}, device=device) for _ in range(2))
-    (group,) = plain.optimizer.param_groups
-    assert group["fused"]
-    group["fused"] = False
-    first = weights(plain)
-    losses(fused, 8), losses(plain, 8)
-    assert not torch.equal(weights(fused), weights(plain))
-    assert error(weights(fused) - first, weights(plain) - first) < 1e-4
-
-
 @pytest.mark.parametrize("micro_batch", [1, 3, 4, 8, 100])
 @pytest.mark.parametrize("cell", [DENSE, ROUTED, WITH_LOSSES], ids=["dense", "tread", "auxiliary"])
 def test_micro_batches_add_up_to_the_batch(cell, micro_batch):
@@ -334,42 +316,6 @@ def test_compiled_blocks_serve_every_method(method, backbone, counter):
     """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
     check_compiled(NEIGHBOURS[method], backbone)
     assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
-
-
-@pytest.mark.plain_bits
-@pytest.mark.parametrize(
-    "cell",
-    [
-        {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}},
-        pytest.param({"method": "layer_skip", "routes": "1:3@0.8"}, marks=pytest.mark.full),
-    ],
-    ids=["tokens", "samples"],
-)
-def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(cell, counter):
-    """The first number, any number, and a single token or sample, of which torch makes a case of its own."""
-    trainer, seen = make_trainer(cell, training={"iterations": 16, "batch": 6}, compile=True), set()
-    call = trainer.network.backbone.run_block
-    trainer.network.backbone.run_block = lambda i, state: (seen.add(state.stream().shape[:2]), call(i, state))[1]
-    losses(trainer, 16)
-    assert len(seen) > 4
-    assert counter.frame_count <= 3
-
-
-@pytest.mark.plain_bits
-@pytest.mark.full
-def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
-    options = {"autocast": "bfloat16", "gradient_checkpointing": True, "micro_batch": 4}
-    plain, compiled = (gradient(make_trainer(AFTER_ROUTE, compile=c, **options)) for c in (False, True))
-    assert compiled[0].item() == pytest.approx(plain[0].item(), rel=2**-8)
-    assert error(compiled[1], plain[1]) < 0.02
-    assert 0 < counter.frame_count <= 4
-
-
-@pytest.mark.plain_bits
-@pytest.mark.full
-def test_the_default_backend_gives_the_same_losses():
-    plain, compiled = (losses(make_trainer(ROUTED, {**DIT, "depth": 4}, compile=c), 2) for c in (False, True))
-    torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=0)
 
 
 @pytest.mark.gpu
@@ -481,21 +427,6 @@ def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypat
     monkeypatch.setattr(torch, "compile", missing)
     with pytest.raises(UserError, match=r"compute\.compile: torch\.compile does not work here .* to false"):
         check_step_options(StepOptions(compile=True), "cpu")
-
-
-@pytest.mark.parametrize(("has_cuda", "device"), [(True, "cuda"), (False, "cpu")])
-def test_auto_is_cuda_where_torch_sees_a_device(has_cuda, device, monkeypatch):
-    class LookedError(Exception):
-        """The device is chosen."""
-
-    def look(options, chosen):
-        assert chosen == device
-        raise LookedError
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_cuda)
-    monkeypatch.setattr(numerics, "check_step_options", look)
-    with pytest.raises(LookedError):
-        resolve_numerics(Compute(), "auto")
 
 
 def test_numerical_choices_hold_every_option_of_a_step():

@@ -107,23 +107,3 @@ def test_every_guidance_rule_stays_on_its_device(rule):
     sampling = Sampling.model_validate({"guidance": {"name": rule, **RULES.get(rule, {})}, **scale})
     guided = cell.model_copy(update={"sampling": sampling})
     assert left_in_sampling(with_blocks(setting_of(guided))) == []
-
-
-ON_HOST = torch.ones(4)
-DEFECTS = {
-    "a value is read": (lambda x: x.sum().item(), "the host reads a value (aten._local_scalar_dense.default)"),
-    "a tensor left on the host": (lambda x: x + ON_HOST, "raised"),
-    "a copy to the host": (lambda x: x.cpu(), "aten._to_copy.default has tensors on cpu and cuda"),
-    "a number made on the host": (lambda x: torch.tensor(2.0, device=x.device), "aten._to_copy.default"),
-}
-
-
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_each_defect_is_found_with_its_place(defect):
-    compute, message = DEFECTS[defect]
-    device = FakeDevice()
-    x = device.holding(torch.zeros(3, 4))
-    with device:
-        compute(x)
-    (only,) = device.found
-    assert only.startswith(message) and only.endswith(f"in {__name__}:<lambda>")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -14,19 +13,17 @@ def shares(schedule, iterations=10):
     return [routing_share(step, iterations, schedule) for step in range(iterations)]
 
 
-def test_routing_is_there_from_the_start_to_the_end_where_nothing_is_scheduled():
-    assert shares(RoutingSchedule()) == [1] * 10
-    assert routing_share(10, 10, RoutingSchedule()) == 1  # past the end as at the end
-
-
-def test_routing_rises_linearly_from_nothing():
-    assert shares(RoutingSchedule(warmup=0.4)) == [0, 0.25, 0.5, 0.75, *[1] * 6]
-
-
-def test_the_end_is_dense():
-    schedule = RoutingSchedule(warmup=0.2, until=0.7)
-    assert shares(schedule) == [0, 0.5, 1, 1, 1, 1, 1, 0, 0, 0]
-    assert routing_share(10, 10, schedule) == 0
+@pytest.mark.parametrize(
+    ("schedule", "expected", "past_the_end"),
+    [
+        ({}, [1] * 10, 1),
+        ({"warmup": 0.4}, [0, 0.25, 0.5, 0.75, *[1] * 6], 1),
+        ({"warmup": 0.2, "until": 0.7}, [0, 0.5, 1, 1, 1, 1, 1, 0, 0, 0], 0),
+    ],
+)
+def test_routing_rises_linearly_from_nothing_and_may_end_dense(schedule, expected, past_the_end):
+    assert shares(RoutingSchedule(**schedule)) == expected
+    assert routing_share(10, 10, RoutingSchedule(**schedule)) == past_the_end
 
 
 def test_the_dense_part_has_its_own_learning_rate():
@@ -63,15 +60,6 @@ def test_the_learning_rate_falls_as_it_is_requested_to():
     assert factors("cosine") == pytest.approx([(1 + math.cos(math.pi * k / 10)) / 2 for k in range(10)])
     assert factors({"name": "wsd", "share": 0.4}) == pytest.approx([*[1] * 6, 1, 0.75, 0.5, 0.25])
     assert factors("wsd") == factors({"name": "wsd", "share": 0.2})
-
-
-@pytest.mark.parametrize("decay", ["linear", "cosine", "wsd"])
-@pytest.mark.parametrize("iterations", [1, 7, 1000])
-def test_every_decay_falls_from_one_to_zero_at_the_end_and_never_rises(decay, iterations):
-    decay = Training(iterations=iterations, decay=decay).decay
-    found = [decay_factor(step, iterations, decay) for step in range(iterations + 1)]
-    assert found[0] == 1 and all(0 < later <= earlier for earlier, later in itertools.pairwise(found[:-1]))
-    assert found[-1] == pytest.approx(0) or (iterations, decay.span) == (1, 0.2)  # of one step, 0.2 is none
 
 
 def test_a_decay_multiplies_warm_up_and_the_rate_of_the_dense_part():

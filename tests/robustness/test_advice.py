@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from tread_bench.cli.app import FORGETS, app
 from tread_bench.core.stored import files
@@ -25,25 +23,6 @@ def test_every_option_that_removes_or_replaces_stands_under_that_heading(name):
     assert {opt for opt, param in options.items() if getattr(param, "rich_help_panel", None) == FORGETS} == (
         options.keys() & REMOVING
     )
-
-
-@pytest.mark.parametrize(
-    ("command", "typed", "meant"),
-    [
-        ("run", "--rows", None),
-        ("run", "--fres", None),
-        ("run", "--retry", None),
-        ("clean", "--ye", None),
-        ("ci check", "--accep", None),
-        ("run", "--shar", "--shard"),
-    ],
-)
-def test_a_misspelt_option_is_never_taken_for_one_that_removes(command, typed, meant):
-    done = CliRunner().invoke(app, [*command.split(), "x", typed])
-    assert done.exit_code == 2 and typed in done.output
-    suggested = set(re.findall(r"--[a-z-]+", done.output)) - {typed, "--help"}
-    assert not suggested & REMOVING
-    assert meant is None or meant in suggested
 
 
 @pytest.mark.parametrize("reason", ["Permission denied", "Input/output error"])

@@ -16,9 +16,7 @@ from tests.run_folders import CHOICES, COST, new_folder, put
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.destinations import MARKER
 from tread_bench.core.stored.documents import initial_record
-from tread_bench.core.stored.outputs import OutputError
 from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation
 from tread_bench.runner import export
 from tread_bench.runner.export import _named, export_of, read_export, write_export
@@ -126,16 +124,6 @@ def test_no_setting_names_a_folder(folder, tmp_path):
 SAID = ("reason", "attempts", "suite", "row", "rows", "cell", "cells", "reference", "references")  # as it was written
 
 
-def test_what_only_folders_tell_apart_stays_two_things(folder):
-    found = export_of(folder)[0]
-    networks = {record.config["metrics"]["extractor_weights"] for record in found.records}
-    assert networks == {"features.safetensors", "features (2).safetensors"}
-    files = {"0.parquet", "0 (2).parquet", "1.parquet"}
-    assert found.plan.files.keys() == found.records[0].data_files.keys() == files
-    data = found.records[0].config["data"]
-    assert data["train"] == ["0 (2).parquet", "1.parquet"] and data["held_out"] == ["0.parquet"]
-
-
 def test_no_two_paths_get_one_name():
     paths = ["/x/a.txt", "/y/a.txt", "/z/a (2).txt"]
     assert len({*_named(paths, {})}) == 3
@@ -214,28 +202,6 @@ def test_the_command_writes_it_and_says_what_is_missing(plain, tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
 
 
-def test_the_only_record_of_another_run_of_that_name_stays(plain, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    put(tmp_path / "run.zip", "of a run that is gone")
-    told = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.zip"]).exception
-    assert str(told) == "--export run.zip exists; give another path, or --overwrite to replace it"
-    assert (tmp_path / "run.zip").read_text() == "of a run that is gone"
-
-
-@pytest.mark.parametrize("option", ["--out", "--tables"])
-def test_a_file_and_a_report_are_not_written_at_once(plain, tmp_path, option):
-    before = sorted(tmp_path.iterdir())
-    arguments = ["report", str(plain.root), "--export", str(tmp_path / "run.zip"), option, str(tmp_path / "page")]
-    told = CliRunner().invoke(app, arguments).exception
-    assert re.search(r"--export .*run\.zip writes one file, and no report into .*page; give one of them", str(told))
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_an_export_of_a_file_is_refused(exported, tmp_path):
-    told = CliRunner().invoke(app, ["report", str(exported), "--export", str(tmp_path / "again.zip")]).exception
-    assert str(told).endswith(f"{exported} is a file; give a run folder") and not (tmp_path / "again.zip").exists()
-
-
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert write_report([exported]).page == "run/index.html"
@@ -250,28 +216,6 @@ def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, mo
         p.name for p in (plain.root / "figures").iterdir()
     }
     write_report([exported])  # into a folder of its own
-
-
-def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
-    before = {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")}
-    write_report([plain.root], tmp_path / "other")
-    assert {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")} == before
-    assert (tmp_path / "other" / "index.html").read_bytes() == (plain.root / "index.html").read_bytes()
-    assert {path.name for path in (tmp_path / "other").iterdir()} == {"index.html", "results.csv", "figures", MARKER}
-
-
-@pytest.mark.parametrize("name", ["index.html", "results.csv", "figures/route_placement.svg"])
-def test_a_report_replaces_nothing_of_somebody_else(exported, tmp_path, name):
-    put(tmp_path / "drawn" / name, "mine")
-    with pytest.raises(OutputError, match=rf"--out .*drawn contains {Path(name).parts[0]}, and"):
-        write_report([exported], tmp_path / "drawn")
-    assert [p.name for p in (tmp_path / "drawn").rglob("*") if p.is_file()] == [Path(name).name]
-    assert (tmp_path / "drawn" / name).read_text() == "mine"
-
-
-def test_an_export_is_not_drawn_into_a_run_folder(plain, exported):
-    with pytest.raises(UserError, match="is in the run folder"):
-        write_report([exported], plain.root)
 
 
 def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
@@ -319,13 +263,6 @@ def test_a_damaged_zip_and_one_that_unpacks_without_end_are_refused(exported, mo
     monkeypatch.setattr(export, "_MOST_BYTES", 999)
     with pytest.raises(UserError, match="its members have 1,000 bytes, and may have 999 together"):
         read_export(exported)
-
-
-def test_what_is_not_a_zip_is_refused_by_name(tmp_path):
-    (tmp_path / "some.json").write_text('{"suite": {"name": "a"}, "cells": []}')
-    with pytest.raises(UserError, match=r"some\.json cannot be read \(File is not a zip file\)"):
-        write_report([tmp_path / "some.json"], tmp_path / "drawn")
-    assert not (tmp_path / "drawn").exists()
 
 
 def of_another_run(plan, records):

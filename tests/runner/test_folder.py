@@ -18,11 +18,6 @@ from tread_bench.runner import folder as store
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
-LEFTOVERS = {
-    f"figures/{LEFT}",
-    LEFT,
-    f"cells/done/checkpoints/{LEFT}",
-}
 STORED = Path(__file__).parents[1] / "stored"
 CELL = "tread-1-2-s0-5561d917c4"  # theirs
 
@@ -155,41 +150,12 @@ def test_a_second_process_waits_for_a_cell(folder):
     second.join()
 
 
-def fill(folder):
-    """A finished cell, one that failed, one that was broken off, and what was left over."""
-    place(folder, "plan.json")
-    for cell in ("done", "failed", "broken-off"):
-        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT, "log"):
-            put(folder.cell(cell) / name, "content")
-    for cell in ("done", "failed"):
-        for name in ("cell.json", "record.json"):
-            change(place(folder, name, cell), cell=cell)
-    for name in LEFTOVERS:
-        put(folder.root / name, "content")
-
-
-def test_clean_removes_what_finished_cells_no_longer_need_and_nothing_else(folder, tmp_path):
-    fill(folder)
-    outside = tmp_path.parent / f"{tmp_path.name}-outside"
-    outside.write_text("not ours")
-    (folder.cell("done") / "checkpoints" / "step-9.safetensors").symlink_to(outside)
-    before = {path for path in folder.root.rglob("*") if path.is_file() and not path.is_symlink()}
-    folder.remove(folder.removable())
-    gone = {str(path.relative_to(folder.root)) for path in before if not path.exists()}
-    finished = {
-        f"cells/{cell}/{name}"
-        for cell in ("done", "failed")
-        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
-    }
-    assert gone == finished | LEFTOVERS
-    assert outside.read_text() == "not ours"
-    assert folder.removable() == []
-
-
 def test_clean_keeps_the_checkpoints_of_a_cell_whose_record_cannot_be_read(folder):
-    fill(folder)
-    kept = set(folder.removable())
-    (folder.cell("failed") / "record.json").write_text("{}")
-    assert kept - set(folder.removable()) == {
-        folder.cell("failed") / name for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
-    }
+    for cell in ("done", "broken-off"):
+        for name in ("checkpoints/step-2.safetensors", LEFT, "log"):
+            put(folder.cell(cell) / name, "content")
+    for name in ("cell.json", "record.json"):
+        change(place(folder, name, "done"), cell="done")
+    assert {*folder.removable()} == {folder.cell("done") / name for name in ("checkpoints/step-2.safetensors", LEFT)}
+    (folder.cell("done") / "record.json").write_text("{}")
+    assert folder.removable() == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 
 import pytest
 
@@ -79,20 +78,6 @@ def test_a_slow_disk_is_written_to_less_often(folder, now, monkeypatch):
         beat("training", done, 1000, None)
     assert len(notes) > 20
     assert 0.02 * (len(notes) - 2) <= heartbeat.SHARE * (now[0] - began)  # but for the two phases
-
-
-def test_a_reader_never_sees_half_of_it(folder):
-    beat, is_over = heart(folder), threading.Event()
-
-    def write():
-        while not is_over.is_set():
-            beat("training" if beat.phase != "training" else "evaluating" * 99, 3, 9, None)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    assert all(read_progress(folder, "a") for _ in range(500))
-    is_over.set()
-    writer.join()
 
 
 def test_what_is_damaged_is_nothing(folder):

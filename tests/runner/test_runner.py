@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections import namedtuple
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
+from tests.command_line import command, figures, tread_bench, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import ONE_SEED, write_suite
 from tread_bench.core.stored.files import StoreError
@@ -63,40 +62,6 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(one_se
         assert figures(record(tmp_path, row)) == figures(record(trained_toy, row))
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("number", "limits", "reason"),
-    [
-        pytest.param(
-            *(signal.SIGKILL, "{retries: 0}", "the process was killed by SIGKILL: by a user, or by the kernel because"),
-            marks=pytest.mark.endurance,
-        ),
-        (signal.SIGSEGV, "{retries: 3}", "crash in native code (SIGSEGV)"),
-    ],
-)
-def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_have_been(
-    one_seed, trained_toy, tmp_path, number, limits, reason
-):
-    runner = begin("run", one_seed, "--out", tmp_path, "--workers", 1, "--set", f"limits={limits}")
-    a_cell_past_a_checkpoint(tmp_path, runner).send_signal(number)
-    _, errors = runner.communicate(timeout=300)
-    assert runner.returncode == 1, errors
-    dense = record(tmp_path, "dense")
-    assert (dense["status"], len(dense["attempts"])) == ("failed", 1)
-    assert dense["reason"].startswith(reason)
-    assert reason in next(tmp_path.glob("cells/dense-*/log")).read_text()
-    assert figures(record(tmp_path, "routed")) == figures(record(trained_toy, "routed"))
-    assert reason.partition("(")[0] in (tmp_path / "index.html").read_text()
-
-    # Requested again, it resumes.
-    again = tread_bench("run", one_seed, "--out", tmp_path, "--workers", 1, "--retry-failed")
-    assert again.returncode == 0, again.stderr
-    retried = record(tmp_path, "dense")
-    assert retried["attempts"] == [*dense["attempts"], "done"]
-    assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
-    assert figures(retried) == figures(record(trained_toy, "dense"))
-
-
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_undisturbed(one_seed, trained_toy, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
     suite.write_text(ONE_SEED.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
@@ -107,15 +72,6 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_undisturb
     assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
     assert "can't allocate memory" in failed["reason"]  # as torch says it on a CPU
     assert figures(record(out, "dense")) == figures(record(trained_toy, "dense"))
-
-
-@pytest.mark.full
-def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(one_seed, tmp_path):
-    done = tread_bench_anew("run", one_seed, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
-    assert done.returncode == 1, done.stderr
-    for row in ("dense", "routed"):
-        assert record(tmp_path, row)["reason"] == "time limit of 0.001 min"
-    assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or ())]
 
 
 def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(one_seed, trained_toy, tmp_path):
@@ -201,23 +157,6 @@ def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(one_seed
     contents = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert len(contents) > 20
     assert not any(b"sentinel" in content for content in [*contents, done.stdout.encode(), done.stderr.encode()])
-
-
-def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy_run):
-    out = toy_run
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    told = tread_bench("clean", out)
-    assert told.returncode == 0, told.stderr
-    assert re.search(r"16 files, \d+\.\d MiB: 16 checkpoint files of 4 finished cells", told.stdout)
-    assert "--yes" in told.stdout
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
-    assert tread_bench("clean", out, "--yes").returncode == 0
-    gone = {path for path in before if not path.exists()}
-    assert {path.parent.name for path in gone} == {"checkpoints"} and len(gone) == 16
-    assert "nothing to remove" in tread_bench("clean", out, "--yes").stdout
-    assert "nothing to do" in tread_bench("run", out / "suite.yaml", "--out", out).stdout
-    assert tread_bench("report", out).returncode == 0
-    assert (out / "results.csv").read_bytes() == before[out / "results.csv"]
 
 
 def test_clean_refuses_what_is_no_run_folder_and_one_in_use(tmp_path):

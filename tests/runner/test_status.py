@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import re
-import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.command_line import command, hear_signals, tread_bench
 from tests.run_folders import CHOICES, figures_of_speed
 from tests.toy_suite import toy_suite, write_suite
-from tests.yardstick import slowness
 from tread_bench.cli.commands.status import headline
 from tread_bench.core.stored.cache import is_locked
 from tread_bench.core.stored.documents import initial_record
@@ -142,14 +137,6 @@ def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_t
         assert (refused.returncode, refused.stdout, told in refused.stderr) == (2, "", True)
 
 
-def test_cells_that_have_not_begun_stand_in_their_rows_with_their_seeds(folder, toy):
-    for cell in cells_of(folder)[1:]:
-        (folder.cell(cell) / "cell.json").unlink()
-    (folder.cell(cells_of(folder)[3]) / "record.json").write_text("{")
-    named = [("dense", 0), ("dense", 1), ("routed", 0), ("routed", 1)]
-    assert [(cell.row, cell.seed) for cell in status_of(folder).cells] == named
-
-
 def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
     dense, other, routed, last = cells_of(folder)
     end(folder, dense, is_timed=False)
@@ -183,18 +170,6 @@ def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
     assert all("move it away and run its suite again" in cell.reason for cell in told if cell.state == "unreadable")
 
 
-def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder, tmp_path):
-    dense, other, *_ = cells_of(folder)
-    end(folder, dense)
-    (folder.cell(other) / "record.json").write_text("{")
-    drawn = tread_bench("report", folder.root)
-    assert drawn.returncode == 0 and drawn.stderr.startswith(f"left out: {folder.cell(other)}")
-    page = (folder.root / "index.html").read_text()
-    assert f"{folder.cell(other)}/record.json cannot be read" in page and f'id="cell-{dense}"' in page
-    checked = tread_bench("ci", "check", folder.root, "--baseline", tmp_path / "baseline.json", "--accept")
-    assert checked.returncode == 2 and "cannot be read" in checked.stderr
-
-
 def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
     plan = json.loads(folder.plan_path.read_text())
     folder.plan_path.write_text(json.dumps({**plan, "numerics": {**plan["numerics"], "device": "cuda"}}))
@@ -207,112 +182,6 @@ def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
     assert told.returncode == 0, told.stderr
     for text in ("dense seed 0", "attempt 2", "silent for 3:2", "120/400", " 2 ", "pid 7, GPU 3", "3 waiting"):
         assert text in told.stdout
-
-
-def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
-    suite = tmp_path / "large.yaml"
-    suite.write_text(TOY.replace("seeds: 2", "seeds: 100"))
-    folder = planned(suite, tmp_path / "run")
-    steps = [1.5] * 3000  # a record as large as a real one
-    for cell in cells_of(folder)[:100]:
-        end(folder, cell, train_loss=[(k, x) for k, x in enumerate(steps)])
-    code = (
-        "import sys, time; start = time.process_time()\n"
-        "from pathlib import Path; from tread_bench.cli.commands.status import status\n"
-        "status(Path(sys.argv[1]), False, False)\n"
-        "print(time.process_time() - start, 'torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=True)
-    seconds, has_torch = done.stdout.splitlines()[-1].split()
-    assert "200 cells: 100 waiting, 100 done" in done.stdout
-    assert has_torch == "False"
-    assert float(seconds) < 3 * slowness()  # of CPU time: tests share their machine; about one on a quiet one
-
-
-def begin(toy: Path, out: Path) -> subprocess.Popen[str]:
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command("run", toy, "--out", out, "--workers", 1, "--set", "seeds=1"), **quiet)
-
-
-def looked(out: Path) -> dict:
-    told = tread_bench("status", out, "--json")
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout)
-
-
-@pytest.mark.full
-def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
-    assert tread_bench("--version").returncode == 0  # so that the first look does not wait for its imports
-    out = tmp_path / "run"
-    runner = begin(toy, out)
-    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
-    live = wait_for(lambda: (s := looked(out))["counts"].get("running") and s)
-    assert (live["is_held"], live["counts"]) == (True, {"running": 1, "waiting": 1})
-    (running,) = (cell for cell in live["cells"] if cell["state"] == "running")
-    progress = running["progress"]
-    assert (running["row"], progress["host"], progress["of"]) == ("dense", socket.gethostname(), 400)
-    assert Path(f"/proc/{progress['pid']}/fd/1").readlink().parent.name == running["cell"]
-    wait_for(lambda: any(out.glob("cells/routed-*/checkpoints/*.sha256")))
-    runner.kill()
-    runner.communicate()
-    wait_for(lambda: looked(out)["counts"] == {"lost": 1, "trained": 1}, 20)
-    killed = tread_bench("status", out)
-    goes_on = "`tread-bench run` with its suite resumes it"
-    assert f"toy: no runner is active, it was interrupted; {goes_on}" in killed.stdout
-    assert "routed seed 0: lost: broken off with its runner; it resumes from its last checkpoint" in killed.stdout
-    assert tread_bench("report", out).returncode == 0
-    page = (out / "index.html").read_text()
-    assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 cell is not measured" in page
-    left = looked(out)["cells"][1]["cell"]
-    assert re.search(rf'id="missing".*<code>{left}</code> routed seed 0', page, re.DOTALL)
-    runner = begin(toy, out)
-    watch = tread_bench("status", out, "--watch")
-    _, errors = runner.communicate(timeout=120)
-    assert (runner.returncode, watch.returncode) == (0, 0), errors + watch.stderr
-    lines = watch.stdout.splitlines()
-    assert lines[0].startswith("toy: ") and lines[-1] == "toy: finished (2 cells: 2 done)"
-    assert any("1 running" in line for line in lines)
-    assert "(2 cells: 2 done)" in tread_bench("status", out).stdout
-    with_news = tread_bench("status", out, "--watch", "--json").stdout.splitlines()
-    assert [json.loads(line)["is_complete"] for line in with_news] == [True]
-
-
-def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[int, str]:
-    """Status and screen of `status --watch` in a terminal, left by Ctrl-C after its second look."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        hear_signals()
-        environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm"}
-        os.execve(sys.executable, command("status", out, "--watch"), environment)
-    screen, until, is_left = "", time.monotonic() + patience_s, False
-    while time.monotonic() < until:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                screen += os.read(terminal, 65536).decode(errors="replace")  # it may end within a character
-            except OSError:  # it has ended
-                break
-        if screen.count("toy: training") >= 2 and not is_left:
-            is_left = True
-            os.write(terminal, b"\x03")
-    else:
-        os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(status), screen
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads a pseudo-terminal until it ends")
-def test_in_a_terminal_it_is_drawn_again_in_place_and_ctrl_c_leaves_it(folder):
-    cell = cells_of(folder)[0]
-    with folder.lock(), folder.cell_lock(cell):
-        tell(folder, cell, 120)
-        status, screen = watched_in_a_terminal(folder.root, columns=80, patience_s=30)
-    assert status == 0
-    assert "Traceback" not in screen
-    assert re.search(r"\x1b\[\d*A", screen)  # the cursor goes up, over what was drawn before
-    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", screen)
-    assert max(map(len, re.split(r"[\r\n]+", plain))) <= 80
-    assert "dense seed 0" in plain and "120/400" in plain
 
 
 def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
-import subprocess
 
 import pytest
 
-from tests.command_line import command, figures, tread_bench, wait_for
+from tests.command_line import figures, tread_bench
 from tests.toy_suite import METRICS
 
 CANDIDATES = (1e-3, 4e-3, 1.6e-2)
@@ -78,24 +75,6 @@ def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
         at_edge = any(line["tuned"] == "edge of 3" for line in csv.DictReader(file))
     assert ("tune.candidates=[" in page) is at_edge
     assert "may be advised in more than 5 % of such studies" in page  # one tuning seed, at half the training
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("left", [1, NUM_TUNING - 1, NUM_TUNING, NUM_TUNING + 1])
-def test_a_run_that_was_killed_ends_with_the_same_records(whole, suite, tmp_path, left):
-    """Among the candidates, between them and the study, and in it."""
-    out = tmp_path / "run"
-    with subprocess.Popen(
-        command("run", suite, "--out", out),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as runner:
-        wait_for(lambda: len(list(out.glob("cells/*/record.json"))) >= left or runner.poll() is not None)
-        os.killpg(runner.pid, signal.SIGKILL)
-    done = tread_bench("run", suite, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert compared(out) == compared(whole)
 
 
 @pytest.mark.full

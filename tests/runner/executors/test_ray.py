@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.command_line import command, tread_bench, tread_bench_anew, wait_for
-from tests.toy_suite import OF_TWO_RANKS, TWO_CELLS, TWO_RANKS, results, results_here, write_suite
+from tests.command_line import command, tread_bench, wait_for
+from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors import ray as ray_executor
 from tread_bench.runner.executors.ray import Ray
@@ -83,17 +83,6 @@ def test_ends_are_told_as_the_local_executor_tells_them(cluster, tmp_path):
     assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
     assert "time limit" in ends["limit"].failure and not ends["limit"].lost
     assert "WorkerCrashedError" in ends["node"].failure and ends["node"].lost
-
-
-@pytest.mark.endurance
-@pytest.mark.timeout(600)
-def test_a_cell_of_two_processes_is_the_same_on_a_node_that_has_room_for_it(cluster, tmp_path):
-    arguments = ("run", write_suite(tmp_path, TWO_RANKS), "--out", tmp_path / "ray", "--executor", "ray", *OF_TWO_RANKS)
-    node = cluster.add_node(num_cpus=2)
-    far = tread_bench_anew(*arguments)
-    cluster.remove_node(node)
-    assert far.returncode == 0, far.stderr
-    assert results(tmp_path / "ray") == results_here(TWO_RANKS, *OF_TWO_RANKS)
 
 
 @pytest.mark.endurance
