@@ -21,7 +21,7 @@ from benchmarks.processes import cpu_seconds, tread_bench, wall_seconds
 from benchmarks.row import SkippedError, row
 from benchmarks.rows.training import Training, embedded, steps_of, trainer_of
 from benchmarks.timing import Bench, always
-from tread_bench.cell.loop import train
+from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.core.config.compute import Compute, StepOptions
@@ -164,7 +164,7 @@ def loop_overhead(bench: Bench) -> Figure:
         def loop() -> object:
             place = Path(folder) / str(next(numbers))
             place.mkdir()
-            return train(idle, place, "benchmark", no_evaluation)
+            return train(idle, place, Origin("benchmark"), no_evaluation)
 
         loop()
         figure = bench.faster(always(loop), steps, facts={"loop_steps": LOOP_STEPS})  # the loop's time over a step's

@@ -13,7 +13,7 @@ import torch
 
 from tests.cell.test_step import OWNER, ROUTED, fingerprint, interrupted, make_cell, make_trainer
 from tests.toy_suite import no_figures
-from tread_bench.cell.loop import train
+from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.numbers import draws
@@ -48,11 +48,11 @@ def test_any_number_of_workers_any_order_and_a_start_in_the_middle_of_an_epoch_g
 @pytest.mark.parametrize("workers", [0, 4])
 def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_resumed(tmp_path, workers):
     expected = make_trainer(make_cell(**ROUTED))
-    train(expected, tmp_path / "one", OWNER, no_figures)
+    train(expected, tmp_path / "one", Origin(OWNER), no_figures)
     trainer = with_workers(make_trainer(make_cell(**ROUTED)), workers)
     interrupted(trainer, tmp_path / "other", 7)
     again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers)
-    train(again, tmp_path / "other", OWNER, no_figures)
+    train(again, tmp_path / "other", Origin(OWNER), no_figures)
     assert fingerprint(again) == fingerprint(expected)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
@@ -119,10 +119,11 @@ def test_seconds_of_training_count_the_wait_for_a_batch_apart_and_leave_out_eval
         return no_figures(*about)
 
     trainer.prepared, trainer.step = slowly_prepared, partial(slow_step, last=10)
+    trainer.clock = lambda: now[0]
     with pytest.raises(KeyboardInterrupt):
-        train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0])
+        train(trainer, tmp_path, Origin(OWNER), slow_evaluate)
     trainer.step = slow_step
-    history = train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0])
+    history = train(trainer, tmp_path, Origin(OWNER), slow_evaluate)
     assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
 
 

@@ -16,7 +16,7 @@ from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling
 from tread_bench.cell.compiling import CompiledBlocks
-from tread_bench.cell.loop import DivergedError, train
+from tread_bench.cell.loop import DivergedError, Origin, train
 from tread_bench.cell.numerics import check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.cell.step import Trainer, _Loss, _summed
 from tread_bench.core.config.compute import Compute, StepOptions
@@ -160,7 +160,7 @@ def test_clipping_bounds_the_norm_of_gradients_without_their_scale(autocast, mon
 
 def test_overflow_that_a_smaller_scale_mends_is_no_divergence(tmp_path):
     trainer = at_scale(make_trainer(training={"iterations": 60}, autocast="float16"), 2.0**60)
-    history = train(trainer, tmp_path, OWNER, no_figures)
+    history = train(trainer, tmp_path, Origin(OWNER), no_figures)
     assert 30 < trainer.scaler.skipped_steps < 55
     assert history.step == 60
 
@@ -169,14 +169,14 @@ def test_overflow_at_any_scale_is_divergence(tmp_path):
     trainer = make_trainer(training={"iterations": 60}, autocast="float16")
     trainer.parameters[0].register_hook(lambda g: g * torch.inf)
     with pytest.raises(DivergedError, match="overflow at any loss scale by iteration 30"):
-        train(trainer, tmp_path, OWNER, no_figures)
+        train(trainer, tmp_path, Origin(OWNER), no_figures)
 
 
 @pytest.mark.parametrize("autocast", ["none", "bfloat16", "float16"])
 def test_a_run_that_diverges_fails_under_every_precision(tmp_path, autocast):
     trainer = make_trainer(training={"learning_rate": 1e30}, autocast=autocast)
     with pytest.raises(DivergedError, match="by iteration"):
-        train(trainer, tmp_path, OWNER, no_figures)
+        train(trainer, tmp_path, Origin(OWNER), no_figures)
 
 
 @pytest.mark.parametrize("at", [1, 4, 7])
@@ -186,9 +186,9 @@ def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
         return at_scale(make_trainer(autocast="float16"), 2.0**34)
 
     whole, again = begin(), begin()
-    train(whole, tmp_path / "a", OWNER, no_figures)
+    train(whole, tmp_path / "a", Origin(OWNER), no_figures)
     interrupted(begin(), tmp_path / "b", at)
-    train(again, tmp_path / "b", OWNER, no_figures)
+    train(again, tmp_path / "b", Origin(OWNER), no_figures)
     assert fingerprint(again) == fingerprint(whole)
     assert again.scaler.skipped_steps == whole.scaler.skipped_steps > 1
 

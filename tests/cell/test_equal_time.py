@@ -6,12 +6,12 @@ import pytest
 
 from tests.cell.test_step import ROUTED, fingerprint, make_cell, make_trainer
 from tests.toy_suite import OWNER, no_figures
-from tread_bench.cell.loop import History, train
+from tread_bench.cell.loop import History, Origin, train
 
 
 def trained(folder, iterations, **options):
     trainer = make_trainer(make_cell(training={"iterations": iterations}, **ROUTED))
-    return trainer, train(trainer, folder, OWNER, no_figures, **options)
+    return trainer, train(trainer, folder, Origin(OWNER), no_figures, **options)
 
 
 def test_training_on_is_a_longer_training(tmp_path):
@@ -19,7 +19,7 @@ def test_training_on_is_a_longer_training(tmp_path):
     shorter, _ = trained(tmp_path / "shorter", 6)
     shorter.cell = longer.cell
     begun = History(step=6, train_seconds=100.0)
-    history = train(shorter, tmp_path / "equal_time", OWNER, no_figures, begun=begun)
+    history = train(shorter, tmp_path / "equal_time", Origin(OWNER), no_figures, begun=begun)
     assert fingerprint(shorter) == fingerprint(longer)
     assert history.step == 9 and history.train_seconds > 100.0
     assert [one.iteration for one in history.evaluations] == [one.iteration for one in at_end.evaluations] == [9]
@@ -27,7 +27,7 @@ def test_training_on_is_a_longer_training(tmp_path):
     # A second time, it resumes from its own checkpoint.
     again, _ = trained(tmp_path / "again", 6)
     again.cell = longer.cell
-    assert train(again, tmp_path / "equal_time", OWNER, no_figures, begun=History(step=6)).train_seconds > 100.0
+    assert train(again, tmp_path / "equal_time", Origin(OWNER), no_figures, begun=History(step=6)).train_seconds > 100.0
     assert fingerprint(again) == fingerprint(longer)
 
 

@@ -9,7 +9,7 @@ import torch
 from tests.model.methods.subjects import trainer_of as make_trainer
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import ema
-from tread_bench.cell.loop import train
+from tread_bench.cell.loop import Origin, train
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import warmup_factor
@@ -113,7 +113,7 @@ def interrupted(trainer, folder, at, **options):
 
     trainer.step = dying
     with pytest.raises(DeathError):
-        train(trainer, folder, OWNER, no_figures, **options)
+        train(trainer, folder, Origin(OWNER), no_figures, **options)
 
 
 MUON = {**ROUTED, "training": {"optimizer": "muon", "weight_decay": 0.1, "gradient_clip": 1.0, "warmup": 3}}
@@ -123,10 +123,10 @@ MUON = {**ROUTED, "training": {"optimizer": "muon", "weight_decay": 0.1, "gradie
 @pytest.mark.parametrize("at", [1, 6, 11])
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extra, at):
     whole = make_trainer(make_cell(**extra))
-    undisturbed = train(whole, tmp_path / "a", OWNER, no_figures)
+    undisturbed = train(whole, tmp_path / "a", Origin(OWNER), no_figures)
     interrupted(make_trainer(make_cell(**extra)), tmp_path / "b", at)
     again = make_trainer(make_cell(**extra))
-    resumed = train(again, tmp_path / "b", OWNER, no_figures)
+    resumed = train(again, tmp_path / "b", Origin(OWNER), no_figures)
     assert fingerprint(again) == fingerprint(whole)
     assert resumed.train_loss == undisturbed.train_loss
 
@@ -143,8 +143,8 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
     step = interrupted_trainer.step
     interrupted_trainer.step = lambda b: step(b) if b.step < 10 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(interrupted_trainer, tmp_path, OWNER, evaluate)
-    history = train(make_trainer(cell), tmp_path, OWNER, evaluate)
+        train(interrupted_trainer, tmp_path, Origin(OWNER), evaluate)
+    history = train(make_trainer(cell), tmp_path, Origin(OWNER), evaluate)
     assert [e.iteration for e in history.evaluations] == [4, 9, 12]
     assert asked == [4, 9, 12]
 
@@ -164,8 +164,9 @@ def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(t
         def progress(done, loss, phase="training", told=told):
             told.append((phase, done))
 
-        told_of = (tmp_path / str(seconds), OWNER, no_figures, progress)
-        histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
+        told_of = (tmp_path / str(seconds), Origin(OWNER), no_figures, progress)
+        trainer.clock = lambda now=now: now[0]
+        histories.append(train(trainer, *told_of).train_loss)
         assert told[-3:] == [("training", 1000), ("saving", 1000), ("training", 1000)]
         news.append([done for _, done in told[:-2]])
     assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200

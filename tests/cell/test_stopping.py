@@ -11,7 +11,7 @@ import pytest
 from tests.cell.test_step import ROUTED, fingerprint, make_cell, make_trainer
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell.checkpoint import checkpoints_in
-from tread_bench.cell.loop import train
+from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.stored.conditions import Conditions
 
@@ -20,7 +20,7 @@ ITERATIONS = 12
 
 def trained(folder, progress=lambda done, loss, phase="": None, evaluate=no_figures):
     trainer = make_trainer(make_cell(training={"iterations": ITERATIONS, "checkpoint_every": 100}, **ROUTED))
-    return trainer, train(trainer, folder, OWNER, evaluate, progress)
+    return trainer, train(trainer, folder, Origin(OWNER), evaluate, progress)
 
 
 def test_the_step_at_hand_ends_and_is_saved_and_the_rest_is_as_if_nothing_had_happened(tmp_path):
@@ -44,7 +44,7 @@ def test_a_training_that_goes_on_in_another_number_of_processes_keeps_both(tmp_p
     begun, ended = Conditions(processes=2), Conditions()
     trainer = make_trainer(make_cell(training={"iterations": ITERATIONS, "checkpoint_every": 5}, **ROUTED))
     for conditions in (begun, begun, ended):
-        history = train(trainer, tmp_path, OWNER, no_figures, conditions=conditions)
+        history = train(trainer, tmp_path, Origin(OWNER, conditions), no_figures)
     assert history.conditions == [begun, ended]
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -46,6 +45,15 @@ class History(Trained):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What checkpoints say of a training: whose it is, the conditions of its steps from here on, and its data's files."""
+
+    cell_id: str
+    conditions: Conditions = field(default_factory=Conditions)
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+
+
 Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
 
 
@@ -61,23 +69,17 @@ Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the w
 def train(
     trainer: Trainer,
     folder: Path,
-    cell_id: str,
+    origin: Origin,
     evaluate: Evaluate,
     progress: Progress = lambda done, loss, phase="": None,
-    clock: Callable[[], float] = time.perf_counter,
-    conditions: Conditions | None = None,
     keep: Keep | None = None,
-    files: Mapping[str, DataFile] = MappingProxyType({}),
     equal_time: int | None = None,
     begun: History | None = None,
 ) -> History:
     """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
     Args:
-        cell_id: whose checkpoints they are.
-        conditions: those of the steps from here on; checkpoints keep those of earlier steps.
         keep: called at the snapshots and at the end.
-        files: the data's; checkpoints store what identifies them.
         equal_time: a further iteration at which it is evaluated, if it comes that far.
         begun: what the trainer did before, where the folder has no checkpoint yet; None: nothing.
 
@@ -88,10 +90,17 @@ def train(
         ChangedDataError: a file has changed since that checkpoint.
     """
     # Resume from the newest checkpoint.
-    history = _resume(trainer, folder, cell_id) or begun or History()
-    check_unchanged(history.data_files, files, "its last checkpoint")
-    history.data_files = dict(files)
-    _note_conditions(history, conditions or Conditions())
+    clock = trainer.clock
+    checkpoint = load_latest(folder, origin.cell_id)
+    history = begun or History()
+    if checkpoint is not None:
+        trainer.restore(checkpoint.tensors)
+        history = History.model_validate(checkpoint.state)
+    check_unchanged(history.data_files, origin.files, "its last checkpoint")
+    history.data_files = dict(origin.files)
+    earlier = history.conditions
+    if not earlier or decisive_to_the_bit(earlier[-1]) != decisive_to_the_bit(origin.conditions):
+        earlier.append(origin.conditions)
 
     # At which iterations the loss is read, the network evaluated, and its weights kept.
     config = trainer.cell.training
@@ -110,8 +119,8 @@ def train(
     since = reported = clock()
     steps = range(history.step, config.iterations)
     with (
-        trainer.batches(steps, clock) as batches,
-        CheckpointWriter(folder, cell_id) as checkpoints,
+        trainer.batches(steps) as batches,
+        CheckpointWriter(folder, origin.cell_id) as checkpoints,
         Stopping() as stopping,
     ):
 
@@ -168,19 +177,6 @@ def train(
             progress(history.step, loss)
             since = clock()
     return history
-
-
-def _resume(trainer: Trainer, folder: Path, cell_id: str) -> History | None:
-    checkpoint = load_latest(folder, cell_id)
-    if checkpoint is None:
-        return None
-    trainer.restore(checkpoint.tensors)
-    return History.model_validate(checkpoint.state)
-
-
-def _note_conditions(history: History, now: Conditions) -> None:
-    if not history.conditions or decisive_to_the_bit(history.conditions[-1]) != decisive_to_the_bit(now):
-        history.conditions.append(now)
 
 
 def _note_loss(history: History, losses: list[Tensor], ranks: Ranks, entry_due: bool) -> None:

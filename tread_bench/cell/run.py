@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tread_bench.cell.checkpoint import remove_checkpoints
 from tread_bench.cell.launch import RankError, launch
-from tread_bench.cell.loop import DivergedError, History, train
+from tread_bench.cell.loop import DivergedError, History, Origin, train
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.tracking import Curves
@@ -177,12 +177,10 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         return train(
             trainer,
             folder / "checkpoints",
-            job.id,
+            Origin(job.id, job.conditions, job.files),
             evaluate,
             progress,
-            conditions=job.conditions,
             keep=keep if job.request.role == "study" else None,
-            files=job.files,
             equal_time=None if job.cell.depends_on_length else job.equal_time,
         )
     finally:
@@ -229,11 +227,9 @@ def _at_equal_time(
         history = train(
             trainer,
             folder,
-            job.id,
+            Origin(job.id, job.conditions, job.files),
             evaluate,
             progress,
-            conditions=job.conditions,
-            files=job.files,
             begun=begun,
         )
         evaluation = history.evaluations[-1]

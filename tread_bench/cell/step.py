@@ -227,6 +227,8 @@ class Trainer(ForwardPass):
         # The optimiser.
         self.optimizer = build_optimizer(self.cell.training, self.network, dict(self.named_parameters()))
 
+        self.clock: Callable[[], float] = time.perf_counter
+
         # How a step computes.
         self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.scaler = LossScaler(self.device, enabled=self.options.autocast == "float16")
@@ -238,9 +240,9 @@ class Trainer(ForwardPass):
         """Return what the optimiser changes: the backbone's parameters, then the method's own."""
         return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
-    def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
+    def batches(self, steps: Iterable[int]) -> Loader[Batch]:
         """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
-        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
+        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, self.clock)
 
     def synchronize(self) -> None:
         """Wait until the device has finished all its work."""
