@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import platform
 import re
@@ -135,23 +134,6 @@ def test_what_a_failed_cell_said_is_kept_and_told(folder, tmp_path):
     assert done.exit_code == 0 and done.stderr.startswith(said)
     own, _ = folder.readable_records(folder.existing_plan().references)
     assert [record.reason for record in read_export(tmp_path / "run.zip").records] == [one.reason for one in own]
-
-
-def test_the_results_are_those_of_the_run(folder, tmp_path):
-    written(folder, tmp_path / "export.zip")
-    write_report([folder.root])
-    write_report([tmp_path / "export.zip"], tmp_path / "drawn")
-    named = {"cell", "reference", "row", "reason"}  # by a path, in this suite
-    own, drawn = (
-        sorted([str(value) for name, value in line.items() if name not in named] for line in results(place))
-        for place in (folder.root / "results.csv", tmp_path / "drawn" / "results.csv")
-    )
-    assert own == drawn and len(own) == 3
-
-
-def results(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 # A run whose names say nothing

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import put
-from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
+from tread_bench.core.stored.files import StoreError
 from tread_bench.core.stored.records import SCHEMA_VERSION
-from tread_bench.runner import folder as store
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
@@ -82,7 +81,6 @@ def test_no_id_leads_out_of_the_folder(folder, cell_id):
         folder.records({cell_id: ""})
 
 
-@pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize(
     ("number", "way_out"),
     [
@@ -92,35 +90,14 @@ def test_no_id_leads_out_of_the_folder(folder, cell_id):
         (errno.EFBIG, r"let files be larger \(`ulimit -f unlimited`\)"),
     ],
 )
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, number, way_out):
-    path = tmp_path / "record.json"
-    write_atomically(path, "old")
-
-    def fail(*arguments):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(store.os, call, fail)
+def test_a_disk_that_fails_is_told_with_the_way_out(tmp_path, number, way_out):
     message = rf"record.json: {os.strerror(number)}; what is finished is kept: {way_out}"
-    with pytest.raises(StoreError, match=message):  # noqa: SIM117
-        with disk_errors_reported(tmp_path):
-            write_atomically(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_a_killed_writer_leaves_is_found_and_takes_no_name_that_is_read(tmp_path):
-    process = multiprocessing.get_context("fork").Process(target=die_while_writing, args=(tmp_path / "record.json",))
-    process.start()
-    process.join()
-    assert process.exitcode == -9
-    (left,) = tmp_path.iterdir()
-    assert temporaries(tmp_path) == [left]
-    assert RunFolder(tmp_path.parent).record(tmp_path.name) is None
-
-
-def die_while_writing(path):
-    store.os.fsync = lambda handle: os.kill(os.getpid(), 9)
-    write_atomically(path, "never whole")
+    with pytest.raises(StoreError, match=message), disk_errors_reported(tmp_path):
+        raise OSError(number, os.strerror(number), "record.json")
+    with pytest.raises(StoreError, match="is gone: it was moved or removed"), disk_errors_reported(tmp_path / "gone"):
+        raise OSError(errno.ENOENT, "No such file")
+    with pytest.raises(PermissionError), disk_errors_reported(tmp_path):
+        raise PermissionError(errno.EACCES, "Permission denied")
 
 
 def test_an_attempt_is_lost_with_its_runner_until_somebody_knows_better(folder):

@@ -47,7 +47,7 @@ class History(Trained):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What checkpoints say of a training: whose it is, the conditions of its steps from here on, and its data's files."""
+    """What checkpoints say of a training: its cell, the conditions of its steps from here on, and its data's files."""
 
     cell_id: str
     conditions: Conditions = field(default_factory=Conditions)
