@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -109,23 +110,9 @@ def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
     def total(iterations: int) -> int:
         return mean_step(iterations) * cell.training.batch * iterations
 
-    # Without a schedule, all iterations cost the same.
-    if not _is_scheduled(cell):
-        found = min(max(1, round(macs / total(1))), MAX_NUMBER)
-        return found, total(found)
-
-    # The mean step depends on the number of iterations only through rounding, so a few rounds end nearby.
-    found = cell.training.iterations
-    for _ in range(3):
-        found = max(1, round(found * macs / total(found)))
-
     # Each iteration adds to the total: the first one with which it reaches `macs`, or the one before.
-    while total(found) < macs:
-        found += 1
-    while found > 1 and total(found - 1) >= macs:
-        found -= 1
-    found = min(max(1, found - 1), found, key=lambda iterations: abs(total(iterations) - macs))
-    found = min(found, MAX_NUMBER)
+    reached = min(bisect_left(range(1, MAX_NUMBER), macs, key=total) + 1, MAX_NUMBER)
+    found = min(max(1, reached - 1), reached, key=lambda iterations: abs(total(iterations) - macs))
     return found, total(found)
 
 

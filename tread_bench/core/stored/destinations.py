@@ -71,20 +71,14 @@ def check_folder(option: str, folder: Path, command: str) -> None:
 
 
 def claim_folders(command: str, folders: Mapping[str, Path | None]) -> None:
-    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError with all mistakes.
+    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError.
 
     Args:
         folders: by the option that names them; None: not requested.
     """
     named = {option: folder for option, folder in folders.items() if folder is not None}
-    problems = []
     for option, folder in named.items():
-        try:
-            check_folder(option, folder, command)
-        except OutputError as error:
-            problems.append(str(error))
-    if problems:
-        raise OutputError("\n".join(problems))
+        check_folder(option, folder, command)
     for option, folder in named.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
