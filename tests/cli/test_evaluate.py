@@ -131,9 +131,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("--metrics", "{name: kid, subset_sise: 5}"),
         r"unknown metrics\.0 key 'subset_sise'; did you mean 'subset_size'\?",
     ),
-    "no YAML": (("--metrics", "fid: {"), r"--metrics fid: \{: "),
     "no name": (("--metrics", "{subsets: 5}"), "name"),
-    "a network": (("--network", "digits-clasifier"), "did you mean 'digits-classifier'?"),
     "spatial features": (("--metrics", "fid,sfid"), "sfid cannot be measured; `tread-bench list metrics` says"),
     "too few": (
         ("--metrics", "fid_infinity"),
@@ -142,10 +140,6 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "one of two": (
         ("--metrics", "fid,{name: kid, subset_size: 400}"),
         r"^kid cannot be .*\nkid .*it needs 400 or more",
-    ),
-    "a protocol's subsets": (
-        ("--protocol", "torch-fidelity", "--metrics", "kid"),
-        "300 samples: it needs 1,000 or more",
     ),
     "weights": (
         ("--network", "inception"),
@@ -261,19 +255,3 @@ def test_images_of_any_shape_have_a_grid(tmp_path: Path, height: int, width: int
     np.savez(tmp_path / "mine.npz", arr_0=np.zeros((3, height, width, 3), np.uint8))
     with Image.open(BytesIO(_grid(open_samples(tmp_path / "mine.npz")))) as grid:
         assert grid.size == size
-
-
-def test_the_first_images_of_a_folder_are_scored_as_if_they_were_alone(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.copytree("mine", "more")
-    for number in range(300, 316):  # what the last batch of each process leaves
-        shutil.copy(f"real/{number - 300:06}.png", f"more/{number}.png")
-    figures_of = {}
-    for name, num in (("mine", []), ("more", ["--num", 300])):
-        assert evaluate(name, "--reference", "real", *DIGITS, *num, "--metrics", "fid,kid", "--out", f"out-{name}") == 0
-        figures_of[name] = document(Path(f"out-{name}"))
-    assert figures(figures_of["mine"]) == figures(figures_of["more"])
-    assert figures_of["more"].samples.count == 300
-    warning = "more/: the first 300 of 316 images, in the order of the numbers in their names."
-    assert warning in capsys.readouterr().out.replace("\n", " ")

@@ -18,8 +18,6 @@ from tests.command_line import command, hear_signals, tread_bench, tread_bench_a
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.runner.executors.local import FILES
 
-LONG = "a" * 5000
-
 
 def shell(line: str, *arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command in a shell, `{}` being tread-bench with its arguments."""
@@ -65,15 +63,6 @@ def test_a_run_ends_that_may_open_as_many_files_as_it_needs_and_cleaning_it_asks
     assert "without a terminal to ask at, give --yes" in done.stdout and list(out.glob("cells/*/checkpoints/*"))
 
 
-@pytest.mark.full
-def test_a_run_goes_on_where_nobody_can_hear_of_it_and_no_file_gets_what_was_meant_for_people(tmp_path):
-    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
-    done = shell("{} >&- 2>&-", "run", suite, "--out", tmp_path / "run", cwd=tmp_path)
-    assert done.returncode == 0
-    assert (tmp_path / "run" / "index.html").read_text(encoding="utf-8").startswith("<!")
-    assert len((tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines()) == 2
-
-
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}  # tox sets the last
 
 
@@ -101,13 +90,6 @@ def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_
         ("run", suite, "--out", folder / "run"),
     ):
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
-
-
-@pytest.mark.parametrize("arguments", [("plan", LONG), ("run", "smoke", "--out", LONG)])
-def test_names_beyond_sense(arguments, tmp_path):
-    done = tread_bench(*arguments, cwd=tmp_path)
-    assert "Traceback" not in done.stderr and "bug in tread-bench" not in done.stderr, done.stderr
-    assert done.returncode == 2 and not list(tmp_path.iterdir())
 
 
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
