@@ -67,19 +67,6 @@ def cache(monkeypatch, tmp_path) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def every_source(tmp_path):
-    """A plan of cells with every kind of file, and the folder of a run that began with them."""
-    files = ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
-    for name in files:
-        (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * BYTES))
-    plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
-    files = files_of_run(plan.cells, folder, False, quiet)
-    choices = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
-    write_plan(plan, plan.cells, EVERY_SOURCE, folder, choices, files=files)
-    return plan, folder
-
-
 def flip(path: Path, place: int) -> None:
     """One bit; the file keeps its size, and gets back the time that it had."""
     before, content = path.stat(), bytearray(path.read_bytes())
@@ -95,8 +82,17 @@ def flip(path: Path, place: int) -> None:
         lambda path: flip(path, len(path.read_bytes()) // 2),
     ],
 )
-def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_source, harm):
-    plan, folder = every_source
+def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path, harm):
+    # A plan of cells with every kind of file, and the folder of a run that began with them.
+    files = ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
+    for name in files:
+        (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * BYTES))
+    plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
+    files = files_of_run(plan.cells, folder, False, quiet)
+    choices = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
+    write_plan(plan, plan.cells, EVERY_SOURCE, folder, choices, files=files)
+
+    # Each of them.
     read = sorted({path for cell in plan.cells for _, path in files_of(cell.cell)})
     assert len(read) == 11
     for path in map(Path, read):
@@ -107,10 +103,12 @@ def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_so
         assert files_of_run(plan.cells, folder, True, quiet)
         path.write_bytes(whole)
     assert files_of_run(plan.cells, folder, False, quiet)
+
+    # Those that are about to be read count.
     latents = next(cell for cell in plan.cells if cell.row == "latents")
     (train,) = next(cell for cell in plan.cells if cell.row == "pixels").cell.data.train
     harm(Path(train))
-    assert files_of_run([latents], folder, False, quiet)  # those that are about to be read count
+    assert files_of_run([latents], folder, False, quiet)
 
 
 @pytest.fixture
@@ -183,9 +181,8 @@ def test_a_folder_that_changed_is_named(harm, pictures):
         check_unchanged(before, contents_of([pictures]), "then")
 
 
-@pytest.fixture
-def broken_off(tmp_path):
-    """A run whose first cell has a checkpoint of half its training and no record, and what it would have ended as."""
+def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(tmp_path):
+    # A run whose first cell has a checkpoint of half its training and no record.
     for name in ("train", "held_out"):
         rows = BYTES // 64
         save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
@@ -197,32 +194,26 @@ def broken_off(tmp_path):
     assert outcome.status == "done", outcome.reason
     for suffix in (".safetensors", ".sha256"):
         (folder.cell(cell.id) / "checkpoints" / f"step-000000004{suffix}").unlink()
-    (folder.cell(cell.id) / "record.json").rename(tmp_path / "record.json")
-    return plan, folder, cell, outcome
-
-
-def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(broken_off, tmp_path):
-    _, folder, cell, outcome = broken_off
+    (folder.cell(cell.id) / "record.json").unlink()
     assert outcome.data_files == contents_of([str(tmp_path / f"{name}.st") for name in ("train", "held_out")])
     state = load_latest(folder.cell(cell.id) / "checkpoints", cell.id).state
     of_older_version = {"files": state.pop("data_files"), **state}
     assert History.model_validate(of_older_version).data_files == outcome.data_files
+
+    # Its data change, and come back with another time.
     shutil.copy2(tmp_path / "train.st", tmp_path / "kept")
     flip(tmp_path / "train.st", 2 * BYTES)
     checkpoints = sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*"))
     refused = run_cell(folder.root, cell.id, 1, quiet)
     assert refused.status == "failed" and "train.st has changed since its last checkpoint" in refused.reason
     assert sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*")) == checkpoints
-    shutil.copy(tmp_path / "kept", tmp_path / "train.st")  # with another time
+    shutil.copy(tmp_path / "kept", tmp_path / "train.st")
     (folder.cell(cell.id) / "record.json").unlink()
     resumed = run_cell(folder.root, cell.id, 1, quiet)
     assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)
     assert resumed.data_files == outcome.data_files
 
-
-def test_what_is_judged_on_other_data_than_it_was_trained_with_is_refused(broken_off, tmp_path):
-    plan, folder, cell, _ = broken_off
-    shutil.copy(tmp_path / "record.json", folder.cell(cell.id))
+    # Its weights are not judged on other data.
     flip(tmp_path / "held_out.st", 2 * BYTES)
     record = run_cell(folder.root, plan.rows["again"][0].id, 1, quiet)
     assert record.status == "failed"
