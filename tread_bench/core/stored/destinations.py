@@ -71,14 +71,20 @@ def check_folder(option: str, folder: Path, command: str) -> None:
 
 
 def claim_folders(command: str, folders: Mapping[str, Path | None]) -> None:
-    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError.
+    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError with all mistakes.
 
     Args:
         folders: by the option that names them; None: not requested.
     """
     named = {option: folder for option, folder in folders.items() if folder is not None}
+    problems = []
     for option, folder in named.items():
-        check_folder(option, folder, command)
+        try:
+            check_folder(option, folder, command)
+        except OutputError as error:
+            problems.append(str(error))
+    if problems:
+        raise OutputError("\n".join(problems))
     for option, folder in named.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
