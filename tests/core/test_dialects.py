@@ -1,4 +1,4 @@
-"""Routes as trainers write them, golden: ends and ratios."""
+"""Routes as trainers write them, golden: ends, ratios, and both ways."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tread_bench.core.describe.dialects import DIALECTS, moved, write_routes
+from tread_bench.core.describe.dialects import DIALECTS, moved, read_routes, write_routes
 from tread_bench.core.describe.routes import Route, resolve_routes
 
 WRITTEN = {  # of 2:8@0.5: which end each trainer means was read in its code
@@ -24,23 +24,36 @@ WRITTEN = {  # of 2:8@0.5: which end each trainer means was read in its code
 @pytest.mark.parametrize("name", DIALECTS)
 def test_a_route_is_written_as_the_trainer_reads_it(name):
     assert write_routes(name, resolve_routes("2:8@0.5", 12)) == WRITTEN[name]
+    if name not in ("suite", "routed-network"):
+        assert read_routes(WRITTEN[name]) == (Route(2, 8, 0.5),)
 
 
-def test_several_routes_fit_only_where_there_is_a_list_and_one_block_not_where_the_first_must_come_before_the_last():
-    two, one_block = resolve_routes("1:2@0.5,4:8@0.25", 12), resolve_routes("3:3@0.5", 12)
-    written = json.loads(write_routes("simpletuner", two))["routes"]
-    assert [route["end_layer_idx"] for route in written] == [2, 8]
-    assert json.loads(write_routes("onetrainer", one_block))["tread_end_layer"] == 3
+def test_what_trainers_ship_is_read():
+    shipped = '{"tread_config": {"routes": [{"selection_ratio": 0.5, "start_layer_idx": 2, "end_layer_idx": -2}]}}'
+    (route,) = read_routes(shipped)
+    assert (route, route.resolve(57)) == (Route(2, -2, 0.5), Route(2, 55, 0.5))
+    assert read_routes("tread=0.5@2-47") == (Route(2, 46, 0.5),)
+    assert read_routes("2:-4@0.5,9:9@0.25") == (Route(2, -4, 0.5), Route(9, 9, 0.25))
+
+
+def test_several_routes_fit_only_where_there_is_a_list():
+    two = resolve_routes("1:2@0.5,4:8@0.25", 12)
+    assert read_routes(write_routes("simpletuner", two)) == two
+    with pytest.raises(ValueError, match=r"prx takes one route of 2 blocks or more, and 1:2@0.5,4:8@0.25 was given"):
+        write_routes("prx", two)
+    with pytest.raises(ValueError, match="tread takes a route, and none was given"):
+        write_routes("tread", ())
+    with pytest.raises(ValueError, match="unknown dialect 'simpletune'; did you mean 'simpletuner'"):
+        write_routes("simpletune", two)
+
+
+def test_a_route_of_one_block_is_written_and_read_but_for_prx_which_asserts_that_the_first_comes_before_the_last():
+    (one_block,) = one = resolve_routes("3:3@0.5", 12)
+    with pytest.raises(ValueError, match=r"prx takes one route of 2 blocks or more, and 3:3@0.5 was given"):
+        write_routes("prx", one)
     assert json.loads(write_routes("prx", resolve_routes("3:4@0.5", 12)))["route_end"] == 4
-    for name, routes, told in (
-        ("prx", two, "prx takes one route of 2 blocks or more, and 1:2@0.5,4:8@0.25 was given"),
-        ("prx", one_block, "prx takes one route of 2 blocks or more, and 3:3@0.5 was given"),
-        ("fizgig", two, "fizgig takes one route, and 1:2@0.5,4:8@0.25 was given"),
-        ("tread", (), "tread takes a route, and none was given"),
-        ("simpletune", two, "unknown dialect 'simpletune'; did you mean 'simpletuner'"),
-    ):
-        with pytest.raises(ValueError, match=told):
-            write_routes(name, routes)
+    for name in ("tread", "onetrainer", "animalorastudio", "fizgig"):
+        assert [route.resolve(12) for route in read_routes(write_routes(name, one))] == [one_block]
 
 
 def test_a_deeper_network_keeps_the_distances_from_both_ends():
@@ -56,3 +69,20 @@ def test_where_text_counts_and_is_kept_the_share_of_image_tokens_is_the_requeste
     ratio = json.loads(written)["routes"][0]["selection_ratio"]
     dropped = round(ratio * (image + text))  # of all tokens, image tokens alone
     assert dropped / image == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("{broken", "is not JSON"),
+        ('{"start": 2}', "is not a route of a trainer: write selection_ratio, start_layer_idx, end_layer_idx"),
+        ("[3]", "3 is not a route of a trainer"),
+        ("2-8", "is not a route: write START:END@RATE"),
+        ("tread=0.5@0-0", "end 0: must be the first block after the route"),
+        ('{"tread_ratio": 0.5, "tread_start_layer": 2, "tread_end_layer": "9"}', "end '9': must be the first block"),
+        ('{"selection_ratio": 0.5, "start_layer_idx": 2, "end_layer_idx": "9"}', "end '9': must be a block number"),
+    ],
+)
+def test_what_is_not_a_route_is_refused_with_the_rule(text, rule):
+    with pytest.raises(ValueError, match=rule):
+        read_routes(text)

