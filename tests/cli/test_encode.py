@@ -42,19 +42,12 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
         ("{name: parkuet}", [], r"^\{name: parkuet\}: .*parquet"),
         ("{name: parquet, image_size: 0, num_clases: 3}", [], r"num_clases(.|\n)*num_classes"),
         (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
-        ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
+        ("smoke", ["matrix={data: [digits, random_latents]}"], "uses 2 data sources, and this takes one"),
     ],
 )
 def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str], told: str) -> None:
     with pytest.raises((UserError, SuiteError), match=told):
         data_of(source, overrides)
-
-
-def test_the_data_root_is_that_of_a_suite() -> None:
-    with pytest.raises(UserError, match=r"^--data-root data: no path begins with \$data_root/, so it has no effect"):
-        data_of(SETTINGS, [], Path("data"))
-    with pytest.raises(SuiteError, match="--data-root data: no path of this suite begins with"):
-        data_of("smoke", [], Path("data"))
 
 
 def test_the_command_writes_latents_and_prints_the_data_of_a_suite(

@@ -199,7 +199,7 @@ def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Pat
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "pets", 33)
     Path("pets.yaml").write_text(CAPTIONED)
-    with pytest.raises(SuiteError, match=r"train one with `tread-bench features pets\.yaml --out "):
+    with pytest.raises(SuiteError, match=r"train one: `tread-bench features SUITE --out "):
         load_plan(Path("pets.yaml"), look=Look.HEADERS)
     train_features("pets.yaml", Path("pets.safetensors"), iterations=2)
     classifier, _ = load_classifier(Path("pets.safetensors"))

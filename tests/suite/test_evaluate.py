@@ -21,7 +21,6 @@ from tread_bench.cli.app import app
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import WeightsRef
 from tread_bench.core.stored.outputs import OutputError
-from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
@@ -45,6 +44,11 @@ SUITE = f"""{BASE}
   early: {{evaluate: {{row: tread, iteration: 0.25}}}}
   cfg: {{matrix: {{evaluate: [dense, tread], sampling.guidance_scale: [1, 2]}}, sampling: {{guidance: cfg}}}}
   sparse: {{evaluate: tread, sampling: {{guidance: {{name: sparse, snapshot: 2}}, guidance_scale: 2}}}}
+  small: {{backbone.depth: 2}}
+  by-small:
+    matrix: {{sampling.guidance_scale: [0, 2]}}
+    evaluate: tread
+    sampling: {{guidance: {{name: autoguidance, row: small}}}}
   by-dense: {{evaluate: tread, sampling: {{guidance: {{name: autoguidance, row: dense}}, guidance_scale: 2}}}}
 """
 
@@ -84,12 +88,8 @@ def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
     assert rows["cfg evaluate=dense guidance_scale=2"].reference == rows["dense"].id
     assert rows["by-dense"].sources["weak"].cell == rows["dense"].id
     assert rows["early"].reference == rows["early"].id
-    assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread"]
-
-
-def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
-    cell = plan.rows["sparse"][0].cell
-    assert (cell.method.name, str(cell.routes[0]), cell.metrics.at) == ("tread", "1:2@0.5", (8,))
+    assert (guided.cell.method.name, str(guided.cell.routes[0]), guided.cell.metrics.at) == ("tread", "1:2@0.5", (8,))
+    assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread", "small"]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,12 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
         ),
         ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
         ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
-        ("matrix: 3", "12:17", "must map dotted keys to lists"),
+        ("matrix: 3", "12:17", "matrix 3: must be a valid dictionary"),
+        (
+            "evaluate: {row: tread, options: {detach: true}}",
+            "12:53",
+            "of method tread, no option changes the evaluation alone",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path, row, place, message):
@@ -130,9 +135,10 @@ def test_a_mistake_is_told_with_its_place(tmp_path, row, place, message):
     assert f"toy.yaml:{place}" in text
 
 
-def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for_bit(plan, folder):
-    source, again = (outcome(plan, folder, row) for row in ("tread", "unguided"))
-    assert figures(again) == figures(source)
+@pytest.mark.parametrize("row", ["unguided", "cfg evaluate=tread guidance_scale=1"])
+def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for_bit(row, plan, folder):
+    source, again = (outcome(plan, folder, one) for one in ("tread", row))
+    assert (figures(again), again.sampling_macs) == (figures(source), source.sampling_macs)
     assert again.timing is None and again.train_loss == []
     grids = [(folder.cell(record.cell) / record.last.samples).read_bytes() for record in (source, again)]
     assert grids[0] == grids[1]
@@ -147,6 +153,9 @@ BUDGETS = f"""{BASE}
 
 
 def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
+    for options, message in (("groups: 1", "of method elit, only budget"), ("budget: 1.5", "less than or equal to 1")):
+        with pytest.raises(SuiteError, match=message):
+            planned(tmp_path, f"{BUDGETS}  new: {{evaluate: {{row: elit, options: {{{options}}}}}}}\n")
     plan = planned(tmp_path, BUDGETS)
     rows = {name: cells[0] for name, cells in plan.rows.items()}
     less, half, guided = (rows[name] for name in ("budget budget=0.25", "budget budget=0.5", "guided"))
@@ -173,29 +182,6 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
     assert not torch.equal(*images.values())
 
 
-@pytest.mark.parametrize(
-    ("evaluate", "message"),
-    [
-        (
-            "{row: tread, options: {detach: true}}",
-            "of method tread, no option changes the evaluation alone",
-        ),
-        ("{row: elit, options: {groups: 1}}", "of method elit, only budget changes the evaluation alone"),
-        ("{row: elit, options: {budget: 1.5}}", "less than or equal to 1"),
-    ],
-)
-def test_an_option_that_would_change_what_was_trained_is_refused(tmp_path, evaluate, message):
-    with pytest.raises(SuiteError) as caught:
-        planned(tmp_path, f"{BUDGETS}  new: {{evaluate: {evaluate}}}\n")
-    assert message in str(caught.value)
-
-
-def test_scale_one_is_no_guidance_at_all(plan, folder):
-    unguided, guided = (outcome(plan, folder, row) for row in ("tread", "cfg evaluate=tread guidance_scale=1"))
-    assert figures(guided) == figures(unguided)
-    assert guided.sampling_macs == unguided.sampling_macs
-
-
 def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
     records = {row: outcome(plan, folder, row) for row in plan.rows}
     assert {row: (r.status, r.reason) for row, r in records.items()} == dict.fromkeys(records, ("done", ""))
@@ -205,6 +191,15 @@ def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
     assert records["by-dense"].sampling_macs == 2 * plain
     assert records["sparse"].sampling_macs < 2 * plain
     assert len({record.last.protocol for record in records.values()}) == 1
+
+    # A smaller row guides; at scale 0 it alone is left.
+    weak, alone, guided = (records[row] for row in ("small", *(f"by-small guidance_scale={s}" for s in (0, 2))))
+    assert guided.sampling_macs == plain + weak.sampling_macs and weak.sampling_macs < plain
+    images = {
+        r.row: (folder.cell(r.cell) / r.last.samples).read_bytes() for r in (weak, alone, guided, records["tread"])
+    }
+    assert images[alone.row] == images["small"] and alone.last.fid == weak.last.fid
+    assert images[guided.row] not in (images["small"], images["tread"])
 
 
 def test_kept_weights_are_known_by_their_hash(plan, folder):
@@ -271,34 +266,6 @@ def test_a_run_times_what_it_trains_trains_it_and_then_has_nothing_to_do(tmp_pat
     phases = [line.split(":")[0] for line in lines if "to do" in line]
     assert phases == ["measuring speed and memory, one row at a time", "training", "evaluating"]
     assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
-
-
-SMALLER = f"""{BASE}
-  small: {{backbone.depth: 2}}
-  guided:
-    matrix: {{evaluate: [dense, tread], sampling.guidance_scale: [0, 2]}}
-    sampling: {{guidance: {{name: autoguidance, row: small}}}}
-"""
-
-
-@pytest.mark.parametrize("source", ["dense", "tread"])
-def test_a_smaller_row_guides_and_at_scale_0_it_alone_is_left(smaller, source):
-    folder, records = smaller
-    weak, (alone, guided) = records["small"], (records[f"guided evaluate={source} guidance_scale={s}"] for s in (0, 2))
-    images = {row: (folder.cell(r.cell) / r.last.samples).read_bytes() for row, r in records.items()}
-    assert images[alone.row] == images["small"] and alone.last.fid == weak.last.fid
-    assert images[guided.row] not in (images["small"], images[source])
-    assert guided.sampling_macs == 3 * (guided.cost.dense_forward_macs + weak.cost.dense_forward_macs)
-    assert weak.cost.dense_forward_macs < guided.cost.dense_forward_macs
-
-
-@pytest.fixture(scope="module")
-def smaller(tmp_path_factory):
-    """A whole run whose weak model is a row of half the depth."""
-    folder = tmp_path_factory.mktemp("smaller")
-    made = run(planned(folder, SMALLER), SMALLER, folder / "run", Options(), Lines(quiet))
-    assert [(record.status, record.reason) for record in made.records] == [("done", "")] * 7
-    return RunFolder(folder / "run"), {record.row: record for record in made.records}
 
 
 def sample(folder, *arguments):
@@ -378,7 +345,6 @@ def test_samples_for_a_file_are_generated_batch_by_batch(folder):
         (("--cell", "tread", "--classes", "3,10"), "must be classes 0 to 9"),
         (("--cell", "tread", "--iteration", 5), "keeps no weights of iteration 5 (kept: 2, 8)"),
         (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
-        (("--cell", "tread", "--guidance", "cfg"), "set guidance_scale (--scale of sample), such as 1.5"),
         (("--cell", "cfg evaluate=tread guidance_scale=1", "--guidance", "sparse"), "set guidance_scale"),
         (
             ("--cell", "tread", "--scale", 2, "--iteration", 2, "--guidance", "{name: autoguidance, row: tread}"),
@@ -394,13 +360,6 @@ def test_samples_for_a_file_are_generated_batch_by_batch(folder):
 def test_sample_says_what_is_wrong(folder, arguments, message):
     made = sample(folder, *arguments)
     assert made.exit_code == 1 and message in str(made.exception)  # main prints it and ends with status 2
-
-
-def test_sample_keeps_the_scale_of_the_cell_for_another_rule(plan, folder):
-    (cell,) = plan.rows["cfg evaluate=tread guidance_scale=2"]
-    made = sample(folder, "--cell", cell.id, "--num", 1, "--guidance", "{name: path_drop, blocks: '1:2'}", "--json")
-    assert made.exit_code == 0, made.exception
-    assert Path(json.loads(made.stdout)["grid"]).parent.name.startswith("path_drop-2-")
 
 
 def test_sample_takes_no_weak_network_of_another_objective(plan, folder, tmp_path):

@@ -41,12 +41,6 @@ def test_more_candidates_keep_the_ids_of_those_that_are_measured(tmp_path, plan)
     assert wider.tuning["dense"][4e-3] == plan.tuning["dense"][4e-3]
 
 
-def test_a_study_at_the_given_rate_has_the_ids_of_one_without_tuning(tmp_path, plan):
-    without = load_plan(write_suite(tmp_path, SUITE), ["tune=null"])
-    given = plan.with_choices(dict.fromkeys(plan.tuning, 1e-3))
-    assert [cell.id for cell in given.cells] == [cell.id for cell in without.cells]
-
-
 def test_chosen_rates_are_filled_in_without_another_expansion(tmp_path, monkeypatch):
     guided = "sampling: {guidance: {name: autoguidance, row: dense}, guidance_scale: 2}"
     text = SUITE.replace("again: {seed_group: 1}", f"judged: {{evaluate: routed, {guided}}}")
@@ -60,20 +54,6 @@ def test_chosen_rates_are_filled_in_without_another_expansion(tmp_path, monkeypa
     part = plan.with_choices({"routed": 2e-3})
     assert {cell.row for cell in part.cells} == {"routed"}  # what guides the judged one is not chosen yet
     assert (part.pending, part.planned) == (4, plan.planned)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("tune: {}", "tune: {candidates: [1, 2]}"), "the best needs a worse one on both sides"),
-        (("seeds: 2", "seeds: [1000001]"), "give the study other seeds"),
-        (("routed: {", "routed: {training: {learning_rate: 1}, "), "tune chooses it for every row"),
-    ],
-)
-def test_mistakes_are_refused(tmp_path, change, said):
-    text = SUITE.replace("\n  again: {seed_group: 1}", "").replace(*change)
-    with pytest.raises(SuiteError, match=said):
-        load_plan(write_suite(tmp_path, text))
 
 
 LENGTHS = f"""\
@@ -120,14 +100,17 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("text", "change", "message"),
     [
-        (("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own length"),
-        (("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
-        (("iterations=160]", "iterations=40]"), "'dense iterations=40': its learning rate is chosen at its own length"),
-        (("decay: wsd", "decay: linear"), "shortest has no effect: no rows differ in their length alone"),
+        (SUITE, ("tune: {}", "tune: {candidates: [1, 2]}"), "the best needs a worse one on both sides"),
+        (SUITE, ("seeds: 2", "seeds: [1000001]"), "give the study other seeds"),
+        (SUITE, ("routed: {", "routed: {training: {learning_rate: 1}, "), "tune chooses it for every row"),
+        (LENGTHS, ("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own"),
+        (LENGTHS, ("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
+        (LENGTHS, ("iterations=160]", "iterations=40]"), "its learning rate is chosen at its own length"),
+        (LENGTHS, ("decay: wsd", "decay: linear"), "shortest has no effect: no rows differ in their length alone"),
     ],
 )
-def test_a_check_of_nothing_is_a_mistake(tmp_path, change, message):
+def test_mistakes_are_refused(tmp_path, text, change, message):
     with pytest.raises(SuiteError, match=message):
-        load_plan(write_suite(tmp_path, LENGTHS.replace(*change)))
+        load_plan(write_suite(tmp_path, text.replace(*change)))

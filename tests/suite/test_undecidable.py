@@ -47,49 +47,45 @@ def test_arms_of_equal_budgets_and_references_are_planned(tmp_path):
     assert said_of(tmp_path, rows="  other: {method: sprint, routes: 1:2@0.5}") == ""
 
 
+ROUTED_AGAIN = "method: tread, routes: 1:2@0.5, training: *equal"
+
+
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("keys", "message"),
     [
-        ("  dear: {backbone: {depth: 3}}", "within 5%; give rows training: {budget: {macs_of: DENSE ROW}}"),
+        # Rows that cannot be compared.
         (
-            f"{CONTROL}\n  deep: {{method: tread, routes: 1:2@0.5, backbone: {{depth: 6}}, training: *equal}}",
+            {"rows": "  dear: {backbone: {depth: 3}}"},
+            "within 5%; give rows training: {budget: {macs_of: DENSE ROW}}",
+        ),
+        (
+            {"rows": f"{CONTROL}\n  deep: {{{ROUTED_AGAIN}, backbone: {{depth: 6}}}}"},
             "row 'deep iterations=60' has no dense row of the same tokens, width and depth: add one",
         ),
         (
-            f"{CONTROL}\n  again: {{method: tread, routes: 1:2@0.5, backbone: {{depth: 3}}, training: *equal}}",
+            {"rows": f"{CONTROL}\n  again: {{{ROUTED_AGAIN}, backbone: {{depth: 3}}}}"},
             "row 'again iterations=60' has the route of another row in a network of another depth",
         ),
         (
-            "  edm: {objective: {name: edm}, backbone: {depth: 3}}",
+            {"rows": "  edm: {objective: {name: edm}, backbone: {depth: 3}}"},
             "rows of 16 tokens differ in objective (dense iterations=60, edm iterations=60)",
         ),
-        ("  u: {backbone: {name: U-ViT}}", "rows of 16 tokens differ in backbone"),
-    ],
-)
-def test_rows_that_cannot_be_compared_are_named(tmp_path, rows, message):
-    found = said_of(tmp_path, rows=rows)
-    assert message in found, found
-
-
-@pytest.mark.parametrize(
-    ("matrix", "overrides", "message"),
-    [
+        ({"rows": "  u: {backbone: {name: U-ViT}}"}, "rows of 16 tokens differ in backbone"),
         (
-            "{training.iterations: [60]}",
-            (),
-            "row 'fewer iterations=60' has 1; arms and widths",
+            {"rows": "", "base": BASE.replace("method: tread, routes: 1:2@0.5", "backbone: {depth: 3}")},
+            "no row has routes alone, so there is nothing to decide",
         ),
-        (widths((16, (60, 240)), (8, (60, 240))), (), "all arms and widths must cost the same"),
-        (widths((16, (60, 240)), (8, (206,))), (), "row 'fewer hidden=8 iterations=206' has 1 and row"),
-        (THREE, ["hypothesis.margin=5"], "margin 5: the second length is 4 times the first; it must not be larger"),
-        (LENGTHS, ["hypothesis.margin=1.1"], "margin 1.1: the arms have two lengths; a loss is read between lengths"),
+        # Lengths that cannot be compared.
+        ({"matrix": "{training.iterations: [60]}"}, "row 'fewer iterations=60' has 1; arms and widths"),
+        ({"matrix": widths((16, (60, 240)), (8, (60, 240)))}, "all arms and widths must cost the same"),
+        ({"matrix": widths((16, (60, 240)), (8, (206,)))}, "row 'fewer hidden=8 iterations=206' has 1 and row"),
+        (
+            {"matrix": THREE, "overrides": ["hypothesis.margin=5"]},
+            "margin 5: the second length is 4 times the first; it must not be larger",
+        ),
+        ({"overrides": ["hypothesis.margin=1.1"]}, "margin 1.1: the arms have two lengths; a loss is read between"),
     ],
 )
-def test_lengths_that_cannot_be_compared_are_named(tmp_path, matrix, overrides, message):
-    found = said_of(tmp_path, matrix, overrides=overrides)
+def test_what_cannot_be_decided_is_told(tmp_path, keys, message):
+    found = said_of(tmp_path, **keys)
     assert message in found, found
-
-
-def test_a_study_without_a_route_has_nothing_to_decide(tmp_path):
-    found = said_of(tmp_path, rows="", base=BASE.replace("method: tread, routes: 1:2@0.5", "backbone: {depth: 3}"))
-    assert "no row has routes alone, so there is nothing to decide" in found, found

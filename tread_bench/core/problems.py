@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -66,6 +67,23 @@ class SuiteError(UserError):
         lines = [str(problem) for problem in self.problems[:_SHOWN]]
         rest = len(self.problems) - len(lines)
         return "\n".join([*lines, f"and {rest} more"] if rest else lines)
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise SuiteError with the problems, if there are any."""
+    if found := [*problems]:
+        raise SuiteError(found)
+
+
+@contextmanager
+def at(*loc: str | int) -> Iterator[None]:
+    """Raise a ValueError of the block as a SuiteError with that location."""
+    try:
+        yield
+    except SuiteError:
+        raise
+    except ValueError as error:
+        raise SuiteError([Problem(str(error), loc)]) from None
 
 
 @dataclass

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import BUDGET_TOLERANCE, Budget
@@ -36,17 +35,11 @@ def need(row: DraftRow) -> int:
     return STARTS * gives(values, "start") + HAS_BUDGET * gives(values, "budget")
 
 
-@dataclass(frozen=True)
-class Trained:
+class Trained(NamedTuple):
     """A row that a budget may name: its cell as its suite writes it, and resolved."""
 
     written: Cell
     cell: Cell
-
-    @cached_property
-    def macs(self) -> int:
-        """Of its whole training."""
-        return training_macs(self.cell)
 
 
 @dataclass
@@ -58,37 +51,19 @@ class Budgets:
     """
 
     rows: dict[str, DraftRow]
-    trained: dict[str, Trained] = field(default_factory=dict)  # rows without a budget, once they are resolved
+    trained: dict[str, Trained] = field(default_factory=dict)  # rows that train, once they are resolved
 
     def named(self, budget: Budget, row: DraftRow) -> str:
         """Return the full name of the row that a row's budget names. Raises ValueError if it cannot be named."""
-        name = budget.macs_of
-        found = next((full for full in row.meant(name) if full in self.rows), None)
-        if found is None:
-            # Those that it may name, as it would name them.
-            able = []
-            for other in self.rows.values():
-                is_able = need(other) in (NOTHING, need(row) & STARTS)
-                if is_able and other.name != row.name and other.label == row.label:
-                    combination = f"{row.own} {row.label}".strip()
-                    able.append(other.name.removesuffix(combination).removesuffix(row.label).rstrip())
-            raise ValueError(unknown("trained row", name, able))
-        if found == row.name:
-            raise ValueError(
-                f"training.budget.macs_of {name!r} is this row itself: name another one, or set budget: null"
-            )
-        kind = need(self.rows[found])
-        if kind == EVALUATES:
-            raise ValueError(f"training.budget.macs_of {name!r} evaluates other weights: name a row that trains")
-        if kind & HAS_BUDGET:
-            message = f"training.budget.macs_of {name!r} has a budget itself: name a row that gives its iterations"
-            raise ValueError(message)
-        if kind & STARTS and not need(row) & STARTS:
-            raise ValueError(
-                f"training.budget.macs_of {name!r} starts from weights that another row has trained, and this row does "
-                "not: start from the same ones (training.start), or name a row that trains from the beginning"
-            )
-        return found
+        able = []
+        for other in self.rows.values():
+            if other.name != row.name and need(other) in (NOTHING, need(row) & STARTS):
+                able.append(other.name)
+        for name in row.meant(budget.macs_of):
+            if name in able:
+                return name
+        rule = "rows that train for iterations of their own, from the same start"
+        raise ValueError(f"{unknown('trained row', budget.macs_of, able)} ({rule})")
 
 
 def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:
@@ -121,8 +96,8 @@ def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
     """
     last, ratio, at = 0, 1.0, None
     if other.cell.trains:
-        last, macs = iterations_within(other.macs, cell)
-        ratio = macs / other.macs
+        last, macs = iterations_within(training_macs(other.cell), cell)
+        ratio = macs / training_macs(other.cell)
         as_written = other.written.metrics if other.written.metrics.at else other.cell.metrics
         at = (*sorted({iteration for iteration in as_written.iterations(last) if iteration < last}), last)
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})

@@ -28,8 +28,6 @@ def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None =
         return data_of_suite(source, overrides, data_root)
     if overrides:
         raise UserError(f"--set {overrides[0]}: changes a suite; write the value into the settings {source}")
-    if data_root is not None and DATA_ROOT not in source:
-        raise UserError(f"--data-root {data_root}: no path begins with {DATA_ROOT}/, so it has no effect; leave it out")
     value = read_value(source, source)
     if DATA_ROOT in source:
         value = absolute_value(("data",), value, Roots(Path.cwd(), data_root or Path.cwd()))

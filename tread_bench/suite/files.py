@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
 from tread_bench.core.config.suite import Cell, files_beside_data
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.errors import UserError
 from tread_bench.core.problems import Loc, Problem
 from tread_bench.core.stored.data_paths import is_folder_name, is_missing
 from tread_bench.suite.merge import Draft
@@ -42,13 +41,11 @@ class Files:
     Args:
         look: how far they are looked at.
         allows_missing: missing ones are listed in the plan; otherwise they are mistakes.
-        command: arguments of a command that name the suite as it was given, for messages.
         missing: what has been found missing, with locations in the suite.
     """
 
     look: Look = Look.EXISTENCE
     allows_missing: bool = False
-    command: str = "SUITE"
     missing: list[Problem] = field(default_factory=list)
     _known: dict[object, Any] = field(default_factory=dict)  # what many cells share, found once
 
@@ -61,10 +58,9 @@ class Files:
         self.missing += draft.moved([*data.missing, *_missing(files_beside_data(cell))])
         yield from data.mistakes
         if self.look >= Look.HEADERS:
-            self.missing += draft.moved(_missing_network(cell, self.command))
+            self.missing += draft.moved(_missing_network(cell))
             if self.look >= Look.NETWORKS and cell.generates:
-                yield from self._of_network(cell)
-                yield from self._of_reference(cell)
+                yield from self._of_networks(cell)
             yield from _too_many_samples(cell, data.counts, draft)
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
@@ -87,15 +83,12 @@ class Files:
         return self._known[key]
 
     def _of(self, options: DataOptions, generates: bool) -> _Data:
-        # What is missing.
+        # What is missing; if nothing is, mistakes in what is there.
         family = options.family
         files: list[tuple[Loc, str]] = [(("data", *place), path) for place, path in family.files(options, generates)]
-        absent = [path for _, path in files if is_missing(path)]
-        missing = list(_missing(files))
-        if self.look < Look.HEADERS or (absent and len(absent) == len(files)):
+        missing = [*_missing(files)]
+        if missing or self.look < Look.HEADERS:
             return _Data(missing)
-
-        # Mistakes in what is there.
         mistakes = []
         if family.check_files or family.check_all:
             check = named("tread_bench.data.check:data_problems")
@@ -104,34 +97,23 @@ class Files:
         if (decoding := family.decoding(options)) is not None and generates and self.look >= Look.NETWORKS:
             for message in named(_FOUND)(_DECODER, (options,), decoding.files):
                 mistakes.append(Problem(message, ("data", "decoder")))
-        if not absent:
-            return _Data(missing, mistakes, family.counts(options))
+        return _Data((), mistakes, family.counts(options))
 
-        # That a missing file cannot be read is no further mistake.
-        named_paths = [_in_message(path) for path in absent]
-        return _Data(missing, [one for one in mistakes if not any(path.search(one.message) for path in named_paths)])
-
-    def _of_network(self, cell: Cell) -> Iterator[Problem]:
-        """Mistakes in the weights of the feature network, if all of its files are there."""
-        try:
-            network = cell.metrics.network(cell.data)
-        except UserError:
-            return  # reported elsewhere
-        files = [path for _, path in network.family.files(network)]
-        if not files or any(map(is_missing, files)):
-            return
-        shape = cell.data.picture_shape
-        key = (network.model_dump_json(), shape)
-        for message in self._once(key, lambda: named(_FOUND)(_NETWORK, (network, shape), files)):
-            yield Problem(message, _place_of_network(cell))
-
-    def _of_reference(self, cell: Cell) -> Iterator[Problem]:
-        """Mistakes in the file that samples are compared with, if it is there."""
-        path = cell.metrics.reference
-        if path is None or is_missing(path):
-            return
-        for message in self._once(path, lambda: named(_FOUND)(_REFERENCE, (path,), [path])):
-            yield Problem(message, ("metrics", "reference"))
+    def _of_networks(self, cell: Cell) -> Iterator[Problem]:
+        """Mistakes in the weights of the feature network and in the file that samples are compared with, if there."""
+        metrics, reference = cell.metrics, cell.metrics.reference
+        checks: list[tuple[Loc, str, tuple[Any, ...], list[str]]] = []
+        if not metrics.lacks_network(cell.data):
+            network = metrics.network(cell.data)
+            keys = [key for key in ("extractor_weights", "inception_weights") if getattr(metrics, key) is not None]
+            files = [path for _, path in network.family.files(network)]
+            checks.append((("metrics", *keys[:1]), _NETWORK, (network, cell.data.picture_shape), files))
+        if reference is not None:
+            checks.append((("metrics", "reference"), _REFERENCE, (reference,), [reference]))
+        for loc, check, arguments, paths in checks:
+            if paths and not any(map(is_missing, paths)):
+                for message in self._once((check, str(arguments)), partial(named(_FOUND), check, arguments, paths)):
+                    yield Problem(message, loc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +127,11 @@ class _Data:
 
 def _place_of(message: str, files: Sequence[tuple[Loc, str]]) -> Loc:
     """The place of the file, or of the key (`data.num_classes`), that a message begins with."""
-    begins = [(len(path), loc) for loc, path in files if _in_message(path).match(message)]
+    begins = [(len(path), loc) for loc, path in files if message.startswith(path.rstrip(os.sep))]
     if begins:
         return max(begins, key=lambda one: one[0])[1]
     part, _, key = message.partition(" ")[0].rstrip(":").partition(".")
     return ("data", key) if part == "data" and key.isidentifier() else ("data", "name")
-
-
-def _in_message(path: str) -> re.Pattern[str]:
-    """A path, or one below it, where a message names it."""
-    return re.compile(rf"{re.escape(path.rstrip(os.sep))}(?=[{re.escape(os.sep)}:;, ]|\Z)")
 
 
 def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
@@ -171,21 +148,14 @@ def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
             yield Problem(f"{what}; correct the path{way_out}", loc)
 
 
-def _place_of_network(cell: Cell) -> Loc:
-    """Where a cell names the weights of its feature network."""
-    keys = ("extractor_weights", "inception_weights")
-    return ("metrics", next((key for key in keys if getattr(cell.metrics, key) is not None), "extractor"))
-
-
-def _missing_network(cell: Cell, command: str) -> Iterator[Problem]:
+def _missing_network(cell: Cell) -> Iterator[Problem]:
     """The problem of a cell that measures FID by no feature network."""
     data = cell.data
     if not cell.generates or data.family.not_comparable(data) or not cell.metrics.lacks_network(data):
         return
     weights = f"{data.name}-classifier.safetensors"
     ways_out = [
-        f"train one with `tread-bench features {command} --out {weights}` and add --set "
-        f"metrics.extractor_weights={weights}",
+        f"train one: `tread-bench features SUITE --out {weights}`, and --set metrics.extractor_weights={weights}",
         "give torch-fidelity's Inception weights as metrics.inception_weights: FILE",
         "set metrics.generate: false",
     ]

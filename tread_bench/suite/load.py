@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.errors import UserError
+from tread_bench.core.config.suite import Suite
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, shortened, validation_problems
+from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, at, dotted, validation_problems
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
-from tread_bench.suite.yaml import MAX_DEPTH, TOO_DEEP, read_value, read_yaml
+from tread_bench.suite.yaml import read_value, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _MAX_BYTES = 2**20
@@ -31,25 +29,23 @@ _FILES = (  # ends of paths in a suite: a cell's keys are at several places
 )
 
 
-@dataclass
-class Roots:
-    """Where file names start: relative ones, and those that begin with `$data_root`, if some do."""
+class Roots(NamedTuple):
+    """Where file names start: relative ones, and those that begin with `$data_root`."""
 
     relative: Path
     data: Path
-    has_data: bool = False
 
     def absolute(self, name: str) -> str:
+        """Return the absolute name of a file. Raises ValueError if no file can have it."""
         first, _, rest = name.partition("/")
-        self.has_data |= first == DATA_ROOT
         try:
             path = os.path.realpath(self.data / rest if first == DATA_ROOT else self.relative / name)  # may be a loop
             path.encode()
         except UnicodeEncodeError as error:
             rule = "its name is not UTF-8, in which records name their files"
-            raise UserError(f"{error.object!r}: {rule}; rename what is escaped here") from None
+            raise ValueError(f"{error.object!r}: {rule}; rename what is escaped here") from None
         except ValueError as error:
-            raise UserError(f"{name!r}: no file can have this name ({error})") from None
+            raise ValueError(f"{name!r}: no file can have this name ({error})") from None
         return path
 
 
@@ -77,33 +73,24 @@ def load_plan(
     problems: list[Problem]
     if isinstance(suite, Mapping):
         data, places, problems = dict(suite), Places(), []
-        folder, argument = Path.cwd(), "SUITE"
+        folder = Path.cwd()
     else:
         path = Path(suite)
         data, places, problems = read_yaml(_read_text(path), str(path))
-        folder, argument = path.parent, str(path)
-        for name, shipped in shipped_suites().items():
-            if shipped == path:
-                argument = name
+        folder = path.parent
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
-    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (folder, Path.cwd()))
+    data_folder = data_root or Path.cwd()
     try:
-        data = absolute_value((), data, of_file)
+        data = absolute_value((), data, Roots(folder, data_folder))
     except SuiteError as error:
         raise SuiteError(_located([*problems, *error.problems], places)) from None
     for override in overrides:
-        problems += _apply(override, data, places, typed)
-    is_readable = not problems  # else a path may be in what was not read
-    if data_root is not None and is_readable and not (of_file.has_data or typed.has_data):
-        rule = f"no path of this suite begins with {DATA_ROOT}/, so it has no effect; leave it out"
-        problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
+        problems += _apply(override, data, places, Roots(Path.cwd(), data_folder))
 
     # Validate and expand them; what is found missing has its place in the file, too.
-    options = [part for override in overrides for part in ("--set", override)]
-    root = ["--data-root", str(data_root)] if data_root is not None else []
-    files = Files(look, allows_missing, shlex.join([argument, *options, *root]))
+    files = Files(look, allows_missing)
     valid, wrong = _validated(data)
     problems += wrong
     plan = None
@@ -153,10 +140,12 @@ def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
 
     In a suite without places, which is no file, they keep their keys.
     """
-    placed = [problem if problem.place else replace(problem, place=places.find(problem)) for problem in problems]
-    # Reported once, however many cells share it.
-    bare = [replace(problem, loc=(), at_key=False) if problem.place else problem for problem in placed]
-    return sorted(bare, key=lambda p: (not p.place.line, p.place.line, p.place.column) if p.place else (True, 0, 0))
+    placed = []
+    for problem in problems:
+        if place := problem.place or places.find(problem):
+            problem = Problem(problem.message, place=place)  # reported once, however many cells share it
+        placed.append(problem)
+    return sorted(placed, key=lambda p: (not p.place.line, p.place.line, p.place.column) if p.place else (True, 0, 0))
 
 
 def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
@@ -164,20 +153,12 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     try:
         return Suite.model_validate(data), []
     except ValidationError as error:
-        problems = [_in_its_place(problem) for problem in validation_problems(error, Suite)]
+        problems = validation_problems(error, Suite)
     sections = {key: data[key] for key in LAYERS if key in data}
     try:
         return Suite.model_validate({"name": "unnamed", **sections}), problems
     except ValidationError:
         return None, problems
-
-
-def _in_its_place(problem: Problem) -> Problem:
-    """The problem; of a key of cells at the left margin, where it belongs."""
-    if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in Cell.model_fields:
-        rule = f"{problem.loc[0]} is a key of cells: write it under base, or in a row"
-        return replace(problem, message=rule)
-    return problem
 
 
 def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) -> list[Problem]:
@@ -187,11 +168,6 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
         return [Problem("must be KEY=VALUE, such as training.iterations=100", place=place)]
-    if path[0] in LAYERS:  # they contain a cell's keys
-        return [Problem(f"{path[0]} cannot be set: give the cell's key without it, for every cell", place=place)]
-    if path[0] not in Suite.model_fields and path[0] not in Cell.model_fields:
-        known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in LAYERS]
-        return [Problem(unknown("key", path[0], known), place=place)]
     try:
         value = absolute_value(path, read_value(text, place.source), roots)
     except SuiteError as error:
@@ -208,15 +184,11 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
 
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:
     """Return the value at `path` in a suite or a cell, with absolute file names in it."""
-    if len(path) > MAX_DEPTH:  # by a key of many dots
-        raise SuiteError([Problem(f"{shortened(dotted(path))}: {TOO_DEEP}", path, at_key=True)])
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):
         return [absolute_value(path, item, roots) for item in value]
     if not isinstance(value, str) or not f".{dotted(path)}".endswith(_FILES):
         return value
-    try:
+    with at(*path):
         return roots.absolute(value)
-    except UserError as error:
-        raise SuiteError([Problem(str(error), path)]) from None

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
+import copy
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tread_bench.core.config.suite import FACTORS, Suite
+from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, dotted, shortened, validation_problems
+from tread_bench.core.problems import Loc, Problem, dotted, validation_problems
 
 MAX_CELLS = 100_000
-LONGEST_LABEL = 200
 LAYERS = ("base", "matrix", "rows", "overrides")
 # keys whose value is a mapping with a name, or just the name
 CHOICES = ("backbone", "data", "method", "objective", "sampling.guidance")
@@ -29,13 +28,17 @@ Labelled = list[tuple[str, Combination]]
 
 @dataclass
 class Draft:
-    """The values of a cell while layers are merged, and for each path the location that wrote it."""
+    """The values of a cell while layers are merged, and for each path the location that wrote it.
+
+    `twice` are keys that one layer sets twice, of this draft and of all copies.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Loc, Loc] = field(default_factory=dict)
+    twice: list[Problem] = field(default_factory=list)
 
     def copy(self) -> Draft:
-        return Draft(_copied(self.values), dict(self.origins))
+        return Draft(copy.deepcopy(self.values), dict(self.origins), self.twice)
 
     def lay(self, layer: Mapping[str, Any], loc: Loc) -> Draft:
         """Set the nested or dotted keys of a layer written at `loc`; return the draft itself."""
@@ -96,14 +99,15 @@ class Draft:
                 self._replace(path[:n], {}, loc)
         if isinstance(self._at(path), dict):
             self.origins = {old: spot for old, spot in self.origins.items() if old[: len(path)] != path}
+        before = self.origins.get(path, ())
+        layer = ("base",) if loc[0] == "base" else loc[:2]  # a row; what --set and a matrix set is set again
+        if before[: len(layer)] == layer and not {"matrix", "overrides"} & {*before, *loc}:
+            self.twice.append(Problem(f"{dotted(path)} is set twice here: keep one of the two", loc, at_key=True))
         holder: Any = self.values
         for key in path[:-1]:
             holder = holder[key]
-        holder[path[-1]], self.origins[path] = value, loc
-
-
-def _copied(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in values.items()}
+        holder[path[-1]] = value
+        self.origins[path] = loc
 
 
 class DraftRow(NamedTuple):
@@ -122,7 +126,7 @@ class DraftRow(NamedTuple):
             yield " ".join(filter(None, (name, *labels)))
 
 
-class _Matrix(BaseModel):
+class Matrix(BaseModel):
     """Values of dotted keys; `include` and `exclude` as in GitHub Actions."""
 
     model_config = ConfigDict(extra="allow")
@@ -130,6 +134,13 @@ class _Matrix(BaseModel):
 
     include: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
     exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
+
+    @model_validator(mode="after")
+    def _excludes_axes(self) -> Matrix:
+        for key in itertools.chain(*self.exclude):
+            if key not in self.axes:
+                raise ValueError(unknown("key in exclude", key, self.axes))
+        return self
 
     @property
     def axes(self) -> dict[str, list[Any]]:
@@ -143,20 +154,17 @@ class _Matrix(BaseModel):
 
 def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
     """Yield matrix combinations x rows, each with its own combinations; append the layers' mistakes to `problems`."""
-    # Read the layers.
-    problems += _set_twice(suite.base, ("base",))
+    # Read the matrices.
     shared_matrix = _matrix(suite.matrix, ("matrix",), problems)
-    rows: list[tuple[str, dict[str, Any], _Matrix]] = []
+    rows: list[tuple[str, dict[str, Any], Matrix]] = []
     for name, row in suite.rows.items():
-        keys = {key: value for key, value in (row or {}).items() if key != "matrix"}
-        problems += _set_twice(keys, ("rows", name))
-        own_matrix = _matrix((row or {}).get("matrix", {}), ("rows", name, "matrix"), problems)
+        keys = dict(row or {})
+        own_matrix = _matrix(keys.pop("matrix", {}), ("rows", name, "matrix"), problems)
         if own_matrix is not None:
             rows.append((name, keys, own_matrix))
     if shared_matrix is None:
         return
-    tuning = len(suite.tune.candidates or FACTORS) * suite.tune.seeds if suite.tune else 0
-    cells = shared_matrix.most * (sum(matrix.most for *_, matrix in rows) or 1) * (len(suite.seeds) + tuning)
+    cells = shared_matrix.most * (sum(matrix.most for *_, matrix in rows) or 1) * len(suite.seeds)
     if cells > MAX_CELLS:
         message = f"the suite has {cells:,} cells, more than {MAX_CELLS:,}: split it"
         problems.append(Problem(message, ("matrix",), at_key=True))
@@ -173,45 +181,19 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
             for own, chosen in combinations:
                 draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
                 yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label, own)
+    problems += base.twice
 
 
-def _set_twice(layer: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
-    seen: set[Loc] = set()
-    for path, spot in _leaves(layer, loc):
-        if path in seen:
-            yield Problem(f"{dotted(path)} is set twice here: keep one of the two", spot, at_key=True)
-        seen.add(path)
-
-
-def _leaves(layer: Mapping[str, Any], loc: Loc, above: Loc = ()) -> Iterator[tuple[Loc, Loc]]:
-    for key, value in layer.items():
-        path, spot = (*above, *key.split(".")), (*loc, key)
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, spot, path)
-        else:
-            yield path, spot
-
-
-def _matrix(written: object, at: Loc, problems: list[Problem]) -> _Matrix | None:
-    """The matrix that is written at `at`; None if it is wrong."""
-    if not isinstance(written, Mapping):
-        problems.append(Problem(f"matrix {shortened(written)}: must map dotted keys to lists of values", at))
-        return None
+def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None:
+    """The matrix that is written at a location; None if it is wrong."""
     try:
-        matrix = _Matrix.model_validate(written)
+        return Matrix.model_validate(written)
     except ValidationError as error:
-        problems += validation_problems(error, _Matrix, at)
+        problems += validation_problems(error, Matrix, loc)
         return None
-    wrong = []
-    for place, rule in enumerate(matrix.exclude):
-        for key in rule.keys() - matrix.axes.keys():
-            message = unknown("key in matrix.exclude", key, matrix.axes)
-            wrong.append(Problem(message, (*at, "exclude", place, key), at_key=True))
-    problems += wrong
-    return None if wrong else matrix
 
 
-def _combinations(matrix: _Matrix, at: Loc, problems: list[Problem]) -> Labelled:
+def _combinations(matrix: Matrix, at: Loc, problems: list[Problem]) -> Labelled:
     """The labelled combinations of a matrix written at `at`."""
     # Those of its axes, without the excluded ones.
     spots = []
@@ -255,10 +237,7 @@ def _label(combination: Combination, named: set[str]) -> str:
         shown = short[key] if is_unique else key
         is_named = key in named and isinstance(value, dict) and "name" in value  # not where `include` writes it shorter
         parts.append(str(value["name"]) if is_named else f"{shown}={_shown(value)}")
-    label = printable(" ".join(parts))
-    if len(label) <= LONGEST_LABEL:
-        return label
-    return f"{label[:LONGEST_LABEL]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"  # still unique
+    return printable(" ".join(parts))
 
 
 def _shown(value: object) -> str:

@@ -31,7 +31,6 @@ CHECKPOINTS_KEPT = 2
 ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
 SAMPLES_KEPT = 40  # images in the grid that each evaluation saves
 _OTHER_BYTES = 2**20  # per cell: record, log, names inside its checkpoints, its share of the page
-ENOUGH_PROBLEMS = 1_000  # after this many, further rows are not checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +252,6 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
             rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), suite)
         except SuiteError as error:
             problems += error.problems
-            if len(problems) > ENOUGH_PROBLEMS:
-                break
 
     # Check the rows against each other, in the suite's order.
     ordered = tuple(rows[place] for place in sorted(rows))
@@ -281,7 +278,7 @@ def _planned(rows: tuple[_Row, ...], suite: Suite) -> Plan:
         return plan
     trained = {row.name: row for row in rows if row.resolved.cell.trains}
     cells = {name: row.resolved.cell for name, row in trained.items()}
-    tuned_at = shortest(cells) if suite.tune.shortest else {name: name for name in cells}
+    tuned_at = shortest(cells) if suite.tune.shortest else dict(zip(cells, cells, strict=True))
     known: dict[str, tuple[PlannedCell, ...]] = {}
     tuning = {name: trained[tuned_at[name]].candidates(suite.tune, suite, known) for name in trained}
     checks = {
@@ -344,24 +341,25 @@ class _Row:
             cell = tuning_cell(self.resolved.cell, rate, tune)
             key, name = _key(cell, suite), f"{self.name} lr={rate:g}"
             if key not in known:
-                own = self._planned(cell, key)
-                own = replace(own, row=name, tunes=self.name)
-                known[key] = tuple(replace(own, id=cell_id(name, seed, key), seed=seed) for seed in tune.seed_numbers)
+                cells = []
+                for seed in tune.seed_numbers:
+                    own = self._planned(cell, key, id=cell_id(name, seed, key), row=name, seed=seed)
+                    cells.append(replace(own, tunes=self.name))
+                known[key] = tuple(cells)
             candidates[rate] = known[key]
         return candidates
 
     def planned(self, seed: int, reference: str, sources: Mapping[Reads, WeightsRef]) -> PlannedCell:
         """Return its cell that has this seed of the suite."""
-        own = self._planned(self.resolved.cell, self.key)
-        return replace(own, id=self.id(seed), seed=self.seed(seed), reference=reference, sources=sources)
+        own = self._planned(self.resolved.cell, self.key, id=self.id(seed), row=self.name, seed=self.seed(seed))
+        return replace(own, reference=reference, sources=sources)
 
-    def _planned(self, cell: Cell, key: str) -> PlannedCell:
-        """A cell of the row, without what follows from its seed."""
+    def _planned(self, cell: Cell, key: str, *, id: str, row: str, seed: int) -> PlannedCell:
         family, spec = self.resolved[1:3]
         return PlannedCell(
-            id="",
-            row=self.name,
-            seed=0,
+            id=id,
+            row=row,
+            seed=seed,
             cell=cell,
             family=family,
             spec=spec,
@@ -442,10 +440,11 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
     """
     table, counted = [], set[str]()
     macs: dict[str, int] = {}
+    for name, (first, *_) in plan.rows.items():
+        macs[name] = training_macs(first.cell) if first.trains else 0
     for name, cells in plan.rows.items():
         first = cells[0]
         cost = cell_cost(first.cell)
-        macs[name] = training_macs(first.cell) if first.trains else 0
         tuning = [cell for cell in plan.tuning_cells({name} & plan.tuning.keys()) if cell.id not in counted]
         counted.update(cell.id for cell in tuning)
         disk = len(cells) * disk_bytes(first, cost.stored_params)
@@ -455,11 +454,12 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
         speedup = cost.ideal_speedup
         if reference is not None:
             speedup = cell_cost(reference.cell).dense_forward_macs / cost.forward_macs
+        budget = first.cell.training.budget if first.trains else None
         row: dict[str, Any] = {
             "row": first.row,
             "cells": len(cells),
             "iterations": first.cell.training.iterations if first.trains else 0,
-            "budget": None,
+            "budget": {"macs_of": budget.macs_of, "ratio": macs[name] / macs[budget.macs_of]} if budget else None,
             "backbone": first.cell.backbone.label,
             "method": first.cell.method.name,
             "routes": format_routes(first.routes),
@@ -480,10 +480,6 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
             "tuning_macs": sum(training_macs(cell.cell) for cell in tuning),
         }
         table.append(row)
-    for row, cells in zip(table, plan.rows.values(), strict=True):
-        budget = cells[0].cell.training.budget
-        if budget is not None and cells[0].trains:
-            row["budget"] = {"macs_of": budget.macs_of, "ratio": row["training_macs"] / macs[budget.macs_of]}
     return table
 
 

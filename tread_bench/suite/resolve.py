@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -12,18 +11,20 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
+from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
-from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.config.training import TORCH_NEEDED, Budget
-from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family, make_spec
-from tread_bench.core.describe.guidance import iteration_at, iteration_or_share
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import TORCH_NEEDED
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family
+from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
-from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
+from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
 from tread_bench.core.describe.selectors import find_selector
-from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, shortened, validation_problems
+from tread_bench.core.problems import Problem, SuiteError, all_problems, at, refuse, shortened, validation_problems
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import (
     NAMED,
@@ -43,8 +44,7 @@ from tread_bench.suite.tuning import at_rate, tuning_problems
 from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
-_Backbone = tuple[Family, BackboneSpec]
-_Routes = tuple[ResolvedRoute, ...]
+Routes = tuple[ResolvedRoute, ...]
 
 
 class Resolved(NamedTuple):
@@ -96,48 +96,44 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets, has_tune: bool = False) -> None:
         self.files, self.sources, self.budgets, self.has_tune = files, Sources(seeds), budgets, has_tune
-        self._backbones: dict[str, tuple[_Backbone | None, list[Problem]]] = {}
-        self._routes: dict[tuple[object, ...], tuple[_Routes | None, list[Problem]]] = {}
+        self._backbone = cache(_find_backbone)
+        self._resolve_routes = cache(_resolve_routes)
 
     def resolve(self, row: DraftRow) -> Resolved:
-        """Return the resolved cell. Raises SuiteError: what is wrong with it, with locations in the suite."""
+        """Return the resolved cell. Raises SuiteError: its first part that is wrong, with locations in the suite."""
         try:
             return self._resolved(row)
         except SuiteError as error:
             raise SuiteError(row.draft.moved(error.problems)) from None
 
     def _resolved(self, row: DraftRow) -> Resolved:
-        # The cell as it is written. With a mistake in a key, nothing else of it is checked.
-        written = _validated(row.draft.values)
-        cell, draft, reference = written, row.draft, None
+        # Its keys, and parts that concern no backbone.
+        draft, reference = row.draft, None
+        written = cell = _validated(draft.values)
+        trains_itself = cell.evaluate is None
+        refuse(_problems_of_parts(cell, draft, max(self.sources.seeds)))
+        if self.has_tune and trains_itself:
+            refuse(tuning_problems(cell, draft))
 
-        # Check its parts against each other.
-        problems = [] if cell.evaluate else [*_training_problems(cell, draft)]
-        problems += _broken(("selector",), find_selector, cell.selector)
-        if cell.generates:
-            problems += _generation_problems(cell, draft)
-        problems += [*_objective_problems(cell, draft), *self.files.problems(cell, draft)]
-        highest = max(self.sources.seeds)
-        if cell.seed_group and highest >= SEEDS_PER_GROUP:
-            rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest}"
-            problems.append(Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",)))
-        backbone, of_backbone = self._backbone(cell)
-        problems += of_backbone
-        routes = None
-        if backbone is not None:
-            problems += _variance_problems(cell, backbone[1], draft)
-            routes, of_routes = self._resolve_routes(cell, *backbone)
-            problems += of_routes
-        if backbone is not None and routes is not None:
-            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
+        # Its backbone, the routes through it, and its files.
+        family, spec = self._backbone(cell.backbone, cell.data)
+        refuse(_variance_problems(cell, spec, draft))
+        routes = self._resolve_routes(cell.routes, cell.selector, family, spec)
+        refuse(method_problems(cell.model_copy(update={"routes": routes}), family, spec, draft))
+        refuse(self.files.problems(cell, draft))
 
         # How long it trains.
-        if self.has_tune and cell.evaluate is None:
-            problems += tuning_problems(cell, draft)
-        if cell.training.budget is not None and cell.evaluate is None:
-            cell, reference = self._within_budget(cell, cell.training.budget, row, problems)
-        if problems or backbone is None:
-            raise SuiteError(problems)
+        if cell.training.budget is not None and trains_itself:
+            refuse(given_as_well(draft))
+            with at(*NAMED):
+                name = self.budgets.named(cell.training.budget, row)
+            other = self.budgets.trained.get(name)
+            if other is None:
+                raise SuiteError([])  # the mistakes of the other row are reported with it
+            refuse(contradictions(cell, draft, other.written, name))
+            cell, ratio = fitted(cell, name, other)
+            reference = other.cell
+            refuse([*too_far(cell, ratio, reference), *_length_problems(cell, draft), *unreached(cell, draft)])
 
         # Resolve what is relative: blocks of routes, iterations.
         last = cell.training.iterations
@@ -147,82 +143,34 @@ class Resolver:
         if cell.training.snapshots:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
-        cell = cell.model_copy(update=changes)
+        resolved = Resolved(cell.model_copy(update=changes), family, spec, reference=reference)
 
         # Add the weights that this row reads from others, and register its own for later rows.
-        resolved = self._with_weights(Resolved(cell, *backbone, reference=reference), row)
+        if not self.files.lacks_run(cell, draft):
+            resolved = self._with_weights(resolved, row)
         if cell.trains:
             history = resolved.start.source.determined_by if resolved.start else ()
             self.sources.rows[row.name] = Source(row.name, resolved.cell, history=history)
-        if cell.evaluate is None:
+        if trains_itself:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
         return resolved
 
-    def _within_budget(self, cell: Cell, budget: Budget, row: DraftRow, problems: list[Problem]) -> tuple[Cell, Cell]:
-        """Return the cell at the length of its budget, and the cell that the budget names.
-
-        Args:
-            cell: the row's, without its length.
-            problems: all problems of the cell so far; those of its length are appended.
-
-        Raises:
-            SuiteError: it has no length, because of its own problems or of those of the cell that the budget names.
-        """
-        # Whether the budget can be followed.
-        problems += given_as_well(row.draft)
-        try:
-            name = self.budgets.named(budget, row)
-        except ValueError as error:
-            raise SuiteError([*problems, Problem(str(error), NAMED)]) from None
-        other = self.budgets.trained.get(name)
-        if other is not None:
-            problems += contradictions(cell, row.draft, other.written, name)
-        if problems or other is None:  # the mistakes of the other row are reported with it
-            raise SuiteError(problems)
-
-        # How long it is.
-        cell, ratio = fitted(cell, name, other)
-        problems += too_far(cell, ratio, other.cell)
-        problems += [*_length_problems(cell, row.draft), *unreached(cell, row.draft)]
-        return cell, other.cell
-
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:
-        """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows.
-
-        Raises SuiteError.
-        """
+        """Add the weights that it evaluates or starts from, and those of the weak branch, with all that follows."""
         cell, family, spec = resolved[:3]
-        evaluated_weights = weak = start = None
-        if self.files.lacks_run(cell, row.draft):
-            return resolved
+        evaluated_weights = start = None
         if cell.evaluate is not None:
             cell, evaluated_weights = adopted(cell, row, self.sources)
         elif cell.training.start is not None and cell.trains:
             cell, start = started(cell, spec, row, self.sources)
-        problems = [*other_start(cell, row.draft, resolved.reference)] if resolved.reference else []
-        try:
+        if resolved.reference:
+            refuse(other_start(cell, row.draft, resolved.reference))
+        with at(*GUIDANCE, "snapshot" if cell.sampling.guidance.weak_row is None else "row"):
             weak = weak_weights(cell, evaluated_weights, self.sources, row)
-        except ValueError as error:
-            key = "snapshot" if cell.sampling.guidance.weak_row is None else "row"
-            problems.append(Problem(str(error), (*GUIDANCE, key)))
         complete = with_blocks(Setting(guided_by(cell, weak) if weak else cell, family, spec))
         if isinstance(complete, list):
-            raise SuiteError([*problems, *complete])
-        if problems:
-            raise SuiteError(problems)
+            raise SuiteError(complete)
         return resolved._replace(cell=complete, evaluated_weights=evaluated_weights, weak=weak, start=start)
-
-    def _backbone(self, cell: Cell) -> tuple[_Backbone | None, list[Problem]]:
-        key = cell.model_dump_json(include={"backbone", "data"})
-        if key not in self._backbones:
-            self._backbones[key] = _find_backbone(cell)
-        return self._backbones[key]
-
-    def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
-        key = (cell.routes, cell.selector, id(spec))  # the cache above keeps every spec alive
-        if key not in self._routes:
-            self._routes[key] = _resolve_routes(cell, family, spec)
-        return self._routes[key]
 
 
 def _validated(values: dict[str, Any]) -> Cell:
@@ -234,86 +182,63 @@ def _validated(values: dict[str, Any]) -> Cell:
     try:
         return Cell.model_validate(values)
     except ValidationError as error:
-        problems = validation_problems(error, Cell)
-    for place, problem in enumerate(problems):
-        key = str(problem.loc[0])
-        if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
-            rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
-            problems[place] = replace(problem, message=rule)
-    raise SuiteError(problems)
+        raise SuiteError(validation_problems(error, Cell)) from None
 
 
-def _find_backbone(cell: Cell) -> tuple[_Backbone | None, list[Problem]]:
-    """The family and its sizes for the cell's data, and what is wrong with them."""
-    try:
-        family, published = find_family(cell.backbone.name)
-    except ValueError as error:
-        return None, [Problem(str(error), ("backbone", "name"))]
+def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family, BackboneSpec]:
+    """Return the family and its sizes for the data. Raises SuiteError."""
+    with at("backbone", "name"):
+        family, published = find_family(backbone.name)
 
-    # The shape of the data.
-    problems: list[Problem] = []
-    shape, sizes = cell.backbone.sizes_of(cell.data), {}
-    for key, value in cell.backbone.sizes.items():
-        if key not in shape:
-            sizes[key] = value
-        elif value != shape[key]:
-            message = f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out"
-            problems.append(Problem(message, ("backbone", key)))
-    if mismatched := list(_text_problems(cell, family, shape)):
-        return None, problems + mismatched
+    # What follows from the data.
+    shape, sizes = backbone.sizes_of(data), backbone.sizes
+    for key in shape.keys() & sizes.keys():
+        if sizes[key] != shape[key]:
+            with at("backbone", key):
+                raise ValueError(f"backbone.{key} {sizes[key]!r}: the data has {shape[key]}; leave the key out")
+    takes_text = issubclass(family.spec, TextSpec)
+    if data.text_shape is not None and not takes_text:
+        able = ", ".join(one.name for one in families().values() if issubclass(one.spec, TextSpec))
+        rule = f"takes no text, and data {data.name} has captions: choose {able}, or data without captions"
+        raise SuiteError([Problem(f"backbone {backbone.label} {rule}", ("backbone", "name"))])
+    values = {**published, **sizes, **shape}
+    if data.text_shape is None and takes_text:
+        tokens = values.get("context_tokens", family.spec.model_fields["context_tokens"].default)
+        if tokens:
+            rule = "choose data with captions, or a backbone or size without text (context_tokens: 0)"
+            message = f"backbone {backbone.label} takes {tokens} tokens of text, and data {data.name} has no captions"
+            raise SuiteError([Problem(f"{message}: {rule}", ("backbone", "name"))])
 
-    # The sizes for it.
-    values = {**published, **shape, **sizes}
-    if wrong_sizes := all_problems(values, family.spec, ("backbone",)):
-        return None, problems + wrong_sizes
+    # All sizes.
+    refuse(all_problems(values, family.spec, ("backbone",)))
     spec = family.spec.model_validate(values)
-    for key, value in spec:
-        if isinstance(value, int | float) and value > MAX_NUMBER:
-            message = f"backbone.{key} {shortened(value)}: must be at most {MAX_NUMBER}"
-            problems.append(Problem(message, ("backbone", key)))
     if family.num_blocks(spec) > MAX_BLOCKS:
-        problems.append(Problem(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth")))
-    return (None if problems else (family, spec)), problems
+        with at("backbone", "depth"):
+            raise ValueError(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower")
+    return family, spec
 
 
-def _text_problems(cell: Cell, family: Family, shape: Mapping[str, int]) -> Iterator[Problem]:
-    """Problems of captions that the backbone cannot read, and of a backbone that takes text where there is none."""
-    data, name = cell.data, cell.backbone.label
-    if data.text_shape is not None:
-        if not issubclass(family.spec, TextSpec):
-            able = ", ".join(one.name for one in families().values() if issubclass(one.spec, TextSpec))
-            rule = f"takes no text, and data {data.name} has captions: choose {able}, or data without captions"
-            yield Problem(f"backbone {name} {rule}", ("backbone", "name"))
-        return
-    try:
-        spec = make_spec(cell.backbone.name, **{**shape, **cell.backbone.sizes, "num_classes": 0})[1]
-    except ValidationError:
-        return
-    if spec.context_shape is not None:
-        tokens, width = spec.context_shape
-        plain = {**shape, **cell.backbone.sizes, "num_classes": 0, "context_tokens": 0}
-        takes_none = not all_problems(plain, family.spec, ())
-        ways_out = ["data with captions", "a backbone without text", *(["context_tokens: 0"] if takes_none else [])]
-        yield Problem(
-            f"backbone {name} takes text ({tokens} tokens of width {width}), but data {data.name} has "
-            f"{data.num_classes or 'no'} labels and no captions: choose {', '.join(ways_out[:-1])}, or {ways_out[-1]}",
-            ("backbone", "context_tokens" if "context_tokens" in cell.backbone.sizes else "name"),
-        )
+def _resolve_routes(
+    routes: tuple[Route, ...], selector: str, family: Family, spec: BackboneSpec
+) -> tuple[ResolvedRoute, ...]:
+    with at("selector"):
+        find_selector(selector)
+        if routes:
+            family.check_selector(selector)
+    with at("routes"):
+        return family.resolve(spec, routes, selector)
 
 
-def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[_Routes | None, list[Problem]]:
-    problems = list(_broken(("routes",), resolve_routes, cell.routes, family.num_blocks(spec)))
-    if cell.routes:
-        problems += _broken(("selector",), family.check_selector, cell.selector)
-    problems = problems or list(_broken(("routes",), family.resolve, spec, cell.routes, cell.selector))
-    return (None if problems else family.resolve(spec, cell.routes, cell.selector)), problems
-
-
-def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[Problem]:
-    try:
-        rule(*values)
-    except ValueError as error:
-        yield Problem(str(error), loc)
+def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[Problem]:
+    """Mistakes in what concerns no backbone: training, images, objective, seeds."""
+    if cell.evaluate is None:
+        yield from _training_problems(cell, draft)
+    if cell.generates:
+        yield from _generation_problems(cell, draft)
+    yield from _objective_problems(cell, draft)
+    if cell.seed_group and highest_seed >= SEEDS_PER_GROUP:
+        rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest_seed}"
+        yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
 
 
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
@@ -323,7 +248,8 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if message and not has_reference:  # decoded samples are compared with a file, whatever images the data have
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     if not cell.metrics.lacks_network(cell.data):
-        yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
+        with at("metrics", "extractor"):
+            cell.metrics.measured(cell.data)
     for metric in cell.metrics.of_samples:
         family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
         least = family.min_samples(metric)
@@ -354,21 +280,14 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
     # Moments: iterations, or shares of the training. With a budget, only the length itself and snapshots are given.
     last = cell.training.iterations
-    moments = () if cell.training.budget else cell.metrics.at or ()
-    at = []
-    for k, moment in enumerate(moments):
-        try:
-            iteration_or_share(moment, first=0)
-            at.append(iteration_at(moment, last))
-        except ValueError as error:
-            yield Problem(f"metrics.at.{k}: {error}", draft.latest(("metrics", "at", k)))
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
             message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
             yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
+    moments = () if cell.training.budget else cell.metrics.at or ()
+    at_iterations = [iteration_at(moment, last) for moment in moments]
     first = int(cell.training.start is None)
-    is_ordered = at == sorted(set(at)) and all(first <= iteration <= last for iteration in at)
-    if len(at) == len(moments) and not is_ordered:
+    if at_iterations != sorted(moment for moment in {*at_iterations} if first <= moment <= last):
         message = f"metrics.at {list(moments)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
 
@@ -411,21 +330,21 @@ def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     training, method = cell.training, cell.method
     if training.lora is None:
         return
-    at = ("training", "lora")
+    lora = ("training", "lora")
     if find_spec("peft") is None:
-        yield Problem("training.lora needs peft: pip install 'tread-bench[lora]'", at)
+        yield Problem("training.lora needs peft: pip install 'tread-bench[lora]'", lora)
     if training.start is None and cell.trains:
         rule = "adapters of drawn weights have nothing to adapt: say whose weights they start from (training.start)"
-        yield Problem(f"training.lora: {rule}", at)
+        yield Problem(f"training.lora: {rule}", lora)
     if training.optimizer != "adamw":
         message = f"training.lora: adapters are trained by adamw, here {training.optimizer}; leave one of the two out"
-        yield Problem(message, draft.latest(("training", "optimizer"), at))
+        yield Problem(message, draft.latest(("training", "optimizer"), lora))
     if method.family.tokens not in (Tokens.ALL_PASS, Tokens.BYPASS) or not method.family.is_plain_backbone:
         rule = "has more than a backbone whose tokens pass or bypass its blocks; choose tread or dense, or train all"
-        yield Problem(f"training.lora: method {method.name} {rule}", draft.latest(("method", "name"), at))
+        yield Problem(f"training.lora: method {method.name} {rule}", draft.latest(("method", "name"), lora))
     if cell.auxiliary:
         rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
-        yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), at))
+        yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), lora))
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -100,7 +100,9 @@ def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
     for metric in cell.metrics.also:
         least = min(cell.metrics.num_samples, metric.family.min_samples(metric))
         of_metrics["num_samples"] = max(of_metrics["num_samples"], least)
-    sampling = cell.sampling.model_copy(update={"steps": _steps(cell)})
+    sampling = cell.sampling
+    if sampling.guidance.guided_times is None:  # else none of few steps may lie in that interval
+        sampling = sampling.model_copy(update={"steps": min(STEPS, sampling.steps)})
     if row.weak is not None:
         guidance = sampling.guidance.with_weights(row.weak.source.row, row.weak.iteration)
         sampling = sampling.model_copy(update={"guidance": guidance})
@@ -113,18 +115,6 @@ def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
         of_metrics["at"] = (evaluated.iteration,)
     changes["metrics"] = cell.metrics.model_copy(update=of_metrics)
     return cell.model_copy(update=changes)
-
-
-def _steps(cell: Cell) -> int:
-    """The sampler's steps: more than 2 where guidance is limited to an interval in which none of them lies."""
-    most, interval = cell.sampling.steps, cell.sampling.guidance.guided_times
-    if interval is None:
-        return min(STEPS, most)
-    low, high = interval
-    for steps in range(min(STEPS, most), most):
-        if any(low < cell.objective.sampling_time(step, steps) <= high for step in range(steps)):
-            return steps
-    return most
 
 
 def _moment(moment: int, length: int, last: int) -> int:

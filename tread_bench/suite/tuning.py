@@ -54,7 +54,7 @@ def shortest(cells: Mapping[str, Cell]) -> dict[str, str]:
         if cell.trains and 0 < cell.training.decay.span < 1:
             own: Any = {"metrics": True, "sampling": True, "training": _OF_ITS_LENGTH}
             alike.setdefault(cell.model_dump_json(exclude=own), []).append(row)
-    found = {row: row for row in cells}
+    found = dict(zip(cells, cells, strict=True))
     for rows in alike.values():
         found |= dict.fromkeys(rows, min(rows, key=lambda row: cells[row].training.iterations))
     return found

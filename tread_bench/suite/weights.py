@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tread_bench.core.describe.methods import MethodOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, dotted
+from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft, DraftRow
@@ -122,12 +122,9 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     """
     requested = cell.evaluate
     assert requested is not None
-
-    def unfit(source: Source) -> Iterator[Problem]:
-        yield from _contradictions(cell, row.draft, source)
-        yield from _wrong_options(source.cell.method, requested.options)
-
-    weights = _requested(requested, ("evaluate",), row, sources, unfit)
+    weights = _requested(requested, ("evaluate",), row, sources)
+    refuse(_contradictions(cell, row.draft, weights.source))
+    refuse(_wrong_options(weights.source.cell.method, requested.options))
     source = weights.source
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
@@ -144,35 +141,22 @@ def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> 
     Raises:
         SuiteError: they do not exist, or do not fit the cell's network.
     """
-    requested, at = cell.training.start, ("training", "start")
+    requested = cell.training.start
     assert requested is not None
-
-    def unfit(source: Source) -> Iterator[Problem]:
-        for message in _unfit_to_start(cell, spec, source):
-            yield Problem(message, (*at, "row"))
-
-    weights = _requested(requested, at, row, sources, unfit)
+    weights = _requested(requested, ("training", "start"), row, sources)
+    for message in _unfit_to_start(cell, spec, weights.source):
+        raise SuiteError([Problem(message, ("training", "start", "row"))])
     start = requested.model_copy(update={"row": weights.source.row, "iteration": weights.iteration})
     training = cell.training.model_copy(update={"start": start})
     return cell.model_copy(update={"training": training}), weights
 
 
-def _requested(
-    requested: KeptWeights, at: Loc, row: DraftRow, sources: Sources, unfit: Callable[[Source], Iterator[Problem]]
-) -> Weights:
-    """The weights that a row requests at a key. Raises SuiteError, also with what is `unfit` in their source."""
-    try:
+def _requested(requested: KeptWeights, key: Loc, row: DraftRow, sources: Sources) -> Weights:
+    """The weights that a row requests at a key. Raises SuiteError."""
+    with at(*key, "row"):
         source = sources.find(requested.row, row, requested.run)
-    except ValueError as error:
-        raise SuiteError([Problem(str(error), (*at, "row"))]) from None
-    problems = [*unfit(source)]
-    try:
-        weights = Weights(source, source.iteration(requested.iteration, f"{dotted(at)}.iteration"))
-    except ValueError as error:
-        raise SuiteError([*problems, Problem(str(error), (*at, "iteration"))]) from None
-    if problems:
-        raise SuiteError(problems)
-    return weights
+    with at(*key, "iteration"):
+        return Weights(source, source.iteration(requested.iteration, f"{dotted(key)}.iteration"))
 
 
 def _unfit_to_start(cell: Cell, spec: BackboneSpec, source: Source) -> Iterator[str]:
@@ -206,14 +190,14 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
 
 def _wrong_options(method: MethodOptions, options: Mapping[str, Any]) -> Iterator[Problem]:
     """Options that would change more than the evaluation of what was trained, or have a value that does not fit."""
-    at, able = ("evaluate", "options"), method.family.evaluation_options
+    key, able = ("evaluate", "options"), method.family.evaluation_options
     of_training = [name for name in options if name not in able]
     for name in of_training:
         which = f"only {', '.join(able)} changes" if able else "no option changes"
         message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
-        yield Problem(message, (*at, name))
+        yield Problem(message, (*key, name))
     if not of_training:
-        yield from all_problems({**method.model_dump(), **options}, type(method), at)
+        yield from all_problems({**method.model_dump(), **options}, type(method), key)
 
 
 def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, by: DraftRow) -> Weights | None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    field_validator,
+)
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, no_boolean, one_of, some_of
-from tread_bench.core.describe.guidance import Blocks, iteration_at
+from tread_bench.core.describe.guidance import Blocks, iteration_at, iteration_or_share
 from tread_bench.core.describe.metrics import (
     ExtractorOptions,
     MetricFamily,
@@ -86,7 +94,9 @@ def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHa
     return options.name if options is not None and options == type(options)() else serialize(options)
 
 
-Evaluated = Annotated[int | float, BeforeValidator(no_boolean)]  # in range if `suite.resolve` says so
+Evaluated = Annotated[
+    int | float, AfterValidator(partial(iteration_or_share, first=0)), BeforeValidator(no_boolean)
+]  # not beyond the training's end if `suite.resolve` says so
 
 
 class Metrics(Model):
