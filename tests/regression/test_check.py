@@ -57,21 +57,21 @@ def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itsel
     assert not re.search("fail|inconclusive", done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("statuses", "told"),
-    [
-        (("done", "failed", None), "of 3 cells, 1 failed and 1 have no record or no speed yet; .* --retry-failed"),
-        (("failed",), "of 1 cells, 1 failed and 0 have no record"),
-        (("done", None), "is not finished: of 2 cells, 0 failed and 1 have no record"),
-        (("done", "trained"), "is not finished: of 2 cells, 0 failed and 1 have no record or no speed"),
-    ],
-)
-def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, statuses, told):
-    before = baseline.read_bytes()
-    for path in (baseline, baseline.with_name("another.json")):
-        with pytest.raises(UserError, match=told):
-            check(run_folder(*statuses, name=path.stem), path, True)
-    assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
+def test_an_unfinished_run_is_neither_judged_nor_accepted_and_a_failed_cell_is_judged(run_folder, baseline):
+    before, other = baseline.read_bytes(), baseline.with_name("another.json")
+    unfinished = {
+        ("done", "failed", None): "of 3 cells, 1 failed and 1 have no record or no speed yet; .* --retry-failed",
+        ("done", "trained"): "is not finished: of 2 cells, 0 failed and 1 have no record or no speed",
+    }
+    for statuses, told in unfinished.items():
+        for path, accept in ((baseline, True), (other, True), (baseline, False)):
+            with pytest.raises(UserError, match=told):
+                check(run_folder(*statuses, name=str(len(statuses))), path, accept)
+    with pytest.raises(UserError, match="of 1 cells, 1 failed and 0 have no record"):
+        check(run_folder("failed", name="alone"), baseline, True)
+    assert baseline.read_bytes() == before and not other.exists()
+    done = tread_bench("ci", "check", run_folder("done", "failed", name="failed"), "--baseline", baseline)
+    assert done.returncode == 1 and "NaN" in done.stdout and "vanished" not in done.stdout
 
 
 @pytest.mark.parametrize("accept", [False, True])
@@ -79,19 +79,9 @@ def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept
     run, before = run_folder("done", "done", name="smoke"), baseline.read_bytes()
     plan = json.loads((run / "plan.json").read_text())
     (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
-    for path in (baseline, baseline.with_name("another.json")):
-        with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
-            check(run, path, accept)
-    assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
-
-
-def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline):
-    with pytest.raises(
-        UserError, match="not finished: of 2 cells, 1 failed and 1 have no record or no speed yet; run its suite again"
-    ):
-        check(run_folder("failed", None), baseline, False)
-    done = tread_bench("ci", "check", run_folder("done", "failed", name="failed"), "--baseline", baseline)
-    assert done.returncode == 1 and "NaN" in done.stdout and "vanished" not in done.stdout
+    with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
+        check(run, baseline, accept)
+    assert baseline.read_bytes() == before
 
 
 @pytest.mark.parametrize("accept", [False, True])
@@ -106,16 +96,10 @@ def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
         ("{", r"broken.json cannot be read as JSON \(EOF while parsing an object.*\)"),
         ("\xff", r"broken.json cannot be read as JSON \("),
         ("[]", r"broken.json: \[\]: must be an object"),
-        ("null", "broken.json holds null"),
         ("{}", "broken.json: suite is missing: add it; cells is missing: add it"),
-        ('{"suite": "s", "cells": {}}', r"broken.json: cells \{\}: must have at least 1 item"),
         (
             '{"suite": "s", "cells": {"r seed 0": {}}, "x": 1}',
             "broken.json: cells.r seed 0.exact is missing: add it; .*unknown key 'x'",
-        ),
-        (
-            '{"suite": "s", "cells": {"r seed 0": {"exact": {}, "conditions": {}, "x": 1}}}',
-            "unknown cells.r seed 0 key 'x'",
         ),
         (
             '{"schema_version": 2, "suite": "s", "cells": {}}',
@@ -123,18 +107,17 @@ def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
         ),
     ],
 )
-@pytest.mark.parametrize("accept", [False, True])
-def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, content, told, accept):
+def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, content, told):
     path = tmp_path / "broken.json"
     path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(
-        UserError, match=f"{told}.*; (or )?restore it from version control, or `--accept` a run into another"
-    ):
-        check(run_folder("done"), path, accept)
+    rule = "; (or )?restore it from version control, or `--accept` a run into another"
+    for accept in (False, True):
+        with pytest.raises(UserError, match=f"{told}.*{rule}"):
+            check(run_folder("done"), path, accept)
     assert path.read_bytes() == content.encode("latin-1")
 
 
-@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0), ("probe_ms", -1)])
+@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0)])
 def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline, figure, value):
     content = json.loads(baseline.read_text())
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value

@@ -40,9 +40,6 @@ def shares(speed: float, noise: float) -> dict[Verdict, float]:
     [
         (0.02, 1.0, Verdict.PASS, Verdict.FAIL, 0.9),
         (0.02, 0.9, Verdict.FAIL, Verdict.PASS, 0.93),
-        (0.02, 1.1, Verdict.PASS, Verdict.FAIL, 0.93),
-        (0.01, 1.0, Verdict.PASS, Verdict.FAIL, 0.99),
-        (0.01, 0.95, Verdict.FAIL, Verdict.PASS, 0.99),
     ],
 )
 def test_a_change_is_found_and_hardly_ever_its_opposite(noise, speed, right, wrong, least):
@@ -51,9 +48,8 @@ def test_a_change_is_found_and_hardly_ever_its_opposite(noise, speed, right, wro
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("noise", [0.02, 0.01])
-def test_at_the_limit_the_rule_errs_as_seldom_as_it_says(noise):
-    found = shares(LIMIT, noise)
+def test_at_the_limit_the_rule_errs_as_seldom_as_it_says():
+    found = shares(LIMIT, noise=0.02)
     chance = 3 * math.sqrt(0.005 / CHECKS)
     assert max(found[Verdict.FAIL], found[Verdict.PASS]) <= (1 - CONFIDENCE) / 2 + chance, found
 
