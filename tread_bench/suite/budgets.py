@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import BUDGET_TOLERANCE, Budget
-from tread_bench.core.names import unknown
 from tread_bench.core.numbers.cell_costs import iterations_within, training_macs
 from tread_bench.core.problems import Loc, Problem, dotted, shortened
 from tread_bench.suite.merge import Draft, DraftRow
@@ -35,37 +33,6 @@ def need(row: DraftRow) -> int:
     return STARTS * gives(values, "start") + HAS_BUDGET * gives(values, "budget")
 
 
-class Trained(NamedTuple):
-    """A row that a budget may name: its cell as its suite writes it, and resolved."""
-
-    written: Cell
-    cell: Cell
-
-
-@dataclass
-class Budgets:
-    """The rows of a suite, those that a budget may name and those that it may not.
-
-    Args:
-        rows: all rows of the suite, before validation.
-    """
-
-    rows: dict[str, DraftRow]
-    trained: dict[str, Trained] = field(default_factory=dict)  # rows that train, once they are resolved
-
-    def named(self, budget: Budget, row: DraftRow) -> str:
-        """Return the full name of the row that a row's budget names. Raises ValueError if it cannot be named."""
-        able = []
-        for other in self.rows.values():
-            if other.name != row.name and need(other) in (NOTHING, need(row) & STARTS):
-                able.append(other.name)
-        for name in row.meant(budget.macs_of):
-            if name in able:
-                return name
-        rule = "rows that train for iterations of their own, from the same start"
-        raise ValueError(f"{unknown('trained row', budget.macs_of, able)} ({rule})")
-
-
 def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:
     """Problems of a row, as written, that would make it incomparable with the row that its budget names."""
     for part in SAME:
@@ -87,18 +54,18 @@ def given_as_well(draft: Draft) -> Iterator[Problem]:
             )
 
 
-def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
-    """Return the cell with the iterations whose total training MACs come nearest to those of the row `name`, and the
-    ratio of the two totals.
+def fitted(cell: Cell, name: str, written: Cell, other: Cell) -> tuple[Cell, float]:
+    """Return the cell with the iterations whose total training MACs come nearest to those of the row `name`, which is
+    `other`, resolved from what is `written`, and the ratio of the two totals.
 
     It is evaluated at the iterations of that row that it reaches, at the same shares of its own training, and at its
     end. Where that row is only timed, so is this one.
     """
     last, ratio, at = 0, 1.0, None
-    if other.cell.trains:
-        last, macs = iterations_within(training_macs(other.cell), cell)
-        ratio = macs / training_macs(other.cell)
-        as_written = other.written.metrics if other.written.metrics.at else other.cell.metrics
+    if other.trains:
+        last, macs = iterations_within(training_macs(other), cell)
+        ratio = macs / training_macs(other)
+        as_written = written.metrics if written.metrics.at else other.metrics
         at = (*sorted({iteration for iteration in as_written.iterations(last) if iteration < last}), last)
     training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     metrics = cell.metrics.model_copy(update={"at": at})

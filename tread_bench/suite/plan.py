@@ -19,7 +19,7 @@ from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
 from tread_bench.core.stored.identity import canonical_json, cell_id
 from tread_bench.core.stored.records import Role
-from tread_bench.suite.budgets import Budgets, need
+from tread_bench.suite.budgets import need
 from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
 from tread_bench.suite.merge import draft_rows
@@ -244,8 +244,7 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
     files = files or Files()
-    budgets = Budgets({draft.name: draft for draft in drafts})
-    resolver = Resolver(files, suite.seeds, budgets, suite.tune is not None)
+    resolver = Resolver(files, suite.seeds, drafts, suite.tune is not None)
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:

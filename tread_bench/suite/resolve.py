@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -26,17 +26,7 @@ from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
 from tread_bench.core.describe.selectors import find_selector
 from tread_bench.core.problems import Problem, SuiteError, all_problems, at, refuse, shortened, validation_problems
 from tread_bench.core.stored.documents import Reads
-from tread_bench.suite.budgets import (
-    NAMED,
-    Budgets,
-    Trained,
-    contradictions,
-    fitted,
-    given_as_well,
-    gives,
-    other_start,
-    too_far,
-)
+from tread_bench.suite.budgets import contradictions, fitted, given_as_well, gives, other_start, too_far
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
@@ -90,12 +80,12 @@ class Resolver:
     Args:
         files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
-        budgets: all rows of the suite.
+        rows: all rows of the suite.
         has_tune: the suite chooses settings of its rows; otherwise rows give them.
     """
 
-    def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets, has_tune: bool = False) -> None:
-        self.files, self.sources, self.budgets, self.has_tune = files, Sources(seeds), budgets, has_tune
+    def __init__(self, files: Files, seeds: Sequence[int], rows: Iterable[DraftRow], has_tune: bool = False) -> None:
+        self.files, self.sources, self.has_tune = files, Sources(seeds, rows), has_tune
         self._backbone = cache(_find_backbone)
         self._resolve_routes = cache(_resolve_routes)
 
@@ -125,13 +115,10 @@ class Resolver:
         # How long it trains.
         if cell.training.budget is not None and trains_itself:
             refuse(given_as_well(draft))
-            with at(*NAMED):
-                name = self.budgets.named(cell.training.budget, row)
-            other = self.budgets.trained.get(name)
-            if other is None:
-                raise SuiteError([])  # the mistakes of the other row are reported with it
-            refuse(contradictions(cell, draft, other.written, name))
-            cell, ratio = fitted(cell, name, other)
+            other = self.sources.of_budget(cell.training.budget, row)
+            assert other.written is not None
+            refuse(contradictions(cell, draft, other.written, other.row))
+            cell, ratio = fitted(cell, other.row, other.written, other.cell)
             reference = other.cell
             refuse([*too_far(cell, ratio, reference), *_length_problems(cell, draft), *unreached(cell, draft)])
 
@@ -148,11 +135,9 @@ class Resolver:
         # Add the weights that this row reads from others, and register its own for later rows.
         if not self.files.lacks_run(cell, draft):
             resolved = self._with_weights(resolved, row)
-        if cell.trains:
-            history = resolved.start.source.determined_by if resolved.start else ()
-            self.sources.rows[row.name] = Source(row.name, resolved.cell, history=history)
         if trains_itself:
-            self.budgets.trained[row.name] = Trained(written, resolved.cell)
+            history = resolved.start.source.determined_by if resolved.start else ()
+            self.sources.rows[row.name] = Source(row.name, resolved.cell, written=written, history=history)
         return resolved
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
-from tread_bench.suite.budgets import Trained, fitted
+from tread_bench.suite.budgets import fitted
 from tread_bench.suite.resolve import Resolved
 from tread_bench.suite.weights import Weights
 
@@ -88,7 +88,7 @@ def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
 
     # Its length, and the moments whose weights it keeps.
     if training.budget is not None and row.reference is not None:
-        short, _ = fitted(short, training.budget.macs_of, Trained(row.reference, row.reference))
+        short, _ = fitted(short, training.budget.macs_of, row.reference, row.reference)
     kept = [_moment(int(moment), training.iterations, short.training.iterations) for moment in training.snapshots]
     snapshots = {"snapshots": tuple(sorted(set(kept)))}
     return short.model_copy(update={"training": short.training.model_copy(update=snapshots)})

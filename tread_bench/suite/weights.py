@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import KeptWeights
+from tread_bench.core.config.training import Budget, KeptWeights
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.methods import MethodOptions
@@ -20,6 +20,7 @@ from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, at, dotted, refuse
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
+from tread_bench.suite.budgets import NAMED, NOTHING, STARTS, need
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.tuning import at_rate
 
@@ -32,6 +33,7 @@ class Source:
     """A row that provides weights, with the cell that describes them.
 
     `run` is the folder of another run, and `cells` then holds its cells by the suite's seed; "" is this run.
+    `written` is its cell as its suite writes it, for rows of this run.
     `history` is what determines the weights besides the cell, as JSON values: of a row of this run, all that its
     training starts from; of another run, the digest in the ids of its cells, which covers that.
     """
@@ -40,6 +42,7 @@ class Source:
     cell: Cell
     run: str = ""
     cells: Mapping[int, str] = field(default_factory=dict)
+    written: Cell | None = None
     history: tuple[JsonValue, ...] = ()
 
     @property
@@ -82,10 +85,16 @@ class Weights:
 
 
 class Sources:
-    """The trained rows of a suite, and those of other runs that a cell names."""
+    """The resolved rows of a suite that train or are timed, and those of other runs that a cell names.
 
-    def __init__(self, seeds: Sequence[int]) -> None:
+    Args:
+        seeds: seeds of the suite; a row of another run must have them all.
+        drafts: all rows of the suite.
+    """
+
+    def __init__(self, seeds: Sequence[int], drafts: Iterable[DraftRow]) -> None:
         self.seeds, self.rows, self._others = seeds, dict[str, Source](), dict[tuple[str, str], Source]()
+        self.drafts = {draft.name: draft for draft in drafts}
 
     def find(self, row: str, by: DraftRow, run: str | None) -> Source:
         """Return the row that another one names; with a matrix, that of the same combination. Raises ValueError."""
@@ -94,9 +103,28 @@ class Sources:
                 self._others[run, row] = _in_other_run(run, row, self.seeds)
             return self._others[run, row]
         for name in by.meant(row):
-            if name in self.rows:
+            if name in self.rows and self.rows[name].cell.trains:
                 return self.rows[name]
-        raise ValueError(unknown("trained row", row, self.rows))
+        trained = [source.row for source in self.rows.values() if source.cell.trains]
+        raise ValueError(unknown("trained row", row, trained))
+
+    def of_budget(self, budget: Budget, by: DraftRow) -> Source:
+        """Return the row that a row's budget names.
+
+        Raises:
+            SuiteError: it cannot be named, or has mistakes, which are reported with it.
+        """
+
+        def is_able(name: str) -> bool:
+            return name in self.drafts and name != by.name and need(self.drafts[name]) in (NOTHING, need(by) & STARTS)
+
+        for name in filter(is_able, by.meant(budget.macs_of)):
+            if name not in self.rows:
+                raise SuiteError([])
+            return self.rows[name]
+        able = filter(is_able, self.drafts)
+        rule = "rows that train for iterations of their own, from the same start"
+        raise SuiteError([Problem(f"{unknown('trained row', budget.macs_of, able)} ({rule})", NAMED)])
 
 
 def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
