@@ -103,7 +103,8 @@ def test_a_row_is_checked_at_its_own_length(tmp_path):
     ("text", "change", "message"),
     [
         (SUITE, ("tune: {}", "tune: {candidates: [1, 2]}"), "the best needs a worse one on both sides"),
-        (SUITE, ("seeds: 2", "seeds: [1000001]"), "give the study other seeds"),
+        (SUITE, ("seeds: 2\n", "seeds: [1000001]\n"), "every seed must lie below that; here 1000001"),
+        (LENGTHS, ("seeds: 2\n", "seeds: [1000000]\n"), "give the study other seeds"),
         (SUITE, ("routed: {", "routed: {training: {learning_rate: 1}, "), "tune chooses it for every row"),
         (LENGTHS, ("shortest: true, ", ""), "check has no effect: rows have the best learning rate of their own"),
         (LENGTHS, ("[dense iterations=160]", "[dense]"), "unknown trained row 'dense'"),
