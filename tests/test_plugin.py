@@ -69,7 +69,7 @@ def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
 
     def output(*arguments: object) -> str:
         done = ended(*arguments)
-        assert done.status == 0, str(done)
+        assert done.status == 0, done.stderr
         return done.stdout
 
     return output

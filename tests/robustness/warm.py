@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,15 +40,6 @@ class Attempt:
     stdout: str
     stderr: str
     seconds: float
-
-    def __str__(self) -> str:
-        ended = "still running at its limit" if self.status is None else f"status {self.status}"
-        streams = "".join(f"--- {name}\n{text}\n" for name, text in self.streams() if text)
-        return f"tread-bench {' '.join(map(repr, self.command))}: {ended} after {self.seconds:.1f} s\n{streams}"
-
-    def streams(self) -> Iterator[tuple[str, str]]:
-        yield "stdout", self.stdout
-        yield "stderr", self.stderr
 
 
 class Warm:
