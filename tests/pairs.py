@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
-def in_turn(some: Iterable[str], others: Iterable[str]) -> list[tuple[str, str]]:
+def in_turn(some: Iterable[Any], others: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Each of `some` with two of `others`, so that every one of these has its turn."""
     turns = [*others]
     return [(one, turns[(number + apart) % len(turns)]) for number, one in enumerate(some) for apart in (0, 2)]

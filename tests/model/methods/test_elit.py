@@ -173,8 +173,8 @@ def test_every_number_from_the_fewest_on_is_equally_frequent_and_shared_by_the_p
 # Costs
 
 
-@pytest.mark.parametrize("routes", ["1:3@0.75", "1:3@0.5", "1:3@0"])
-@pytest.mark.parametrize("backbone", ["DiT", "U-ViT", "JiT", "DRWKV"])
+@pytest.mark.parametrize("routes", ["1:3@0.75", "1:3@0"])
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT", "DRWKV"])
 def test_a_step_costs_the_mean_over_the_numbers_of_latents(backbone, routes):
     cell = elit(backbone, routes)
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)

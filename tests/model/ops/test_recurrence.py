@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.pairs import in_turn
 from tread_bench.model.ops import recurrence_torch
 from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 
@@ -77,8 +78,7 @@ def worst(computed, exact, floor=1e-30):
 
 
 @every_kernel
-@pytest.mark.parametrize("decays", DECAYS)
-@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(("length", "decays"), in_turn(LENGTHS, DECAYS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_float32_is_within_1e_5_of_the_recurrence_in_float64(kind, length, decays, kernel):
     arguments, grad = inputs(kind, length, decays)
