@@ -89,3 +89,15 @@ def inputs(count=6, seed=0):
 
 def batch_range(count=6, first=0, routing=1.0):
     return BatchRange(seed=0, first=first, count=count, routing=routing)
+
+
+def watch(backbone, note):
+    """Have note(block, state before, state after) called for each block that runs."""
+    run_block = backbone.run_block
+
+    def watched(block, state):
+        after = run_block(block, state)
+        note(block, state, after)
+        return after
+
+    backbone.run_block = watched

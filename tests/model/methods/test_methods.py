@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.model.methods.broken_methods import ReturnsATensor
-from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of
+from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of, watch
 from tests.pairs import in_turn
 from tread_bench.cell import run as cell
 from tread_bench.cell.run import weights_sha256
@@ -171,8 +171,7 @@ def test_the_mask_loss_is_the_mean_over_kept_pixels_and_mae_on_the_others():
 def test_the_shallow_path_does_not_run_the_deep_one():
     network = network_of(cell_of("sprint"), perturbed=True).eval()
     called = []
-    run_block = network.backbone.run_block
-    network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
+    watch(network.backbone, lambda block, before, after: called.append(block))
     with torch.no_grad():
         shallow = network.method.shallow_forward(network.backbone, network.backbone.start(*inputs()))
     assert called == [0, 4]
@@ -244,8 +243,7 @@ def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
 def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
     network = network_of(cell_of("layer_skip", routes="1:3@0.999"), perturbed=True).eval()
     called = []
-    run_block = network.backbone.run_block
-    network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
+    watch(network.backbone, lambda block, before, after: called.append(block))
     predict(network)
     assert called == [0, 4]
 

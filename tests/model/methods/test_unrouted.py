@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.model.methods.subjects import OPTIONS
+from tests.model.methods.subjects import OPTIONS, watch
 from tests.model.methods.subjects import ROUTES as METHOD_ROUTES
 from tread_bench.core.describe.methods import find_method, methods
 from tread_bench.model.backbone import leave
@@ -31,15 +31,12 @@ def start_of(subject):
 def test_the_text_is_whole_in_every_block_that_a_step_runs(name):
     subject = subject_of(name)
     backbone, seen = subject.network.backbone, []
-    run_block = backbone.run_block
 
-    def look(block, state):
-        after = run_block(block, state)
+    def look(block, state, after):
         text, is_last = state.streams["text"], block == backbone.num_blocks - 1
         seen.append((block, text.shape[1], torch.equal(text, after.streams["text"]) == is_last, state.routed))
-        return after
 
-    backbone.run_block = look
+    watch(backbone, look)
     subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
     assert list(dict.fromkeys(seen)) == [(block, 3, True, ("x",)) for block in range(5)]
 
@@ -90,13 +87,7 @@ def test_mixture_of_depths_scales_the_image_alone():
 def test_a_sample_that_skips_blocks_keeps_its_text():
     subject = subject_of("layer_skip")
     backbone, states = subject.network.backbone, {}
-    run_block = backbone.run_block
-
-    def look(block, state):
-        states[block] = state
-        return run_block(block, state)
-
-    backbone.run_block = look
+    watch(backbone, lambda block, before, after: states.update({block: before}))
     subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
     before = run_range(backbone, start_of(subject), range(1)).streams
     count = len(states[2].streams["x"])
@@ -110,14 +101,11 @@ def test_a_sample_that_skips_blocks_keeps_its_text():
 def test_the_block_after_a_route_has_its_text_in_float32_as_well():
     subject = subject_of("tread", float32_after_route=True)
     backbone, dtypes = subject.network.backbone, []
-    run_block = backbone.run_block
 
-    def look(block, state):
-        after = run_block(block, state)
+    def look(block, state, after):
         dtypes.append((state.streams["text"].dtype, torch.is_autocast_enabled("cpu")))
-        return after
 
-    backbone.run_block = look
+    watch(backbone, look)
     with torch.autocast("cpu", torch.bfloat16):
         start = start_of(subject)
         subject.network.method.train_forward(backbone, start, BatchRange(0, 0, len(subject.x)))
