@@ -52,7 +52,6 @@ from tread_bench.data.source import DataSource as DataSource
 from tread_bench.data.source import ImageSet as ImageSet
 from tread_bench.measure.quality.features import Extractor as Extractor
 from tread_bench.measure.quality.features import Features as Features
-from tread_bench.measure.quality.features import device_effect as device_effect
 from tread_bench.measure.quality.features import images_to_features as images_to_features
 from tread_bench.measure.quality.features import open_extractor as open_extractor
 from tread_bench.measure.quality.fid.metric import features_to_fid as features_to_fid

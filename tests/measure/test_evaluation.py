@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from itertools import islice
 
 import numpy as np
 import pytest
-import torch
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.kernels import resolve_kernels
+from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import evaluation
@@ -79,20 +80,17 @@ def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):
     assert all(set(one.figures) == {"fid_infinity"} and one.sfid is None for one in found)
 
 
-def test_the_device_of_features_and_its_effect_stand_beside_the_protocol(evaluate, monkeypatch):
-    seen = []
-
-    def effect(extractor, pixels):
-        seen.append((extractor.name, tuple(pixels.shape), pixels.dtype))
-        return 0.25
-
-    _, here = evaluate()
-    monkeypatch.setattr(evaluation, "device_effect", effect)
-    _, there = evaluate()
-    found = [{key: one.protocol_details[key] for key in ("feature_device", "device_effect")} for one in (here, there)]
-    assert found == [{"feature_device": "cpu", "device_effect": effect} for effect in (0, 0.25)]
-    assert seen == [("digits-classifier", (8, 1, 8, 8), torch.uint8)]
-    assert here.protocol == there.protocol
+@pytest.mark.parametrize(
+    ("count", "subset", "told"),
+    [
+        (50, 100, "50 samples: it needs 100 or more (as set by metrics.kid_subset_size, metrics.kid_subsets)"),
+        (2000, 1500, "1,438 reference images: it needs 1,500 or more"),
+    ],
+)
+def test_too_few_images_are_an_error_before_training(evaluate, count, subset, told):
+    with pytest.raises(UserError, match=re.escape(f"metric kid: {told}")) as raised:
+        evaluate(num_samples=count, kid_subset_size=subset)
+    assert str(raised.value).endswith("; leave it out, or change metrics.num_samples or the reference")
 
 
 def test_what_training_has_cost_is_recorded_by_the_cell_that_trained(evaluate):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +18,22 @@ from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, to_uint8
-from tread_bench.measure.quality import feature_store, generation
+from tread_bench.measure import evaluation
+from tread_bench.measure.evaluation import see
+from tread_bench.measure.quality import feature_store
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import check_counts, see
-from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
-from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures, open_classifier
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
 from tread_bench.measure.quality.statistics import (
     FeatureStatistics,
     Gaussian,
     Statistics,
-    features_to_statistics,
     summed,
 )
 from tread_bench.measure.sets.reference import open_reference
@@ -55,7 +51,7 @@ PINNED = ["cff813b9b6a1", "ff2d3a540b8c"]  # fingerprints of the version before 
 
 def evaluate_images(batches, extractor, reference, metrics, num_classes):
     seen = (see(pixels, extractor, metrics) for pixels in batches)
-    return generation.evaluate_images(seen, reference, metrics, num_classes)
+    return evaluation.evaluate_images(seen, reference, metrics, num_classes)
 
 
 class Pixels(Dataset[Tensor]):
@@ -137,25 +133,6 @@ def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
     assert statistics_to_fid(a, b) == pytest.approx(float(expected), rel=1e-9)
 
 
-def test_batches_keep_features_and_logits_in_order() -> None:
-    statistics = FeatureStatistics(2)
-    for seed in (0, 1):
-        statistics.add(gaussian(3, 2, seed), gaussian(3, 4, seed))
-    for _ in range(2):
-        assert torch.equal(statistics.features, torch.cat([gaussian(3, 2, 0), gaussian(3, 2, 1)]))
-        assert torch.equal(statistics.logits, torch.cat([gaussian(3, 4, 0), gaussian(3, 4, 1)]))
-
-
-def test_statistics_that_were_restored_are_apart() -> None:
-    first = FeatureStatistics(8)
-    first.add(gaussian(32, 8, 0))
-    sums = first.count, first.total.clone(), first.outer
-    other = FeatureStatistics.restored(first.count, first.total, first.outer, gaussian(4, 8, 1))
-    assert torch.equal(other.features, gaussian(4, 8, 1)) and torch.equal(other.outer, sums[2])
-    other.add(gaussian(32, 8, 2))
-    assert first.count == sums[0] and torch.equal(first.total, sums[1]) and torch.equal(first.outer, sums[2])
-
-
 def torch_fidelitys(fake: Tensor, real: Tensor, network: str, **settings: Any) -> dict[str, float]:
     """What its own path gives, by our names."""
     found = calculate_metrics(
@@ -187,25 +164,6 @@ def test_the_whole_path_agrees_with_torch_fidelity(
     assert got["fid"] > 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        (
-            {"num_samples": 50},
-            "metric kid: 50 samples: it needs 100 or more (as set by metrics.kid_subset_size, metrics.kid_subsets)",
-        ),
-        ({"kid_subset_size": 1500, "num_samples": 2000}, "metric kid: 1,438 reference images: it needs 1,500 or more"),
-    ],
-)
-def test_too_few_images_are_an_error(
-    settings: dict[str, Any], told: str, extractor: Extractor, digits: DataSource
-) -> None:
-    metrics = Metrics(**settings)
-    with pytest.raises(UserError, match=re.escape(told)) as raised:
-        check_counts(metrics.of_samples, metrics.num_samples, reference_of(digits, extractor))
-    assert str(raised.value).endswith("; leave it out, or change metrics.num_samples or the reference")
-
-
 def test_a_large_reference_keeps_evenly_spaced_features(
     extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,41 +175,21 @@ def test_a_large_reference_keeps_evenly_spaced_features(
     assert torch.equal(some.covariance, every.covariance)
 
 
-class TestReferenceCache:
-    """Reference statistics between processes."""
+def test_cells_that_need_a_reference_at_the_same_time_compute_it_once(
+    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed: list[int] = []
 
-    def spoil(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Computing afresh would be seen."""
+    def slowly(*of: Any) -> Any:
+        computed.append(1)
+        time.sleep(0.2)
+        return summed(*of)
 
-        def fail(*_: object) -> None:
-            raise AssertionError("computed again")
-
-        monkeypatch.setattr(feature_store, "summed", fail)
-
-    def test_is_found_again(self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = reference_of(digits, extractor)
-        self.spoil(monkeypatch)
-        second = reference_of(digits, extractor)
-        assert second.sha256 == digits.train.sha256
-        assert second.statistics.count == first.statistics.count == 1438
-        for name in ("total", "outer", "features"):
-            assert torch.equal(getattr(second.statistics, name), getattr(first.statistics, name))
-
-    def test_cells_that_need_it_at_the_same_time_compute_it_once(
-        self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        computed: list[int] = []
-
-        def slowly(*of: Any) -> Any:
-            computed.append(1)
-            time.sleep(0.2)
-            return summed(*of)
-
-        monkeypatch.setattr(feature_store, "summed", slowly)
-        with ThreadPoolExecutor(8) as cells:
-            found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
-        assert {one.result().statistics.count for one in found} == {1438}
-        assert len(computed) == 1
+    monkeypatch.setattr(feature_store, "summed", slowly)
+    with ThreadPoolExecutor(8) as cells:
+        found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
+    assert {one.result().statistics.count for one in found} == {1438}
+    assert len(computed) == 1
 
 
 def test_statistics_of_two_kinds_of_gpu_are_kept_apart(monkeypatch: pytest.MonkeyPatch, digits: DataSource) -> None:
@@ -384,7 +322,6 @@ def test_images_of_a_file_take_the_place_of_those_of_the_data(
     images = digits.train.uint8(np.arange(len(digits.train))).permute(0, 2, 3, 1).numpy()
     file = reference_file(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes)
     given = reference_of_set(open_reference(file), extractor)
-    assert given.stated == set()
     own = reference_of(digits, extractor)
     found = [evaluate_images([noisy], extractor, one, opened(), 10) for one in (given, own)]
     assert found[0] == found[1]
@@ -426,7 +363,7 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     file = open_reference(reference_file(tmp_path / "statistics.npz", **arrays))
     network = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
     given = reference_of_set(file, network)
-    assert given.stated == {Needs.STATISTICS}
+    assert given.statistics is None and given.published is not None
     fid = OpenMetric.of(Metrics().of_samples[0])
     found = evaluate_images([noisy], network, given, [fid], 10)["fid"]
     assert found == pytest.approx(
@@ -439,27 +376,6 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
         reference_of_set(file, extractor)
     with pytest.raises(UserError, match=r"its statistics of inception are of 64 features .*, and this network has 9"):
         reference_of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
-
-
-def test_statistics_of_a_file_are_doubted_beside_weights_that_are_not_published(
-    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    named = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
-    images = digits.train.uint8(np.arange(200)).permute(0, 2, 3, 1).numpy()
-    sums = features_to_statistics(torch.randn(200, extractor.dims))
-    arrays = {"arr_0": images, "mu": sums.mean.numpy(), "sigma": sums.covariance.numpy()}
-    of_file = reference_of_set(open_reference(reference_file(tmp_path / "r.npz", **arrays)), named)
-    assert of_file.stated == {Needs.STATISTICS} and of_file.num_kept == 200
-    own = replace(of_file, published=None, stated=frozenset())
-    cell = Cell.model_validate({**CELL, "metrics": {"num_samples": 128}})
-    found = {}
-    for is_published in (False, None, True):
-        monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda _, it=is_published: it)
-        for reference in (own, of_file):
-            found[is_published, reference is of_file] = protocol(cell, named, reference)
-    doubted = [key for key, (_, details) in found.items() if "not the published ones" in details.get("caution", "")]
-    assert doubted == [(False, True)]
-    assert len({fingerprint for (_, is_of_file), (fingerprint, _) in found.items() if is_of_file}) == 1
 
 
 def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 from torch_fidelity import FeatureExtractorInceptionV3
 
 from tests.measure.random_images import random_images
 from tread_bench.data.precision import full_float32
-from tread_bench.measure.quality.features import Extractor, Features, device_effect
+from tread_bench.measure.quality.features import Extractor, Features
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 
 FEW = 2
@@ -67,28 +66,3 @@ def test_it_is_torch_fidelity_s_network(weights_path: Path, ours: Features) -> N
     assert torch.equal(pooled, ours.pooled) and torch.equal(logits, ours.logits)
     assert maps[0].shape == (FEW, 192, 17, 17)
     assert torch.equal(maps[0].permute(0, 2, 3, 1)[..., :7].reshape(FEW, 7 * 17 * 17), ours.spatial)
-
-
-def test_device_effect_is_nothing_on_the_cpu_and_the_relative_difference_elsewhere(extractor: Extractor) -> None:
-    assert device_effect(extractor, random_images(1)) == 0
-
-    class Elsewhere(Extractor):
-        """One whose features are 1 % longer until it is on the CPU."""
-
-        where = "cuda"
-
-        @property
-        def device(self) -> torch.device:
-            return torch.device(self.where)
-
-        def to(self, device: torch.device | str) -> Extractor:
-            self.where = str(device)
-            return self
-
-        def features(self, pixels: Tensor, spatial: bool = False) -> Features:
-            factor = torch.tensor([1.01, 1.002]) if self.where == "cuda" else torch.ones(2)
-            return Features(torch.ones(2, 4) * factor[:, None])
-
-    moved = Elsewhere("moved", torch.nn.Identity(), "", 4)
-    assert device_effect(moved, random_images(2)) == pytest.approx(0.01, rel=1e-4)
-    assert moved.where == "cuda"

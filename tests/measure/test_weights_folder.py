@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tread_bench.core.describe.metrics import Published, find_extractor
+from tread_bench.core.errors import UserError
 from tread_bench.measure.weights_folder import (
-    MissingWeightsError,
     find_weights,
     is_as_published,
     weights_folder,
@@ -47,7 +47,7 @@ def test_settings_get_the_file_that_is_there_and_keep_the_one_that_is_given(tmp_
 
 @pytest.mark.parametrize("family", [INCEPTION, DINOV2], ids=lambda family: family.name)
 def test_what_is_missing_is_named_with_its_file_and_its_publisher(family: object, tmp_path: Path) -> None:
-    with pytest.raises(MissingWeightsError) as caught:
+    with pytest.raises(UserError) as caught:
         with_weights(family.options(), tmp_path)
     text = str(caught.value)
     assert f"feature network {family.name}: its weights are not in {tmp_path}" in text
@@ -57,7 +57,7 @@ def test_what_is_missing_is_named_with_its_file_and_its_publisher(family: object
 
 
 def test_a_network_whose_weights_nobody_publishes_needs_a_file(tmp_path: Path) -> None:
-    with pytest.raises(MissingWeightsError, match=r"trained-classifier needs a file of weights: give its file, \{name"):
+    with pytest.raises(UserError, match=r"trained-classifier needs a file of weights: give its file, \{name"):
         with_weights(find_extractor("trained-classifier").options(), tmp_path)
 
 

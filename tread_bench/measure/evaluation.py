@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import Needs
@@ -30,12 +31,12 @@ from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
-from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, choose_extractor, device_effect
+from tread_bench.measure.quality.features import Extractor, Features, choose_extractor
 from tread_bench.measure.quality.fingerprint import protocol
-from tread_bench.measure.quality.generation import Seen, check_counts, evaluate_images, reads, see
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
-from tread_bench.measure.quality.samples import OpenMetric
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
+from tread_bench.measure.quality.statistics import summed
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
@@ -49,6 +50,24 @@ class Guide:
 
     cell: Cell
     network: Network
+
+
+class Seen(NamedTuple):
+    """A batch of images, uint8 (B, C, H, W), or as many of them as are read, with the features of all."""
+
+    pixels: Tensor
+    features: Features
+
+
+def see(pixels: Tensor, extractor: Extractor, metrics: Sequence[OpenMetric]) -> Seen:
+    """Return images with the features that the metrics read."""
+    spatial = reads(Needs.SPATIAL, metrics) and extractor.spatial_dims is not None
+    return Seen(pixels, extractor.features(pixels, spatial))
+
+
+def reads(need: Needs, metrics: Iterable[OpenMetric]) -> bool:
+    """Return whether a metric reads this of the generated images."""
+    return any(need in metric.family.needs for metric in metrics)
 
 
 @dataclass(eq=False)
@@ -106,8 +125,12 @@ class Evaluator:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         if metrics.generate:
             _ = self.decoder
-            measured = [metric.options for metric in self.metrics]
-            check_counts(measured, metrics.num_samples, self.reference)
+            for metric in self.metrics:
+                problem = too_few(metric.options, metrics.num_samples, {Needs.FEATURES: self.reference.num_kept})
+                if problem:
+                    setting = settings_in_words(metric.options)
+                    way_out = "leave it out, or change metrics.num_samples or the reference"
+                    raise UserError(f"metric {metric.family.name}: {problem}{setting}; {way_out}")
 
     def __call__(
         self,
@@ -177,7 +200,6 @@ class Evaluator:
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
         pictures = torch.cat(first)
         details["feature_device"] = str(self.extractor.device)
-        details["device_effect"] = device_effect(self.extractor, pictures[:EFFECT_IMAGES])
         grid: dict[str, Any] = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
         if network.spec.context_shape is not None:
             grid["captions"] = self._captions(min(len(pictures), SAMPLES_KEPT))
@@ -233,3 +255,38 @@ class Evaluator:
         (self.folder / "samples").mkdir(exist_ok=True)
         write_atomically(self.folder / name, content)
         return {"samples": name, "samples_sha256": hashlib.sha256(content).hexdigest()}
+
+
+def evaluate_images(
+    batches: Iterable[Seen],
+    reference: Reference,
+    metrics: Sequence[OpenMetric],
+    num_classes: int,
+    captions: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return the figures of generated images, batch by batch, and `num_samples`, their number.
+
+    Image i was generated for class i mod `num_classes`; 0: without labels. With captions, image i was generated for the
+    i-th.
+
+    Raises:
+        FloatingPointError: features that are not finite.
+    """
+    # Features of all images, and the images themselves where a metric reads them.
+    kept: list[Tensor] = []
+
+    def seen() -> Iterator[Features]:
+        for pixels, features in batches:
+            if reads(Needs.IMAGES, metrics):
+                kept.append(pixels)
+            yield features
+
+    pooled, spatial = summed(seen())
+
+    # What each metric makes of them.
+    labels = torch.arange(pooled.count) % num_classes if num_classes else None
+    generated = ImageRecords(pooled, partial(iter, kept), labels, spatial, captions=captions)
+    figures: dict[str, Any] = {}
+    for metric in metrics:
+        figures |= metric.figures(generated, reference)
+    return figures | {"num_samples": pooled.count}

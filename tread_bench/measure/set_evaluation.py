@@ -18,8 +18,8 @@ from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.measure.quality import fingerprint
 from tread_bench.measure.quality.feature_store import features_of
-from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor
-from tread_bench.measure.quality.reference import BATCH, assembled, drawn, in_words, stored_statistics
+from tread_bench.measure.quality.features import Extractor, open_extractor
+from tread_bench.measure.quality.reference import BATCH, assembled, stored_statistics
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import ROWS, Gaussian, Statistics
 from tread_bench.measure.sets.reference import ReferenceSet
@@ -125,29 +125,21 @@ def evaluate_on(
     samples, reference = request.samples, request.reference
     network, extractor, metrics = planned.network, planned.extractor, planned.metrics
 
-    # The features of both sets; statistics that came with the reference go before those of its images.
-    def seen(images: SampleSet, name: str, kept: NDArray[np.int64], has_logits: bool) -> Statistics:
-        work = f"features of {name} ({network.name} on {request.device})"
+    # The features of both sets.
+    def seen(images: SampleSet, kept: NDArray[np.int64], is_real: bool = True) -> Statistics:
+        work = f"features of {'reference' if is_real else 'samples'} ({network.name} on {request.device})"
         batch = request.batch or extractor.batch
 
         def tell(done: int) -> None:
             report(work, done, images.count)
 
-        return features_of(images, extractor, kept, batch, ROWS, extractor.device, has_logits, tell)
+        return features_of(images, extractor, kept, batch, ROWS, extractor.device, not is_real, tell)
 
     stored = {need: one.to(extractor.device) for need, one in planned.stored.items()}
     read = frozenset[Needs]().union(*(metric.family.needs_of_real for metric in metrics))
-    of_images: Statistics | tuple[None, None] = (None, None)
-    compared, of_reference = "none", ""
-    if (images := reference.images) is not None:
-        kept, compared = drawn(images.count, KEPT), "all"
-        if len(kept) < images.count:
-            compared = in_words(kept)
-            of_reference = f" from {KEPT:,} of the {images.count:,} reference images, chosen at random"
-        if read - stored.keys():
-            of_images = seen(images, "reference", kept, has_logits=False)
-    real = assembled(reference, stored, of_images, compared)
-    pooled, spatial = seen(samples, "samples", np.arange(samples.count), has_logits=True)
+    whole = "none" if reference.images is None else "all"
+    real = assembled(reference, stored, KEPT, whole, seen if read - stored.keys() else None)
+    pooled, spatial = seen(samples, np.arange(samples.count), is_real=False)
     generated = ImageRecords(pooled, partial(samples.batches, BATCH), spatial=spatial)
 
     # What figures depend on, and what to know of them.
@@ -156,10 +148,10 @@ def evaluate_on(
 
     def warnings(family: MetricFamily) -> Iterator[str]:
         yield fingerprint.below_protocol([family], samples.count)
-        if of_reference and Needs.FEATURES in family.needs_of_real:
-            yield " and ".join(figure.title for figure in family.figures) + of_reference
-        if family.needs_of_real & real.stated:
-            yield fingerprint.doubtful_weights(network)
+        count = 0 if reference.images is None else reference.images.count
+        if count > KEPT and Needs.FEATURES in family.needs_of_real:
+            titles = " and ".join(figure.title for figure in family.figures)
+            yield f"{titles} from {KEPT:,} of the {count:,} reference images, chosen at random"
 
     # The figures; in their words a Fréchet distance is called as the network's is.
     distance = network.family.distance_on(extractor.name)
@@ -198,6 +190,5 @@ def evaluate_on(
         dims=extractor.dims,
         distance=distance,
         protocol=details(metrics),
-        device_effect=device_effect(extractor, samples.picture(EFFECT_IMAGES)),
     )
     return about, rows

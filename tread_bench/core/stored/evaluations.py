@@ -38,7 +38,6 @@ class EvaluatedNetwork(Part):
     dims: PositiveInt
     distance: str  # what the Fréchet distance of its features is called
     protocol: dict[str, JsonValue]
-    device_effect: NonNegativeFloat  # largest relative difference of features from those of the CPU; 0 on the CPU
 
 
 class FitPoint(Part):

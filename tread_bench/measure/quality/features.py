@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.describe.metrics import ExtractorOptions
 
-EFFECT_IMAGES = 8  # that show what the device does to features
 _BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 8, 128  # images; docs/performance.md has the figures of the first
 
 
@@ -133,21 +132,6 @@ def machine_of(device: torch.device) -> tuple[object, ...]:
     if device.type == "cuda":
         return torch.__version__, torch.cuda.get_device_name(device)
     return torch.__version__, str(device), torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
-
-
-def device_effect(extractor: Extractor, pixels: Tensor) -> float:
-    """Largest difference of an image's features (d,) between the extractor's device and the CPU, relative to their
-    length: max |f - f_cpu| / |f_cpu| over the images, uint8 (B, C, H, W); 0 on the CPU.
-    """
-    device = extractor.device
-    if device.type == "cpu":
-        return 0.0
-    found = extractor.features(pixels).pooled.double()
-    try:
-        expected = extractor.to("cpu").features(pixels).pooled.double()
-    finally:
-        extractor.to(device)
-    return float(((found - expected).norm(dim=1) / expected.norm(dim=1)).max())
 
 
 def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:

@@ -8,18 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
-from tread_bench.measure.weights_folder import is_published
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.describe.data_sources import Factor
-    from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, Rounding
+    from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
 
 GUIDANCE = {"guidance", "guidance_scale"}
-DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics"
+_DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics"
 
 
 def protocol_fingerprint(**details: Any) -> str:
@@ -34,9 +33,9 @@ def protocol(
     """Return the fingerprint of a cell's figures, and its details for the page.
 
     Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
-    few samples or doubtful weights, and what is `not_measured`, with its reason; they follow from the rest and are not
-    part of it either.
+    few samples, and what is `not_measured`, with its reason; they follow from the rest and are not part of it either.
     """
+    # What is measured.
     metrics = cell.metrics
     lacking = metrics.not_measured(cell.data)
     measured: list[MetricOptions] = []
@@ -46,12 +45,22 @@ def protocol(
             not_measured |= {figure.title: reason for figure in metric.family.figures}
         else:
             measured.append(metric)
+
+    # What it depends on, and what to know of it.
     generated = how_generated(cell, decoder)
     details = protocol_details(extractor, reference, measured, metrics.num_samples, generated)
-    notes = _caution(cell, measured, extractor.dims, reference)
+    fingerprint = protocol_fingerprint(**details)
+    cautions = []
+    if metrics.num_samples < 2 * extractor.dims:
+        few = f"{metrics.num_samples} samples of {extractor.dims} features, fewer than {2 * extractor.dims}"
+        cautions.append(f"FID from {few}: biased upwards")
+    if metrics.protocol == "adm":
+        cautions.append(below_protocol([metric.family for metric in measured], metrics.num_samples))
+    if any(cautions):
+        details["caution"] = "; ".join(filter(None, cautions))
     if not_measured:
-        notes |= {"not_measured": not_measured}
-    return protocol_fingerprint(**details), details | notes
+        details["not_measured"] = not_measured
+    return fingerprint, details
 
 
 def how_generated(cell: Cell, decoder: Decoder | None) -> dict[str, Any]:
@@ -97,8 +106,13 @@ def protocol_details(
             further[metric.name] = text
         elif text:
             stated[metric.name] = text
+
+    # The version of the formulas counts up when a figure would change by more than linear algebra may (1e-9, relative).
+    # FID by symmetric matrices, 2, differs from its predecessor where a covariance is singular, by up to 2e-7.
+    fewest = num_samples if reference.count is None else min(num_samples, reference.count)
+    version = 2 if fewest <= extractor.dims else 1
     return {
-        "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
+        "definition": f"{_DEFINITION}, {version}",
         "feature_network": extractor.name,
         "feature_network_sha256": extractor.sha256,
         **({"feature_network_settings": settings} if settings else {}),
@@ -111,15 +125,6 @@ def protocol_details(
         **stated,
         **({"also": further} if further else {}),
     }
-
-
-def _version(dims: int, num_samples: int, reference_count: int | None) -> int:
-    """Of the formulas: counts up when a figure would change by more than linear algebra may (1e-9, relative).
-
-    FID by symmetric matrices, 2, differs from its predecessor where a covariance is singular, by up to 2e-7.
-    """
-    counts = [num_samples] if reference_count is None else [num_samples, reference_count]
-    return 2 if min(counts) <= dims else 1
 
 
 _PIXELS: Mapping[Rounding, str] = {
@@ -149,34 +154,6 @@ def _stated(given: Factor, found: Any) -> Any:
     if isinstance(given, str):
         return f"array {tuple(found.shape)}, sha256 {hashlib.sha256(found.numpy().tobytes()).hexdigest()}"
     return list(given) if isinstance(given, tuple) else given
-
-
-def _caution(cell: Cell, measured: Sequence[MetricOptions], dims: int, reference: Reference) -> dict[str, Any]:
-    """What to know of figures of few samples, and of statistics that came with the reference."""
-    metrics = cell.metrics
-    messages = []
-    if metrics.num_samples < 2 * dims:
-        messages.append(
-            f"FID from {metrics.num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"
-        )
-    if metrics.protocol == "adm" and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
-        messages.append(warning)
-    reads_stated = any(metric.family.needs_of_real & reference.stated for metric in measured)
-    if reads_stated and (warning := doubtful_weights(metrics.network(cell.data))):
-        messages.append(warning)
-    return {"caution": "; ".join(messages)} if messages else {}
-
-
-def doubtful_weights(network: ExtractorOptions) -> str:
-    """Return a warning beside statistics that came with a reference; empty unless the network's weights are known not
-    to be the published ones.
-    """
-    if is_published(network) is not False:
-        return ""
-    return (
-        f"the weights of {network.name} are not the published ones: the reference's statistics must be of the same "
-        "weights, or these distances mean nothing"
-    )
 
 
 def below_protocol(measured: Iterable[MetricFamily], num_samples: int) -> str:

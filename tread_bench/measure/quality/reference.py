@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.samples import ImageRecords, lacking
 from tread_bench.measure.quality.statistics import Gaussian, Statistics
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference, spatial_name
+from tread_bench.measure.sets.samples import SampleSet
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource
@@ -35,12 +36,10 @@ class Reference(ImageRecords):
     Args:
         sha256: of the real images, or of the file of their statistics.
         compared: which features were kept, in words, for the protocol.
-        stated: what is read of statistics in a file, and not of the reference's images.
     """
 
     sha256: str
     compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
-    stated: frozenset[Needs] = frozenset()
 
     def lacks(self, metric: MetricFamily) -> str:
         """Return, in words, what a metric reads of real images that are not there; empty if all is."""
@@ -74,30 +73,41 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
         UserError: the file's statistics are of another feature network, or it has no images and none of this network.
     """
     stored = stored_statistics(chosen, extractor.name, extractor)
-    images = chosen.images
-    if images is None:
-        if Needs.STATISTICS not in stored:
-            names = " and ".join(chosen.stored)
-            raise UserError(
-                f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
-                "give a reference with images, or choose another metrics.extractor"
-            )
-        return assembled(chosen, stored, (None, None), Reference.compared)
-    kept = drawn(len(images), REFERENCE_FEATURES)
-    compared = Reference.compared
-    if len(kept) < len(images):
-        compared = in_words(kept)
-    return assembled(chosen, stored, features_of(images, extractor, kept, BATCH, BATCH), compared)
+    if chosen.images is None and Needs.STATISTICS not in stored:
+        names = " and ".join(chosen.stored)
+        raise UserError(
+            f"{chosen.name}: has statistics of {names}, none of feature network {extractor.name}, and no images; "
+            "give a reference with images, or choose another metrics.extractor"
+        )
+
+    def see(images: SampleSet, kept: NDArray[np.int64]) -> Statistics:
+        return features_of(images, extractor, kept, BATCH, BATCH)
+
+    return assembled(chosen, stored, REFERENCE_FEATURES, Reference.compared, see)
 
 
 def assembled(
-    chosen: ReferenceSet, stored: Mapping[Needs, Gaussian], seen: Statistics | tuple[None, None], compared: str
+    chosen: ReferenceSet,
+    stored: Mapping[Needs, Gaussian],
+    most: int,
+    compared: str,
+    see: Callable[[SampleSet, NDArray[np.int64]], Statistics] | None,
 ) -> Reference:
-    """Return a reference: what came with it goes before what was `seen` of its images."""
-    pooled, spatial = seen
-    batches = None
-    if chosen.images is not None:
-        batches = partial(chosen.images.batches, BATCH)
+    """Return a reference: statistics that were stored go before those of its images.
+
+    Args:
+        most: images whose features are kept. Of more, they are drawn: the order of a file may be that of classes.
+        compared: which features are kept, in words, where all are.
+        see: (images, those that are kept one by one) -> statistics; None: nothing is read of the images.
+    """
+    batches = pooled = spatial = None
+    if (images := chosen.images) is not None:
+        batches = partial(images.batches, BATCH)
+        kept = np.sort(np.random.default_rng(DRAWN_BY).permutation(len(images))[:most])
+        if len(kept) < len(images):
+            compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
+        if see is not None:
+            pooled, spatial = see(images, kept)
     return Reference(
         pooled,
         batches,
@@ -105,7 +115,6 @@ def assembled(
         published=stored.get(Needs.STATISTICS),
         sha256=chosen.sha256,
         compared=compared,
-        stated=frozenset(stored),
     )
 
 
@@ -129,13 +138,3 @@ def reference_problems(path: str) -> Iterator[str]:
     """A message for each mistake in a file that samples are compared with."""
     for message in message_of(open_reference, path):
         yield from message.splitlines()
-
-
-def drawn(count: int, most: int) -> NDArray[np.int64]:
-    """That many images, or all of fewer: of a file, whose order may be that of classes, or follow them in turn."""
-    return np.sort(np.random.default_rng(DRAWN_BY).permutation(count)[:most])
-
-
-def in_words(kept: NDArray[np.int64]) -> str:
-    """Return which features are compared one by one, where some are drawn."""
-    return f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
