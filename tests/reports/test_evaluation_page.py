@@ -22,6 +22,7 @@ from tread_bench.reports.page.evaluation import write_evaluation_page
 LIMIT, SLOPE = 7.5, 21_000.0  # of the fit: its value at infinitely many images, and how it depends on 1 / images
 MISSING = "feature network dinov2: its weights are not in /weights <b>: put dinov2_vitl14_pretrain.pth there"
 NETWORK = {
+    "name": "inception", "sha256": "ab" * 32, "dims": 2048, "distance": "FID",
     "protocol": {"feature_network": "inception", "num_samples": 2000, "also": {"kid": "50 subsets"}},
 }  # fmt: skip
 

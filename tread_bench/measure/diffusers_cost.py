@@ -42,7 +42,6 @@ class Kind:
         side: default side of the latents; 0: `sample_size` of the configuration.
         packed: side of the patches that the pipeline makes tokens of; 0: the network patches, by its `patch_size`.
         frames: of latents, of a video; 0: it is an image.
-        is_routable: whether blocks take any number of image tokens; else they convolve over the grid.
     """
 
     blocks: tuple[str, ...] = ("transformer_blocks",)
@@ -51,13 +50,9 @@ class Kind:
     side: int = 0
     packed: int = 0
     frames: int = 0
-    is_routable: bool = True
 
 
 KINDS = {
-    "AuraFlowTransformer2DModel": Kind(
-        ("joint_transformer_blocks", "single_transformer_blocks"), ("joint_attention_dim",), 256
-    ),
     "ChromaTransformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
     "DiTTransformer2DModel": Kind(),
     "Flux2Transformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
@@ -67,7 +62,6 @@ KINDS = {
     "PRXTransformer2DModel": Kind(("blocks",), ("context_in_dim",), 256, side=64),
     "QwenImageTransformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=512, side=128, packed=2),
     "SD3Transformer2DModel": Kind(text=("joint_attention_dim",), text_tokens=77 + 256),
-    "SanaTransformer2DModel": Kind(text=("caption_channels",), text_tokens=300, is_routable=False),
     # A frame of its pipeline has 60 x 104 latents, 1,560 tokens; a square of side 80 has 1,600.
     "WanTransformer3DModel": Kind(("blocks",), ("text_dim",), 512, side=80, frames=21),
 }
@@ -135,17 +129,13 @@ def count_config(
     except ValueError as error:
         raise UserError(str(error)) from None
     tokens = tokens_per_block(resolved, len(blocks), frames * grid**2)
-    if resolved and not kind.is_routable:
-        raise UserError(f"blocks of {name} convolve over the whole image, so that no token can bypass them")
     if resolved and grid < 3:
         raise UserError(f"--set image_size={side}: a route is counted from {3 * patch} on")
 
     # Its cost.
     with _told(name), quiet("diffusers"), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
         warnings.simplefilter("ignore")
-        grids = [grid]
-        if resolved:
-            grids += [grid - 1, grid - 2]
+        grids = (grid, grid - 1, grid - 2) if resolved else (grid,)
         counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
     dense = routed = counts[frames * grid**2]
     if resolved:
@@ -234,30 +224,22 @@ def _count(network: nn.Module, blocks: Sequence[nn.Module], inputs: Mapping[str,
     counter = MacsCounter()
     before: list[Macs] = []
     passed: list[Macs] = []
-
-    def enter(*_: Any) -> None:
-        before.append(counter.macs)
-
-    def leave(*_: Any) -> None:
-        passed.append(counter.macs - before[-1])
-
     handles: list[RemovableHandle] = []
     for block in blocks:
-        handles += [block.register_forward_pre_hook(enter), block.register_forward_hook(leave)]
-    try:
-        return count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed, backward)
-    finally:
-        for handle in handles:
-            handle.remove()
+        handles.append(block.register_forward_pre_hook(lambda *_: before.append(counter.macs)))
+        handles.append(block.register_forward_hook(lambda *_: passed.append(counter.macs - before[-1])))
+    cost = count_passes(network, counter, lambda: network(**inputs, return_dict=False)[0], passed, backward)
+    for handle in handles:
+        handle.remove()
+    return cost
 
 
 def _block_at(counts: Mapping[int, Cost], block: int, tokens: int) -> Macs:
     """A block's MACs at a number of image tokens, by the quadratics through three counts (Lagrange)."""
-    linear = attention = scan = Fraction()
+    macs = [Fraction()] * 3
     for n, cost in counts.items():
         weight = prod(Fraction(tokens - other, n - other) for other in counts if other != n)
-        macs = cost.blocks[block]
-        linear += weight * macs.linear
-        attention += weight * macs.attention
-        scan += weight * macs.scan
-    return Macs(int(linear), int(attention), int(scan))
+        counted = cost.blocks[block]
+        for kind, value in enumerate((counted.linear, counted.attention, counted.scan)):
+            macs[kind] += weight * value
+    return Macs(*map(int, macs))
