@@ -11,9 +11,7 @@ import pytest
 import torch
 
 from tests.measure.sets.test_samples import all_of, images
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.outputs import OutputError
-from tread_bench.measure.sets import write
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
 
@@ -70,33 +68,21 @@ def test_other_images_than_announced_leave_no_file(tmp_path, count, shape, messa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_space_is_looked_at_before_the_first_image(tmp_path, monkeypatch):
-    def never():
-        raise AssertionError("no image is needed")
-        yield
-
-    monkeypatch.setattr(write.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10**6}))
-    with pytest.raises(UserError, match=re.escape("samples.npz needs 9.16 GiB and 0.00 GiB are free")):
-        write_samples_npz(tmp_path / "samples.npz", never(), 50_000, (3, 256, 256))
-
-
 MEMORY = """
-import resource, sys
+import sys
 import torch
 from pathlib import Path
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
-
-def peak_mib():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+from tread_bench.measure.speed.memory import peak_resident_mib
 
 path = Path(sys.argv[1])
 batch = torch.randint(0, 256, (10, 3, 256, 256), dtype=torch.uint8)
-before = peak_mib()
+before = peak_resident_mib()
 if not path.exists():
     write_samples_npz(path, (batch for _ in range(80)), 800, (3, 256, 256))
 assert sum(len(images) for images in open_samples(path).batches(10)) == 800
-print(peak_mib() - before)
+print(peak_resident_mib() - before)
 """
 
 

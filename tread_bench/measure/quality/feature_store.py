@@ -23,7 +23,7 @@ from tread_bench.measure.quality.features import Extractor, Features, images_to_
 from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics, summed
 from tread_bench.measure.sets.samples import SampleSet
 
-_SUMS = 3  # version of how they are added up
+_SUMS = 4  # version of how they are added up
 _PREFIXES = ("", "spatial_")  # of the arrays in a file
 
 
@@ -95,7 +95,7 @@ def save_statistics(statistics: Statistics, path: Path) -> None:
         if part is not None:
             arrays[f"{prefix}count"] = np.array(part.count)
             arrays[f"{prefix}total"] = part.total.cpu().numpy()
-            arrays[f"{prefix}outer"] = part.outer.cpu().numpy()
+            arrays[f"{prefix}half"] = part.half.cpu().numpy()
     with suppress(OSError, OutputError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -112,8 +112,8 @@ def load_statistics(path: Path) -> Statistics | None:
             _PREFIXES, (arrays["features"], torch.empty(0)), (arrays.get("logits"), None), strict=True
         ):
             if f"{prefix}count" in arrays:
-                count, total, outer = (arrays[f"{prefix}{name}"] for name in ("count", "total", "outer"))
-                found.append(FeatureStatistics.restored(int(count), total, outer, features, logits))
+                count, total, half = (arrays[f"{prefix}{name}"] for name in ("count", "total", "half"))
+                found.append(FeatureStatistics.restored(int(count), total, half, features, logits))
         return Statistics(*found)
     except Exception:  # a damaged file may raise anything
         return None

@@ -62,7 +62,7 @@ class FeatureStatistics:
         self.count = 0
         self.total = torch.zeros(dims, dtype=torch.float64, device=device)
         # Of the sum of outer products: the lower triangle.
-        self._half = torch.zeros(dims, dims, dtype=torch.float64, device=device)
+        self.half = torch.zeros(dims, dims, dtype=torch.float64, device=device)
         self._buffer: Tensor | None = None
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
@@ -74,10 +74,10 @@ class FeatureStatistics:
         features_BD = self._in_float64(features)
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
-        if self._half.device.type != "cpu":
-            self._half.add_((features_BD.T @ features_BD).tril())
+        if self.half.device.type != "cpu":
+            self.half.add_((features_BD.T @ features_BD).tril())
         else:
-            upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
+            upper = self.half.numpy().T  # in Fortran's order, so BLAS adds in place
             dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True)
         if len(chosen := features[kept]):
             self._features.append(chosen.clone())  # a view would hold the whole batch
@@ -92,13 +92,11 @@ class FeatureStatistics:
 
     @classmethod
     def restored(
-        cls, count: int, total: Tensor, outer: Tensor, features: Tensor, logits: Tensor | None = None
+        cls, count: int, total: Tensor, half: Tensor, features: Tensor, logits: Tensor | None = None
     ) -> FeatureStatistics:
-        """From sums, kept features and logits that were stored; features and logits are not copied."""
-        statistics = cls(len(total))
-        statistics.count = count
-        statistics.total = total.double().clone()
-        statistics._half = outer.double().tril()
+        """From sums, kept features and logits that were stored, which are not copied."""
+        statistics = cls(len(total), total.device)
+        statistics.count, statistics.total, statistics.half = count, total, half
         statistics._features = [features] if len(features) else []
         statistics._logits = [] if logits is None else [logits]
         return statistics
@@ -107,13 +105,13 @@ class FeatureStatistics:
         """Return the same with sums and kept features on that device; logits stay where they are."""
         if self.total.device == device:
             return self
-        sums, kept = (self.total.to(device), self.outer.to(device)), self.features.to(device)
-        return self.restored(self.count, *sums, kept, self.logits if self.has_logits else None)
+        total, half, features = (tensor.to(device) for tensor in (self.total, self.half, self.features))
+        return self.restored(self.count, total, half, features, self.logits if self.has_logits else None)
 
     @property
     def outer(self) -> Tensor:
         """The sum of the features' outer products with themselves (d, d), float64."""
-        return self._half + self._half.tril(-1).T
+        return self.half + self.half.tril(-1).T
 
     @property
     def features(self) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,12 +13,10 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import replacing
 from tread_bench.measure.sets.samples import IMAGES
 
 LABELS = "arr_1"  # where ADM's files have classes
-_HEADERS_BYTES = 2**16  # of the archive and its arrays, at most
 
 
 def write_samples_npz(
@@ -44,7 +41,6 @@ def write_samples_npz(
         overwrite: whether a file at `path` is replaced.
 
     Raises:
-        UserError: there is not enough space for the file.
         OutputError: `path` is a link, a device or a folder; or a file, without `overwrite`.
         ValueError: the batches have other images than count and shape say, or the labels another number.
 
@@ -55,12 +51,6 @@ def write_samples_npz(
         labels = np.ascontiguousarray(labels, np.int64)
         if labels.shape != (count,):
             raise ValueError(f"labels of shape {labels.shape} for {count} images; give one for each, (count,)")
-    needed, free = count * int(np.prod(shape)) + _HEADERS_BYTES, shutil.disk_usage(path.parent).free
-    if free < needed:
-        raise UserError(
-            f"{path} needs {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free there; free some space, or "
-            "name another place"
-        )
 
     # The images, one batch after the other.
     channels, height, width = shape
@@ -71,9 +61,8 @@ def write_samples_npz(
             for images in batches:
                 done += len(images)
                 if images.shape[1:] != shape or done > count:
-                    raise ValueError(
-                        f"{done} images of shape {tuple(images.shape[1:])} where {count} of {shape} follow"
-                    )
+                    wrong = f"{done} images of shape {tuple(images.shape[1:])}"
+                    raise ValueError(f"{wrong} where {count} of {shape} follow")
                 member.write(images.permute(0, 2, 3, 1).contiguous().numpy().data)
                 progress(done, count)
             if done != count:

@@ -47,14 +47,12 @@ def statistics_to_fid(samples: Moments, reference: Moments) -> float:
     separate = float((first - second).square().sum() + fewer.trace() + more.trace())
     root = matrix_root(fewer)
     del fewer  # a matrix less at the peak of memory
-    return at_least_zero(separate - 2 * trace_of_root(root, more))
+    distance = separate - 2 * trace_of_root(root, more)
+    return max(distance, 0.0)  # rounding can give slightly less
 
 
 def features_to_fid(samples: Tensor, reference: Tensor) -> float:
-    """Fréchet distance of two sets of features (n, d) and (m, d); for small sets without any (d, d) matrix.
-
-    With X and Y the centred features over (n - 1)^(1/2) and (m - 1)^(1/2), tr (C C_r)^(1/2) is the sum of the singular
-    values of X Y^T, (n, m).
+    """Fréchet distance of two sets of features (n, d) and (m, d).
 
     Raises:
         FloatingPointError: a feature is NaN or infinite.
@@ -63,19 +61,7 @@ def features_to_fid(samples: Tensor, reference: Tensor) -> float:
     check_comparable(samples, reference)
     if min(len(samples), len(reference)) < 2:
         raise ValueError(f"sets of {len(samples)} and {len(reference)} images: a covariance takes two or more")
-
-    # Sets larger than a covariance by their statistics, in memory that does not grow with them.
-    if max(len(samples), len(reference)) > samples.shape[1]:
-        return statistics_to_fid(features_to_statistics(samples), features_to_statistics(reference))
-
-    # Small ones by the features themselves.
-    means, centred = [], []
-    for features in (samples.double(), reference.double()):
-        means.append(features.mean(0))
-        centred.append((features - means[-1]) / math.sqrt(len(features) - 1))
-    traces = sum(float(part.square().sum()) for part in centred)
-    shift = float((means[0] - means[1]).square().sum())
-    return at_least_zero(shift + traces - 2 * float(torch.linalg.svdvals(centred[0] @ centred[1].T).sum()))
+    return statistics_to_fid(features_to_statistics(samples), features_to_statistics(reference))
 
 
 def matrix_root(covariance: Tensor) -> Tensor:
@@ -94,18 +80,9 @@ def matrix_root(covariance: Tensor) -> Tensor:
 
 def trace_of_root(root: Tensor, covariance: Tensor) -> float:
     """tr (F F^T C)^(1/2) of a root F (d, rank) and a covariance C (d, d)."""
-    return float(torch.linalg.eigvalsh(_product(root, covariance)).clamp(min=0).sqrt().sum())
-
-
-def _product(root: Tensor, covariance: Tensor) -> Tensor:
-    """F^T C F (rank, rank), without the asymmetry of its rounding."""
     product = root.T @ covariance @ root
-    return (product + product.T).div_(2)
-
-
-def at_least_zero(distance: float) -> float:
-    """Return the distance; rounding can give slightly less than 0."""
-    return 0.0 if distance < 0 else distance
+    symmetric = (product + product.T).div_(2)  # without the asymmetry of its rounding
+    return float(torch.linalg.eigvalsh(symmetric).clamp(min=0).sqrt().sum())
 
 
 def _num_images(moments: Moments) -> float:
