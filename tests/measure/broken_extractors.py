@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.networks.classifier.extractor import open_digits_classifier
+from tread_bench.measure.quality.networks.classifier.network import open_digits_classifier
 
 
 class Wrapped(nn.Module):

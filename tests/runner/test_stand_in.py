@@ -11,7 +11,7 @@ from tests.command_line import tread_bench
 from tests.run_folders import new_folder
 from tread_bench.core.errors import UserError
 from tread_bench.data.stand_in.family import StandInData
-from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.classifier.network import open_classifier
 from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan

@@ -31,21 +31,21 @@ class TrainedClassifierOptions(ExtractorOptions):
 DIGITS_CLASSIFIER = ExtractorFamily(
     name="digits-classifier",
     options=DigitsClassifierOptions,
-    builder="tread_bench.measure.quality.networks.classifier.extractor:open_digits_classifier",
+    builder="tread_bench.measure.quality.networks.classifier.network:open_digits_classifier",
     has_logits=True,
     ships=True,
 )
 GLYPHS_CLASSIFIER = ExtractorFamily(
     name="glyphs-classifier",
     options=GlyphsClassifierOptions,
-    builder="tread_bench.measure.quality.networks.classifier.extractor:open_glyphs_classifier",
+    builder="tread_bench.measure.quality.networks.classifier.network:open_glyphs_classifier",
     has_logits=True,
     ships=True,
 )
 TRAINED_CLASSIFIER = ExtractorFamily(
     name="trained-classifier",
     options=TrainedClassifierOptions,
-    builder="tread_bench.measure.quality.networks.classifier.extractor:open_trained_classifier",
+    builder="tread_bench.measure.quality.networks.classifier.network:open_trained_classifier",
     has_logits=True,
     ships=False,
     files=weights_file,

@@ -5,6 +5,7 @@ The weights file is a safetensors file that also contains the architecture, so t
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,17 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from tread_bench.core.config.metrics import GIVE_WEIGHTS
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.foreign import check_file, one_line
+from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.networks.classifier.family import (
+    TRAINED_CLASSIFIER,
+    DigitsClassifierOptions,
+    GlyphsClassifierOptions,
+    TrainedClassifierOptions,
+)
 
 _WEIGHTS = Path(__file__).parent / "weights"
 DIGITS_WEIGHTS = _WEIGHTS / "digits_classifier.safetensors"
@@ -107,11 +116,13 @@ class ClassifierFeatures(nn.Module):
     Args:
         name: of the network, for messages.
         path: a file of `tread-bench features`.
+        resizes: whether it takes square images of any size, which it sees at its own, by averages over areas.
     """
 
-    def __init__(self, name: str, path: str | Path) -> None:
+    def __init__(self, name: str, path: str | Path, resizes: bool = False) -> None:
         super().__init__()
         self.name = name
+        self.resizes = resizes
         self.classifier, self.about = load_classifier(path)
 
     @property
@@ -120,6 +131,9 @@ class ClassifierFeatures(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         spec = self.spec
+        if self.resizes:
+            size = (spec.image_size, spec.image_size)
+            pixels = F.interpolate(pixels.float(), size, mode="area").round().to(torch.uint8)
         shape = tuple(pixels.shape)
         if pixels.dtype != torch.uint8 or len(shape) != 4 or shape[1:] != (3, spec.image_size, spec.image_size):
             wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
@@ -130,15 +144,37 @@ class ClassifierFeatures(nn.Module):
         return features, logits
 
 
-class Resized(nn.Module):
-    """A classifier that sees square images of any size at its own, uint8 (B, 3, H, W), by averages over areas."""
+def open_digits_classifier(options: DigitsClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """Return the one whose weights ship with this package. Raises UserError."""
+    return open_classifier(DIGITS_WEIGHTS, shape)
 
-    def __init__(self, network: ClassifierFeatures) -> None:
-        super().__init__()
-        self.network = network
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
-        side = self.network.spec.image_size
-        resized = F.interpolate(pixels.float(), (side, side), mode="area").round().to(torch.uint8)
-        features: tuple[Tensor, ...] = self.network(resized)
-        return features
+def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """Return the one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises
+    UserError.
+    """
+    network = ClassifierFeatures(options.name, GLYPHS_WEIGHTS, resizes=True)
+    if (channels := shape[0]) != network.spec.channels:
+        raise UserError(f"{options.name} takes grey images, the data have {channels} channels: {GIVE_WEIGHTS}")
+    sha256 = hashlib.sha256(GLYPHS_WEIGHTS.read_bytes()).hexdigest()
+    return Extractor(options.name, network, sha256, network.spec.widths[-1])
+
+
+def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """Return one of `tread-bench features`. Raises UserError."""
+    if options.weights is None:
+        raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.extractor_weights")
+    return open_classifier(options.weights, shape)
+
+
+def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
+    """Return a network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
+    network = ClassifierFeatures(TRAINED_CLASSIFIER.name, path)
+    spec = network.spec
+    if shape and shape != (spec.channels, spec.image_size):
+        raise UserError(
+            f"{path} is a feature network for {spec.channels}x{spec.image_size}x{spec.image_size} images, the data are "
+            f"{shape[0]}x{shape[1]}x{shape[1]}: {GIVE_WEIGHTS}"
+        )
+    name = network.about.get("name", TRAINED_CLASSIFIER.name)
+    return Extractor(name, network, hashlib.sha256(Path(path).read_bytes()).hexdigest(), spec.widths[-1])
