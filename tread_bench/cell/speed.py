@@ -98,7 +98,7 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     return MeasuredMemory(
         peak_memory_mib=peak,
         memory_kind=kind,
-        activation_memory_mib=activations.total / 2**20,
+        activation_memory_mib=sum(activations) / 2**20,
         conditions=job.conditions,
     )
 

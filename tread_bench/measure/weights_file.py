@@ -51,8 +51,10 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
     Raises:
         ValueError: it is neither, or contains anything but finite tensors; the text is one line.
     """
+    # A safetensors file begins with the length of a JSON object, and the object.
+    is_safetensors = content[8:9] == b"{" and int.from_bytes(content[:8], "little") <= len(content) - 8
     try:
-        found = load(content) if _is_safetensors(content) else load_tensors(content)
+        found = load(content) if is_safetensors else load_tensors(content)
     except KeyError as error:  # of safetensors, by the name of the type
         raise ValueError(f"not a file of weights: tensors of type {error} are not read; store float32") from None
     except (SafetensorError, ValueError) as error:
@@ -61,8 +63,3 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise ValueError(f"tensor {name!r} contains NaN or infinite values")
     return found
-
-
-def _is_safetensors(content: bytes) -> bool:
-    """Whether it begins with the length of a JSON object, and the object."""
-    return content[8:9] == b"{" and int.from_bytes(content[:8], "little") <= len(content) - 8

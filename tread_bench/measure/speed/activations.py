@@ -7,8 +7,8 @@ there anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from torch import Tensor, nn
@@ -19,19 +19,13 @@ from torch.utils.checkpoint import checkpoint
 _CHECKPOINT = "tread_bench.model.backbone.checkpoint"
 
 
-@dataclass(frozen=True, slots=True)
-class Activations:
+class Activations(NamedTuple):
     """Bytes that are kept until the backward pass, and the most that one block adds when it is computed again in it, 0
     without gradient checkpointing.
     """
 
     kept: int
     recomputed: int
-
-    @property
-    def total(self) -> int:
-        """The most at any time, but for gradients and what an operator needs for a moment."""
-        return self.kept + self.recomputed
 
 
 def count_activations(network: nn.Module, loss: Callable[[], Tensor]) -> Activations:

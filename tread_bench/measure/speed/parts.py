@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
+from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile
 
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
@@ -29,18 +29,9 @@ _ALONE: dict[StepPart, tuple[str, ...]] = {
 }
 
 
-class Operator(Protocol):
-    """What the profiler tells of a call."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def cpu_parent(self) -> Operator | None: ...
-
-
-def part_of(operator: Operator) -> StepPart:
+def part_of(operator: FunctionEvent) -> StepPart:
     """Return the part of a step that an operator's own time belongs to, by its name and by those that called it."""
-    caller: Operator | None = operator
+    caller: FunctionEvent | None = operator
     while caller is not None:
         for part, marks in _WITH_ALL_INSIDE.items():
             if any(mark in caller.name for mark in marks):

@@ -112,21 +112,15 @@ def _blocks(first: Tensor, second: Tensor, in_half: bool) -> Iterator[tuple[slic
     """Squared distances (rows, columns) float32 of all pairs, part by part, with their places."""
     for row in range(0, len(first), _BLOCK):
         for column in range(0, len(second), _BLOCK):
-            u, v = first[row : row + _BLOCK], second[column : column + _BLOCK]
-            for start, squares in _block(u, v, in_half):
-                yield slice(row + start, row + start + len(squares)), slice(column, column + len(v)), squares.float()
-
-
-def _block(u: Tensor, v: Tensor, in_half: bool) -> Iterator[tuple[int, Tensor]]:
-    """The distances of one block, some rows at a time, with the first row of each part."""
-    starts = range(0, len(u), _ROWS)
-    if in_half:
-        parts = [_half_squares(u[start : start + _ROWS], v) for start in starts]
-        if all(bool(part.isfinite().all()) for part in parts):
-            yield from zip(starts, parts, strict=True)
-            return
-    for start in starts:
-        yield start, _squares(u[start : start + _ROWS], v)
+            rows = first[row : row + _BLOCK].split(_ROWS)
+            v = second[column : column + _BLOCK]
+            halves = [_half_squares(u, v) for u in rows] if in_half else []
+            is_finite = all(bool(part.isfinite().all()) for part in halves)
+            start = row
+            for number, u in enumerate(rows):
+                squares = halves[number].float() if in_half and is_finite else _squares(u, v)
+                yield slice(start, start + len(u)), slice(column, column + len(v)), squares
+                start += len(u)
 
 
 def _squares(u: Tensor, v: Tensor) -> Tensor:
