@@ -52,12 +52,6 @@ def test_none_is_the_deterministic_sampler_bit_for_bit(gaussian):
     assert torch.equal(sampled(gaussian, nowhere, MANY[:8]), plain)
 
 
-def test_noise_of_one_step_is_not_that_of_another():
-    perturb = churned(Churn(s_churn=30), STEPS, 0, 0)
-    first, second = (perturb(torch.zeros(2, 1, 4, 4), 1.0, step)[0] for step in (0, 1))
-    assert not torch.equal(first, second)
-
-
 def test_levels_rise_inside_the_range_alone_and_by_the_root_of_two_at_most():
     churn = Churn(s_churn=24, s_min=0.05, s_max=50)
     assert raised(churn, 1.0, 240) == pytest.approx(1.1)

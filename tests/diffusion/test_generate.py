@@ -73,13 +73,6 @@ def test_an_image_depends_on_its_index_alone_with_churn_too(sampler):
     assert torch.equal(images(EDM, 10, sampler=sampler, churn=Churn(s_churn=0)), images(EDM, 10, sampler=sampler))
 
 
-@pytest.mark.parametrize("sampler", ["euler", "heun"])
-def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
-    network = Pointwise()
-    images(EDM, 10, network, sampler=sampler)
-    assert network.calls == [10] * find_sampler(sampler).num_calls(5)
-
-
 class Varying(Pointwise):
     """Says behind its prediction that the variance depends on the label."""
 

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.model.methods.subjects import BACKBONES, answering, cell_of, network_of
 from tread_bench import create_backbone
 from tread_bench.core.config.routed import setting_of, with_blocks
-from tread_bench.core.config.sampling import Sampling, calls
+from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import Route
@@ -141,13 +141,6 @@ def test_outside_its_interval_guidance_is_the_strong_branch_alone():
     assert counts == [1, 2, 2, 1]  # low < t <= high
 
 
-def test_heuns_second_slope_is_guided_as_the_time_where_it_is_taken():
-    sampling = Sampling(sampler="heun", steps=4, guidance={"name": "cfg", "interval": (0.25, 0.75)}, guidance_scale=2)
-    assert [(call.step, call.guided) for call in calls(sampling, TIMES)] == [
-        *((0, False), (1, True), (1, True), (2, True), (2, True), (3, False), (3, False))
-    ]
-
-
 def test_rates_decay_as_half_a_cosine():
     branch = Branch("weak", routes=(Route(1, 2, 0.8),), decays=True)
     rates = [route.rate for step in range(10) for route in branch.routes_at(step, 10)]
@@ -200,16 +193,6 @@ def test_a_routed_sample_is_the_same_whatever_the_batch_size():
     torch.testing.assert_close(small, large, rtol=1e-5, atol=1e-5)
     other = torch.cat(list(generate(network, objective, setting.cell.sampling, 1, 5, 5)))
     assert not torch.allclose(other, large)
-
-
-def test_labels_are_taken_in_turn():
-    setting, network = trained(steps=2)
-    objective, sampling = build_objective(setting.cell.objective), setting.cell.sampling
-    threes, mixed = (
-        torch.cat(list(generate(network, objective, sampling, 0, 4, 4, labels=labels))) for labels in ([3], [3, 5])
-    )
-    same = [torch.equal(a, b) for a, b in zip(threes, mixed, strict=True)]
-    assert same == [True, False, True, False]
 
 
 def test_a_network_without_blocks_is_that_of_the_others():

@@ -137,13 +137,12 @@ def test_what_has_no_figure_is_refused_with_the_rule(figure, rule):
 
 
 @pytest.mark.parametrize("metric", PAIRS)
-@pytest.mark.parametrize("size", [10, 30])
-def test_features_that_cannot_be_compared_are_refused_by_every_metric_of_two_sets(metric, size):
+def test_features_that_cannot_be_compared_are_refused_by_every_metric_of_two_sets(metric):
     figure = PAIRS[metric]
-    assert figure(A[:size], B[:size]) is not None
+    assert figure(A, B) is not None
     with pytest.raises(ValueError, match="features of 12 and 13 dimensions cannot be compared"):
-        figure(A[:size], LONGER[:size])
-    for pair in ((DIVERGED[:size], B[:size]), (B[:size], DIVERGED[:size])):
+        figure(A, LONGER)
+    for pair in ((DIVERGED, B), (B, DIVERGED)):
         with pytest.raises(FloatingPointError, match="NaN or infinite"):
             figure(*pair)
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-import torch
 
 from tests.announced import announce
 from tests.shown_checks import failing
@@ -61,12 +60,6 @@ def test_spatial_features_are_there_exactly_if_the_description_says_so(has_spati
     assert "features" in failing("feature-network", EXTRACTOR=network, OPTIONS={}, SHAPE=GREY)
 
 
-def test_asking_a_network_for_spatial_features_that_it_lacks_is_an_error():
-    extractor = choose_extractor(Metrics(), DEFAULT_DATA)
-    with pytest.raises(ValueError, match="digits-classifier has no spatial features"):
-        extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), spatial=True)
-
-
 class Other(ExtractorOptions):
     """Another network."""
 
@@ -96,12 +89,6 @@ def test_a_network_is_written_as_its_name_or_with_its_settings():
     assert with_weights.model_dump()["extractor"] == {"name": "inception", "weights": "w.pth"}
     assert Metrics(inception_weights="w.pth").network(DEFAULT_DATA) == with_weights.network(DEFAULT_DATA)
     assert Metrics.model_validate(with_weights.model_dump()) == with_weights
-
-
-def test_weights_that_are_given_twice_are_refused():
-    twice = Metrics(extractor={"name": "inception", "weights": "w.pth"}, inception_weights="v.pth")
-    with pytest.raises(UserError, match=r"metrics\.inception_weights and metrics\.extractor\.weights are both given"):
-        twice.network(DEFAULT_DATA)
 
 
 def test_without_logits_the_inception_score_stays_empty_and_a_metric_that_needs_them_is_refused(monkeypatch):

@@ -42,15 +42,6 @@ def test_what_stands_before_a_route_is_untouched_and_a_higher_rate_is_further_aw
     assert behind == sorted(behind, reverse=True) and behind[-1] < 0.999
 
 
-def test_prefix_tokens_are_among_those_compared(digits):
-    """U-ViT carries time and label as tokens that never route."""
-    cell, network = made(name="U-ViT")
-    gap = routed_gap(network, build_objective(cell.objective), digits.held_out, cell.metrics)
-    assert len(gap.rates[0].cosine) == network.num_blocks
-    assert gap.rates[0].cosine == pytest.approx([1.0] * network.num_blocks)
-    assert all(-1 <= cosine <= 1 for at in gap.rates for cosine in at.cosine)
-
-
 def test_figures_do_not_depend_on_the_batch(digits):
     cell, network = made()
     objective = build_objective(cell.objective)

@@ -31,15 +31,6 @@ class FakeMachine:
         return ready
 
 
-def test_every_sample_is_kept_in_milliseconds_and_warm_up_is_not():
-    machine = FakeMachine()
-    times = interleave(
-        machine.work("dense", 0.4), machine.work("routed", 0.25), pairs=5, warmup=2, clock=lambda: machine.now
-    )
-    assert [round(t, 6) for t in times.reference_ms] == [400.0] * 5
-    assert [round(t, 6) for t in times.subject_ms] == [250.0] * 5
-
-
 def test_the_two_take_turns_at_going_first():
     machine = FakeMachine()
     interleave(machine.work("a", 1), machine.work("b", 1), pairs=3, warmup=1, clock=lambda: machine.now)

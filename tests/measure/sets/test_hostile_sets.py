@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from tests.measure.sets.test_samples import images, write_png
@@ -38,22 +37,9 @@ def arrays(**values):
     return lambda path: np.savez(path, **values)
 
 
-def arrays_in(name: str):
-    """An .npz archive under another name."""
-
-    def write(path: Path) -> None:
-        with path.with_name(name).open("wb") as file:
-            np.savez(file, arr_0=images())
-
-    return write
-
-
-def cut(share: float):
-    def write(path: Path) -> None:
-        np.savez(path, arr_0=images(200))
-        path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-
-    return write
+def cut(path: Path) -> None:
+    np.savez(path, arr_0=images(200))
+    path.write_bytes(path.read_bytes()[:-100])
 
 
 def damaged(path: Path) -> None:
@@ -71,33 +57,22 @@ def damaged_stream(path: Path) -> None:
     path.write_bytes(content)
 
 
-def without_suffix(path):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("arr_0", b"images")
-
-
 FORM = "images are uint8 of shape"
 DAMAGED = r"not an \.npz archive, or a damaged one"
 NPZ = {
     "an .npy file": (lambda path: path.write_bytes(head((1, 8, 8, 3)) + bytes(192)), DAMAGED),
-    "a text": (lambda path: path.write_text("images"), DAMAGED),
     "an empty file": (lambda path: path.touch(), DAMAGED),
     "a pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "of a pickle that you trust, store the arrays"),
-    "cut in front": (cut(0.3), DAMAGED),
-    "cut at the end": (cut(0.99), DAMAGED),
+    "cut at the end": (cut, DAMAGED),
     "other arrays": (arrays(x=images(), y=images()), "no array arr_0 in it; it has x, y"),
-    "no arrays": (arrays(), "no array arr_0 in it; it has none"),
     "pickled images": (arrays(arr_0=np.array([{}], dtype=object)), "arr_0 holds Python objects"),
     "floats": (arrays(arr_0=images() / 255), r"arr_0 is float64 of shape \(11, 6, 5, 3\); " + FORM),
-    "one image": (arrays(arr_0=images()[0]), FORM),
     "channels first": (arrays(arr_0=images().transpose(0, 3, 1, 2).copy()), FORM),
     "an alpha channel": (arrays(arr_0=images(channels=4)), "C 1 or 3"),
     "Fortran order": (arrays(arr_0=np.asfortranarray(images())), "in Fortran order"),
     "no images": (arrays(arr_0=images(0)), "n at least 1"),
-    "no pixels": (arrays(arr_0=images(3, (0, 5))), FORM),
     "a negative shape": (member("arr_0", head((-1, 8, 8, 3))), "a NumPy header with the shape"),
     "huge images": (member("arr_0", head((1, 10**9, 10**9, 3))), "H and W at most 4096"),
-    "a member without a suffix": (without_suffix, "no array arr_0 in it"),
     "no header": (member("arr_0", b"images" * 9), "not a readable NumPy header"),
     "a header without end": (member("arr_0", b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + bytes(99)), "not a readable NumPy"),
     "code in the header": (member("arr_0", head(("__import__('os').abort()",))), "not a readable NumPy header"),
@@ -134,7 +109,6 @@ NPY = {
     "a text": (lambda path: path.write_text("images"), "no array that can be read"),
     "cut short": (lambda path: path.write_bytes(head((9, 8, 8, 3)) + bytes(99)), "no array that can be read"),
     "a pickle": (lambda path: np.save(path, np.array([{"a": 1}])), "no array that can be read .*Python objects"),
-    "an archive": (arrays_in("set.npy"), "no array that can be read"),
     "floats": (lambda path: np.save(path, images() / 255), r"is float64 of shape \(11, 6, 5, 3\); " + FORM),
     "a pipe": (os.mkfifo, "it is not a file"),
     "nothing": (lambda path: None, "No such file"),
@@ -160,27 +134,6 @@ def test_nothing_but_a_file_is_waited_for(tmp_path):
         open_samples(tmp_path / "none.npz")
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_flipped_bytes_are_a_message_or_make_no_difference(tmp_path, save):
-    generator = np.random.default_rng(0)
-    path = tmp_path / "set.npz"
-    save(path, arr_0=images(5), mu=np.zeros(3), sigma=np.eye(3), num_images=np.array(9))
-    content, messages = path.read_bytes(), []
-    for number in range(150):
-        changed = bytearray(content)
-        changed[generator.integers(len(changed))] ^= generator.integers(1, 256)
-        path.write_bytes(changed[: generator.integers(len(changed))] if number % 5 == 0 else changed)
-        try:
-            found = open_reference(path)
-            read = torch.cat([*found.images.batches(2)]) if found.images else None
-        except UserError as error:
-            messages.append(str(error))
-        else:
-            assert read is None or np.array_equal(read.permute(0, 2, 3, 1), images(5))
-    assert len(messages) > 75
-    assert all(line.startswith(str(path)) and len(line) < 600 and "\n" not in line for line in messages)
-
-
 # Folders
 
 
@@ -201,21 +154,15 @@ def saved(mode: str, kind: str = "PNG"):
     return write
 
 
-def as_text(path: Path) -> None:
-    path.write_text("not an image")
-
-
 FOLDERS = {
-    "a text": (as_text, "00003.png: not a readable image"),
+    "a text": (lambda path: path.write_text("no image"), "00003.png: not a readable image"),
     "a script": (lambda path: path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n"), "not a readable"),
-    "an empty file": (lambda path: path.touch(), "not a readable image"),
     "a bomb": (lambda path: path.write_bytes(png_bomb()), "00003.png: not a readable image"),
     "another size": (lambda path: write_png(path, images(1, (8, 8))[0]), "8x8 pixels where 00000.png has 5x6"),
     "an alpha channel": (saved("RGBA"), "00003.png: image mode RGBA"),
     "16 bits": (lambda path: Image.fromarray(images(1)[0, ..., 0].astype(np.uint16)).save(path), "image mode I;16"),
     "a pipe": (os.mkfifo, "00003.png: it is not a file"),
     "a link to nothing": (lambda path: path.symlink_to("nothing"), "00003.png: No such file"),
-    "a link to itself": (lambda path: path.symlink_to(path.name), "00003.png"),
     "a loop of folders": (lambda path: path.symlink_to(path.parent), "a link to a folder that contains it"),
     "a JPEG": (lambda path: saved("RGB", "JPEG")(path.with_suffix(".jpg")), "00003.jpg: samples are PNG files"),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 import zipfile
 from pathlib import Path
@@ -119,12 +118,6 @@ def test_a_covariance_of_fewer_images_than_features_is_one(tmp_path, order):
     assert np.array_equal(stored.covariance, covariance.astype(np.float32).astype(np.float64))
 
 
-def with_nan(values: np.ndarray) -> np.ndarray:
-    values = values.copy()
-    values.flat[3] = np.nan
-    return values
-
-
 MEAN, COVARIANCE = statistics(6)
 SKEWED = COVARIANCE + np.triu(np.full((6, 6), 0.1), 1)
 INDEFINITE = np.eye(6) + 5 * (np.eye(6, k=1) + np.eye(6, k=-1))  # each variance is above zero
@@ -134,22 +127,18 @@ DINOV2 = {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE}
 BROKEN = {
     "a mean alone": ({"sigma": None}, "no array sigma in it; it has mu, mu_s"),
     "a covariance alone": ({"mu_s": None}, "no array mu_s in it"),
-    "NaN in the mean": ({"mu": with_nan(MEAN)}, NO_COVARIANCE),
-    "NaN in the covariance": ({"sigma": with_nan(COVARIANCE)}, NO_COVARIANCE),
+    "NaN in the mean": ({"mu": MEAN * np.nan}, NO_COVARIANCE),
     "infinity": ({"sigma": COVARIANCE * np.inf}, NO_COVARIANCE),
     "not symmetric": ({"sigma": SKEWED}, NO_COVARIANCE),
     "not a covariance": ({"sigma": INDEFINITE}, NO_COVARIANCE),
-    "negative variances": ({"sigma": -np.eye(6)}, NO_COVARIANCE),
     "integers": ({"mu": np.arange(6)}, FORM),
     "another length": ({"mu": MEAN[:5]}, r"mu is float64 of shape \(5,\), sigma float64 of shape \(6, 6\); " + FORM),
     "variances alone": ({"sigma": np.diag(COVARIANCE)}, FORM),
-    "a table": ({"mu": MEAN[None]}, FORM),
     "nothing": ({"mu": MEAN[:0], "sigma": COVARIANCE[:0, :0]}, FORM),
     "pickles": ({"mu": np.array([None])}, "mu holds Python objects"),
     "a count in words": ({"num_images": np.array("many")}, "num_images is many; it must be the number of images"),
     "a count of one": ({"num_images": np.array(1)}, "num_images is 1; it must be the number of images, 2 or more"),
     "another resize": ({**DINOV2, "resize_dinov2": np.array("pil")}, "resize_dinov2: unknown resize 'pil'"),
-    "a resize that is a number": ({**DINOV2, "resize_dinov2": np.array(1)}, "resize_dinov2: unknown resize '1'"),
 }
 
 
@@ -168,12 +157,6 @@ def test_statistics_larger_than_any_network_has_are_refused_before_they_are_read
         archive.writestr("sigma.npy", head((8193, 8193), "<f8"))
     with pytest.raises(UserError, match=r"sigma of shape \(8193, 8193\) has 537,001,992 bytes, more than"):
         open_reference(tmp_path / "ref.npz")
-
-
-def test_a_pickled_reference_says_how_to_convert_it(tmp_path):
-    (tmp_path / "img512.pkl").write_bytes(pickle.dumps({"fid": {"mu": 0}}))
-    with pytest.raises(UserError, match=r"img512\.pkl: not an \.npz archive.*of a pickle that you trust, store"):
-        open_reference(tmp_path / "img512.pkl")
 
 
 # Images
@@ -202,12 +185,9 @@ def test_images_of_any_size_are_a_reference_through_a_data_source(tmp_path, monk
     assert open_reference(settings % ("images", "images")).sha256 == found.sha256
 
 
-@pytest.mark.parametrize("name", ["a.npz", "a.npy"])
-def test_samples_of_one_network_are_a_reference_for_another(tmp_path, name):
-    if name.endswith("npz"):
-        np.savez(tmp_path / name, arr_0=images(), arr_1=np.arange(11))
-    else:
-        np.save(tmp_path / name, images())
+@pytest.mark.parametrize(("name", "save"), [("a.npz", np.savez), ("a.npy", np.save)])
+def test_samples_of_one_network_are_a_reference_for_another(tmp_path, name, save):
+    save(tmp_path / name, images())
     found = open_reference(tmp_path / name)
     assert np.array_equal(all_of(found.images), images()) and found.sha256 == found.images.sha256 and not found.stored
 

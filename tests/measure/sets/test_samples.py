@@ -74,22 +74,7 @@ def test_the_hash_is_that_of_the_content(tmp_path):
     assert a == b != c
 
 
-def test_arrays_beside_the_images_are_left_alone(tmp_path):
-    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=np.arange(11), latents=np.zeros((11, 4)))
-    assert np.array_equal(all_of(open_samples(tmp_path / "set.npz")), images())
-
-
 # Folders
-
-
-def test_png_files_come_in_the_order_of_their_numbers(tmp_path):
-    written = images()
-    for number, image in enumerate(written):
-        write_png(tmp_path / "set" / f"{number}.png", image)  # 10 after 9, not after 1
-    found = open_samples(tmp_path / "set")
-    assert (found.name, found.count, found.shape) == ("set", 11, (3, 6, 5))
-    for size in (1, 4, 50):
-        assert np.array_equal(all_of(found, size), written)
 
 
 def test_the_first_images_of_a_folder_are_a_set(tmp_path):
