@@ -20,8 +20,6 @@ from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, to_uint8
-from tread_bench.measure import evaluation
-from tread_bench.measure.evaluation import see
 from tread_bench.measure.quality import feature_store
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
@@ -29,7 +27,7 @@ from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures, open_classifier
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
-from tread_bench.measure.quality.samples import OpenMetric
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import (
     FeatureStatistics,
     Gaussian,
@@ -49,9 +47,14 @@ CELL = {"backbone": "DiT-S/2", "training": {"iterations": 1}}
 PINNED = ["cff813b9b6a1", "ff2d3a540b8c"]  # fingerprints of the version before spatial features
 
 
-def evaluate_images(batches, extractor, reference, metrics, num_classes):
-    seen = (see(pixels, extractor, metrics) for pixels in batches)
-    return evaluation.evaluate_images(seen, reference, metrics, num_classes)
+def evaluate_images(batches, extractor, reference, metrics):
+    """Figures of all metrics of generated images."""
+    has_spatial = extractor.spatial_dims is not None
+    pooled, spatial = summed(extractor.features(pixels, has_spatial) for pixels in batches)
+    found = {}
+    for metric in metrics:
+        found |= metric.figures(ImageRecords(pooled, spatial=spatial), reference)
+    return found
 
 
 class Pixels(Dataset[Tensor]):
@@ -159,7 +162,7 @@ def test_the_whole_path_agrees_with_torch_fidelity(
     monkeypatch.setitem(FEATURE_EXTRACTORS_REGISTRY, "digits-classifier", Digits)
     real = digits.train.uint8(np.arange(400))
     expected = torch_fidelitys(noisy, real, "digits-classifier", kid_subset_size=100, kid_subsets=20)
-    got = evaluate_images(noisy.split(64), extractor, reference_to(real, extractor), opened(kid_subsets=20), 10)
+    got = evaluate_images(noisy.split(64), extractor, reference_to(real, extractor), opened(kid_subsets=20))
     assert {key: got[key] for key in KEYS} == pytest.approx(expected, rel=1e-6)  # features are in float32
     assert got["fid"] > 1
 
@@ -301,13 +304,13 @@ def test_spatial_fid_is_measured_where_the_network_has_such_features(
     network = Extractor("inception", WithPlaces(extractor.network), "0" * 64, extractor.dims, spatial_dims=64)
     metrics = [OpenMetric.of(options) for options in Metrics().of_samples]
     reference = reference_of(digits, network)
-    found = evaluate_images(noisy.split(64), network, reference, metrics, 10)
+    found = evaluate_images(noisy.split(64), network, reference, metrics)
     pixels = (noisy, digits.train.uint8(np.arange(len(digits.train))))
     expected = statistics_to_fid(*(statistics(images.flatten(1).float()) for images in pixels))
     assert found["sfid"] == pytest.approx(expected, rel=1e-9)
-    without = evaluate_images(noisy.split(64), extractor, reference_of(digits, extractor), opened(), 10)
+    without = evaluate_images(noisy.split(64), extractor, reference_of(digits, extractor), opened())
     assert found["fid"] == without["fid"] and "sfid" not in without
-    again = evaluate_images(noisy.split(64), network, reference_of(digits, network), metrics, 10)
+    again = evaluate_images(noisy.split(64), network, reference_of(digits, network), metrics)
     assert again == found  # read back from the cache
 
 
@@ -323,7 +326,7 @@ def test_images_of_a_file_take_the_place_of_those_of_the_data(
     file = reference_file(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes)
     given = reference_of_set(open_reference(file), extractor)
     own = reference_of(digits, extractor)
-    found = [evaluate_images([noisy], extractor, one, opened(), 10) for one in (given, own)]
+    found = [evaluate_images([noisy], extractor, one, opened()) for one in (given, own)]
     assert found[0] == found[1]
     assert given.count == own.count and given.sha256 != own.sha256
 
@@ -365,10 +368,8 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     given = reference_of_set(file, network)
     assert given.statistics is None and given.published is not None
     fid = OpenMetric.of(Metrics().of_samples[0])
-    found = evaluate_images([noisy], network, given, [fid], 10)["fid"]
-    assert found == pytest.approx(
-        evaluate_images([noisy], extractor, reference_of(digits, extractor), [fid], 10)["fid"]
-    )
+    found = evaluate_images([noisy], network, given, [fid])["fid"]
+    assert found == pytest.approx(evaluate_images([noisy], extractor, reference_of(digits, extractor), [fid])["fid"])
     lacking = {metric.family.name: given.lacks(metric.family) for metric in opened()}
     assert lacking["fid"] == lacking["inception_score"] == ""
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"

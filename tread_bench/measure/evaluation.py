@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -57,17 +57,6 @@ class Seen(NamedTuple):
 
     pixels: Tensor
     features: Features
-
-
-def see(pixels: Tensor, extractor: Extractor, metrics: Sequence[OpenMetric]) -> Seen:
-    """Return images with the features that the metrics read."""
-    spatial = reads(Needs.SPATIAL, metrics) and extractor.spatial_dims is not None
-    return Seen(pixels, extractor.features(pixels, spatial))
-
-
-def reads(need: Needs, metrics: Iterable[OpenMetric]) -> bool:
-    """Return whether a metric reads this of the generated images."""
-    return any(need in metric.family.needs for metric in metrics)
 
 
 @dataclass(eq=False)
@@ -146,18 +135,14 @@ class Evaluator:
             FloatingPointError: a figure is NaN or infinite.
         """
         network.eval()
-        if self.ranks.is_first:
-            return self.ranks.told(self._evaluation(network, iteration, train_seconds, seed, progress))
-        if self.cell.metrics.generate:
-            list(self._samples(network, seed, progress))
-        return cast(Evaluation, self.ranks.told(None))
+        metrics = self.cell.metrics
+        if not self.ranks.is_first:
+            if metrics.generate:
+                list(self._samples(network, seed, progress))
+            return cast(Evaluation, self.ranks.told(None))
 
-    def _evaluation(
-        self, network: Network, iteration: int, train_seconds: float, seed: int, progress: Callable[[], None]
-    ) -> Evaluation:
         # The dense validation loss, and figures of generated images.
         began = time.perf_counter()
-        metrics = self.cell.metrics
         per_time = validation_losses(
             network, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
         )
@@ -170,7 +155,7 @@ class Evaluator:
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
         own = {name: value for name, value in figures.items() if name in Evaluation.model_fields}
-        return Evaluation(
+        found = Evaluation(
             iteration=iteration,
             train_seconds=train_seconds,
             training_macs=training_macs(self.cell, iteration) if self.cell.trains else None,
@@ -179,30 +164,44 @@ class Evaluator:
             figures={name: value for name, value in figures.items() if name not in own},
             **own,
         )
+        return self.ranks.told(found)
 
     def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
         """Figures of generated images, their protocol, and the path of their grid."""
-        metrics = self.cell.metrics
-        first: list[Tensor] = []  # batches for the grid
+        # Features of all images, the first of these for the grid, and all of them where a metric reads them.
+        metrics, reads_images = self.cell.metrics, self._reads(Needs.IMAGES)
+        kept: list[Tensor] = []
 
-        def images() -> Iterator[Seen]:
-            for seen in self._samples(network, seed, progress):
-                if sum(map(len, first)) < SAMPLES_KEPT:
-                    first.append(seen.pixels)
-                yield seen
+        def features() -> Iterator[Features]:
+            for pixels, of_pixels in self._samples(network, seed, progress):
+                if reads_images or sum(map(len, kept)) < SAMPLES_KEPT:
+                    kept.append(pixels)
+                yield of_pixels
 
-        # Figures are computed while images come in.
-        captions = self._captions(metrics.num_samples) if reads(Needs.CAPTIONS, self.metrics) else None
+        pooled, spatial = summed(features())
+        if pooled.count != metrics.num_samples:
+            raise ValueError(f"{pooled.count} images were generated where metrics.num_samples is {metrics.num_samples}")
+
+        # What each metric makes of them. Image i was generated for class i mod num_classes, or for the i-th caption.
         num_classes = self.data.num_classes
-        figures = evaluate_images(images(), self.reference, self.metrics, num_classes, captions)
-        if (count := figures["num_samples"]) != metrics.num_samples:
-            raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
+        generated = ImageRecords(
+            pooled,
+            partial(iter, kept),
+            labels=torch.arange(pooled.count) % num_classes if num_classes else None,
+            spatial=spatial,
+            captions=self._captions(pooled.count) if self._reads(Needs.CAPTIONS) else None,
+        )
+        figures: dict[str, Any] = {"num_samples": pooled.count}
+        for metric in self.metrics:
+            figures |= metric.figures(generated, self.reference)
+
+        # What they depend on, and pictures.
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
-        pictures = torch.cat(first)
+        pictures = torch.cat(kept[: math.ceil(SAMPLES_KEPT / metrics.batch)])[:SAMPLES_KEPT]
         details["feature_device"] = str(self.extractor.device)
-        grid: dict[str, Any] = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
+        grid: dict[str, Any] = self._write_grid(f"{iteration:09d}", pictures)
         if network.spec.context_shape is not None:
-            grid["captions"] = self._captions(min(len(pictures), SAMPLES_KEPT))
+            grid["captions"] = self._captions(len(pictures))
         real = {f"real_{key}": value for key, value in self._real_samples.items()}
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
 
@@ -216,18 +215,23 @@ class Evaluator:
             turn=turn,
             held_out=self.data.held_out,
         )
+        has_spatial = self._reads(Needs.SPATIAL) and self.extractor.spatial_dims is not None
 
         def own() -> Iterator[Seen]:
             for number, batch in enumerate(batches):
                 progress()
                 pixels = to_pixels(batch, self.decoder, metrics.pixels)
-                seen = see(pixels, self.extractor, self.metrics)
+                features = self.extractor.features(pixels, has_spatial)
                 # Other ranks send only the images that somebody reads.
                 is_shown = (number * ranks.size + ranks.rank) * metrics.batch < SAMPLES_KEPT
-                is_read = ranks.is_first or is_shown or reads(Needs.IMAGES, self.metrics)
-                yield seen if is_read else seen._replace(pixels=pixels[:0])
+                is_read = ranks.is_first or is_shown or self._reads(Needs.IMAGES)
+                yield Seen(pixels if is_read else pixels[:0], features)
 
         return ranks.in_turn(own(), math.ceil(metrics.num_samples / metrics.batch))
+
+    def _reads(self, need: Needs) -> bool:
+        """Whether a metric reads this of the generated images."""
+        return any(need in metric.family.needs for metric in self.metrics)
 
     def _captions(self, count: int) -> list[str]:
         """Those that the first samples are generated for."""
@@ -255,38 +259,3 @@ class Evaluator:
         (self.folder / "samples").mkdir(exist_ok=True)
         write_atomically(self.folder / name, content)
         return {"samples": name, "samples_sha256": hashlib.sha256(content).hexdigest()}
-
-
-def evaluate_images(
-    batches: Iterable[Seen],
-    reference: Reference,
-    metrics: Sequence[OpenMetric],
-    num_classes: int,
-    captions: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Return the figures of generated images, batch by batch, and `num_samples`, their number.
-
-    Image i was generated for class i mod `num_classes`; 0: without labels. With captions, image i was generated for the
-    i-th.
-
-    Raises:
-        FloatingPointError: features that are not finite.
-    """
-    # Features of all images, and the images themselves where a metric reads them.
-    kept: list[Tensor] = []
-
-    def seen() -> Iterator[Features]:
-        for pixels, features in batches:
-            if reads(Needs.IMAGES, metrics):
-                kept.append(pixels)
-            yield features
-
-    pooled, spatial = summed(seen())
-
-    # What each metric makes of them.
-    labels = torch.arange(pooled.count) % num_classes if num_classes else None
-    generated = ImageRecords(pooled, partial(iter, kept), labels, spatial, captions=captions)
-    figures: dict[str, Any] = {}
-    for metric in metrics:
-        figures |= metric.figures(generated, reference)
-    return figures | {"num_samples": pooled.count}
