@@ -135,7 +135,9 @@ def count_config(
     # Its cost.
     with _told(name), quiet("diffusers"), warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH):
         warnings.simplefilter("ignore")
-        grids = (grid, grid - 1, grid - 2) if resolved else (grid,)
+        grids = [grid]
+        if resolved:
+            grids += [grid - 1, grid - 2]
         counts = {frames * n**2: _count(network, blocks, _inputs(network, kind, n, text), n == grid) for n in grids}
     dense = routed = counts[frames * grid**2]
     if resolved:

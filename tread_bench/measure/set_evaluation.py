@@ -126,20 +126,21 @@ def evaluate_on(
     network, extractor, metrics = planned.network, planned.extractor, planned.metrics
 
     # The features of both sets.
-    def seen(images: SampleSet, kept: NDArray[np.int64], is_real: bool = True) -> Statistics:
-        work = f"features of {'reference' if is_real else 'samples'} ({network.name} on {request.device})"
+    def seen(name: str, has_logits: bool, images: SampleSet, kept: NDArray[np.int64]) -> Statistics:
+        work = f"features of {name} ({network.name} on {request.device})"
         batch = request.batch or extractor.batch
 
         def tell(done: int) -> None:
             report(work, done, images.count)
 
-        return features_of(images, extractor, kept, batch, ROWS, extractor.device, not is_real, tell)
+        return features_of(images, extractor, kept, batch, ROWS, extractor.device, has_logits, tell)
 
     stored = {need: one.to(extractor.device) for need, one in planned.stored.items()}
     read = frozenset[Needs]().union(*(metric.family.needs_of_real for metric in metrics))
+    see_real = partial(seen, "reference", False)
     whole = "none" if reference.images is None else "all"
-    real = assembled(reference, stored, KEPT, whole, seen if read - stored.keys() else None)
-    pooled, spatial = seen(samples, np.arange(samples.count), is_real=False)
+    real = assembled(reference, stored, KEPT, whole, see_real if read - stored.keys() else None)
+    pooled, spatial = seen("samples", True, samples, np.arange(samples.count))
     generated = ImageRecords(pooled, partial(samples.batches, BATCH), spatial=spatial)
 
     # What figures depend on, and what to know of them.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -97,24 +96,23 @@ def _cosines(
         for time in times:
             t = torch.full((len(x),), time, device=x.device)
             x_t = objective.corrupt(x, noise, t)
-            agreement = _Agreement(block_outputs(network, objective, x_t, t, y), kept)
-            objective.velocity(partial(predict, on_block=agreement), x_t, t)
-            total += torch.stack(agreement.cosines) / (len(times) * images)
+            cosines: list[Tensor] = []
+            note = partial(_note_cosine, block_outputs(network, objective, x_t, t, y), kept, cosines)
+            objective.velocity(partial(predict, on_block=note), x_t, t)
+            total += torch.stack(cosines) / (len(times) * images)
     return total
 
 
-@dataclass
-class _Agreement:
-    """Observes the blocks of a routed pass: how similar their outputs are to the dense ones (L, B, P + N, D)."""
-
-    dense: Tensor
-    kept: dict[int, Tensor]
-    cosines: list[Tensor] = field(default_factory=list)  # of each block: mean over tokens, sum over images
-
-    def __call__(self, block: int, state: TokenState) -> None:
-        routed = state.stream()
-        dense = self.dense[block]
-        if block in self.kept:
-            dense = gather_tokens(dense, self.kept[block])
-            routed = routed if state.positions is not None else gather_tokens(routed, self.kept[block])
-        self.cosines.append(cosine_similarity(routed.double(), dense.double(), dim=2).mean(1).sum().cpu())
+def _note_cosine(
+    dense: Tensor, kept: Mapping[int, Tensor], cosines: list[Tensor], block: int, state: TokenState
+) -> None:
+    """Append how similar a block's output in a routed pass is to the dense ones (L, B, P + N, D): the mean over tokens,
+    the sum over images.
+    """
+    routed = state.stream()
+    expected = dense[block]
+    if block in kept:
+        expected = gather_tokens(expected, kept[block])
+        if state.positions is None:
+            routed = gather_tokens(routed, kept[block])
+    cosines.append(cosine_similarity(routed.double(), expected.double(), dim=2).mean(1).sum().cpu())

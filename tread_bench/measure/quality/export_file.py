@@ -12,7 +12,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -67,18 +67,14 @@ def _checked_copy(content: bytes) -> bytes:
             if inside.startswith("models/"):
                 _check_graph(json.loads(member))
             elif _CONFIG.fullmatch(inside):
-                _check_tensors(json.loads(member))
+                for tensor, about in json.loads(member)["config"].items():
+                    is_raw = about["path_name"].startswith(("weight_", "tensor_"))
+                    if about.get("use_pickle") is not False or not is_raw:
+                        raise ValueError(f"tensor {tensor!r} is pickled")
             elif inside.startswith("data/sample_inputs/"):
                 member = b""  # of a pickle, and a program runs without them
             checked.writestr(name, member)
     return copy.getvalue()
-
-
-def _check_tensors(config: dict[str, Any]) -> None:
-    """Weights or constants are raw numbers, none of them pickled."""
-    for name, about in config["config"].items():
-        if about.get("use_pickle") is not False or not about["path_name"].startswith(("weight_", "tensor_")):
-            raise ValueError(f"tensor {name!r} is pickled")
 
 
 def _check_graph(graph: object) -> None:
@@ -88,7 +84,9 @@ def _check_graph(graph: object) -> None:
         if key == "guards_code" and value:
             raise ValueError(f"it has guards ({value!r})")
         if key in ("in_spec", "out_spec"):
-            _check_tree(json.loads(value))
+            for name, kind in _parts(json.loads(value)):
+                if name == "type" and kind not in _TREES:
+                    raise ValueError(f"inputs or outputs contain a {kind!r}")
         elif isinstance(value, str) and not _NAME.fullmatch(value):
             raise ValueError(f"{value!r} is not a name")
         is_call = isinstance(value, dict) and {"target", "inputs"} <= value.keys()
@@ -96,22 +94,14 @@ def _check_graph(graph: object) -> None:
             raise ValueError(f"operator {value['target']!r} is not in torch.ops.aten")
 
 
-def _check_tree(spec: object) -> None:
-    for key, value in _parts(spec):
-        if key == "type" and value not in _TREES:
-            raise ValueError(f"inputs or outputs contain a {value!r}")
-
-
 def _parts(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
     """Everything inside, with its key; keys themselves as well."""
     yield key, value
     if isinstance(value, dict):
-        yield from (("", name) for name in value)
-    items: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, dict):
-        items = value.items()
+        for name, item in value.items():
+            yield "", name
+            if name not in _FOR_PEOPLE:
+                yield from _parts(item, name)
     elif isinstance(value, list):
-        items = [(key, item) for item in value]
-    for name, item in items:
-        if name not in _FOR_PEOPLE:
-            yield from _parts(item, name)
+        for item in value:
+            yield from _parts(item, key)

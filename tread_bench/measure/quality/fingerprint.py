@@ -94,9 +94,6 @@ def protocol_details(
         num_samples: number of samples.
         samples: what is known of how they were made; empty: nothing.
     """
-    # Settings, where any differ from their defaults.
-    settings = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
-
     # What metrics say of themselves: those of a standard cell under their names, others together.
     stated: dict[str, Any] = {}
     further = {}
@@ -111,11 +108,10 @@ def protocol_details(
     # FID by symmetric matrices, 2, differs from its predecessor where a covariance is singular, by up to 2e-7.
     fewest = num_samples if reference.count is None else min(num_samples, reference.count)
     version = 2 if fewest <= extractor.dims else 1
-    return {
+    details = {
         "definition": f"{_DEFINITION}, {version}",
         "feature_network": extractor.name,
         "feature_network_sha256": extractor.sha256,
-        **({"feature_network_settings": settings} if settings else {}),
         "feature_dims": extractor.dims,
         "reference_sha256": reference.sha256,
         "reference_images": reference.count,
@@ -123,8 +119,12 @@ def protocol_details(
         "num_samples": num_samples,
         **samples,
         **stated,
-        **({"also": further} if further else {}),
     }
+    if further:
+        details["also"] = further
+    if extractor.settings:
+        details["feature_network_settings"] = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
+    return details
 
 
 _PIXELS: Mapping[Rounding, str] = {

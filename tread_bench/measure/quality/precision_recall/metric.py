@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import torch
@@ -112,15 +112,17 @@ def _blocks(first: Tensor, second: Tensor, in_half: bool) -> Iterator[tuple[slic
     """Squared distances (rows, columns) float32 of all pairs, part by part, with their places."""
     for row in range(0, len(first), _BLOCK):
         for column in range(0, len(second), _BLOCK):
-            rows = first[row : row + _BLOCK].split(_ROWS)
             v = second[column : column + _BLOCK]
-            halves = [_half_squares(u, v) for u in rows] if in_half else []
-            is_finite = all(bool(part.isfinite().all()) for part in halves)
+            parts = first[row : row + _BLOCK].split(_ROWS)
+            squares: Iterable[Tensor] = (_squares(u, v) for u in parts)
+            if in_half:
+                halves = [_half_squares(u, v) for u in parts]
+                if all(bool(part.isfinite().all()) for part in halves):
+                    squares = (half.float() for half in halves)
             start = row
-            for number, u in enumerate(rows):
-                squares = halves[number].float() if in_half and is_finite else _squares(u, v)
-                yield slice(start, start + len(u)), slice(column, column + len(v)), squares
-                start += len(u)
+            for part in squares:
+                yield slice(start, start + len(part)), slice(column, column + len(v)), part
+                start += len(part)
 
 
 def _squares(u: Tensor, v: Tensor) -> Tensor:
