@@ -19,8 +19,6 @@ from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives.base import build_objective
-from tread_bench.diffusion.objectives.edm.family import EdmOptions
-from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.model.methods.base import BatchRange
 
 TIMES = [1.0, 0.75, 0.5, 0.25, 0.0]
@@ -149,18 +147,6 @@ def test_rates_decay_as_half_a_cosine():
     assert rates[5] == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("objective", [FlowOptions(), EdmOptions()], ids=["flow", "edm"])
-def test_combining_outputs_is_combining_velocities(objective):
-    """The velocity is affine in the network's output, and the factors s and 1 - s add up to 1."""
-    made = build_objective(objective)
-    generator = torch.Generator().manual_seed(0)
-    x, weak, strong = (torch.randn(3, 1, 4, 4, dtype=torch.float64, generator=generator) for _ in range(3))
-    t = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64)
-    velocity = {name: made.velocity(lambda x_t, at, o=o: o, x, t) for name, o in (("weak", weak), ("strong", strong))}
-    together = made.velocity(lambda x_t, at: torch.lerp(weak, strong, 2.5), x, t)
-    torch.testing.assert_close(together, torch.lerp(velocity["weak"], velocity["strong"], 2.5))
-
-
 def trained(method="dense", backbone="DiT", **sampling):
     """A cell and its network with weights that answer to everything, as after a training."""
     cell = cell_of(method, backbone).model_copy(update={"sampling": Sampling(**sampling)})
@@ -182,17 +168,6 @@ def test_sampling_macs_are_those_of_the_calls_that_are_made(rule, sampler):
     with FlopCounterMode(display=False) as counter:
         list(generate(network, objective, setting.cell.sampling, 0, 1, 1, weak_network))
     assert sampling_macs(setting, objective.sampling_times(4), weak) == counter.get_total_flops() // 2
-
-
-def test_a_routed_sample_is_the_same_whatever_the_batch_size():
-    setting, network = trained(guidance=RULES["sparse-decayed"], guidance_scale=1.5, steps=3)
-    objective = build_objective(setting.cell.objective)
-    small, large = (
-        torch.cat(list(generate(network, objective, setting.cell.sampling, 0, 5, batch))) for batch in (2, 5)
-    )
-    torch.testing.assert_close(small, large, rtol=1e-5, atol=1e-5)
-    other = torch.cat(list(generate(network, objective, setting.cell.sampling, 1, 5, 5)))
-    assert not torch.allclose(other, large)
 
 
 def test_a_network_without_blocks_is_that_of_the_others():

@@ -15,16 +15,6 @@ from tread_bench.model.backbone import build_backbone
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
 
-def test_parallel_orthogonal_and_opposite_layers():
-    x = torch.zeros(6, 4)
-    x[:, 0] = 1
-    y = torch.zeros(6, 4)
-    y[:, 1] = 5
-    outputs = torch.stack([x, y, -2 * x]).unsqueeze(0)
-    expected = torch.tensor([[1, 0, -1], [0, 1, 0], [-1, 0, 1]], dtype=torch.float64)
-    torch.testing.assert_close(cosine_between_layers(unit_vectors(outputs)), expected)
-
-
 def test_are_the_means_of_the_tokens_cosines():
     outputs = torch.randn(3, 4, 10, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))  # T L M D
     unit = unit_vectors(outputs)

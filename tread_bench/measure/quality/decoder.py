@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -28,6 +29,9 @@ BATCH = 16  # latents that a decoder takes at a time, but for those of diffusers
 class Decoder:
     """Scaled latents (B, C, H, W) to images (B, C', H', W') in [-1, 1], in float32 on the latents' device.
 
+    `sha256` is the hash of its files, `chunk` how many latents it takes at a time, and `pixels` the range that its
+    images are brought to [-1, 1] from.
+
     Raises:
         UserError: the file is not such a program, or the folder is not such an autoencoder.
     """
@@ -38,25 +42,36 @@ class Decoder:
         self.decoding = decoding
         latent = (data.channels, data.image_size, data.image_size)
         self.scaling = Scaling(decoding.scale, decoding.shift, latent)
-        kind = _Autoencoder if os.path.isdir(decoding.path) else _Program
-        self.network: _Autoencoder | _Program = kind(decoding, latent)
-
-    @property
-    def sha256(self) -> str:
-        """Hash of its files."""
-        return self.network.sha256
+        self.network: Vae | _Program
+        if os.path.isdir(decoding.path):
+            self.network, self.chunk, self.pixels = _open_vae(decoding, latent), CHUNK, decoding.pixels
+        else:
+            self.network, self.chunk, self.pixels = _Program(decoding, latent), BATCH, (-1.0, 1.0)
+        self.sha256 = self.network.sha256
 
     @torch.no_grad()
     def __call__(self, latents: Tensor) -> Tensor:
         with full_float32(latents.device):
-            return self.network.decode(self.scaling.unscaled(latents.float()))
+            images = self.network.to(latents.device).decode(self.scaling.unscaled(latents.float()))
+        low, high = self.pixels
+        return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
+
+
+def _open_vae(decoding: Decoding, latent: tuple[int, int, int]) -> Vae:
+    """An autoencoder of diffusers in a folder."""
+    vae = Vae(decoding.path)
+    images = (3, decoding.image_size, decoding.image_size)
+    if (found := vae.decoded_shape(latent)) != images:
+        gives = f"maps latents {latent} to images {found}" if found else f"does not take latents {latent}"
+        raise UserError(
+            f"{decoding.path}: {gives}, and data.decoder must map {latent} to {images}: set data.channels, "
+            "data.image_size or data.decoded_size, or name the autoencoder that encoded these latents"
+        )
+    return vae
 
 
 class _Program:
-    """A torch.export program in a file."""
-
-    chunk = BATCH  # latents at a time: always as many, so that no image depends on how many there are
-    pixels = (-1.0, 1.0)  # range that its images are brought to [-1, 1] from
+    """A torch.export program in a file. It always decodes as many latents, so that no image depends on their number."""
 
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         path = decoding.path
@@ -71,35 +86,14 @@ class _Program:
 
     def decode(self, latents: Tensor) -> Tensor:
         """Unscaled latents (B, C, H, W) -> images (B, 3, S, S) in [-1, 1]."""
-        return in_chunks(self._on(latents.device), latents, BATCH)
-
-    def _on(self, device: torch.device) -> torch.nn.Module:
+        device = latents.device
         if device not in self._modules:
             self._modules[device] = move_to_device_pass(self.program, str(device)).module()
-        return self._modules[device]
+        return in_chunks(self._modules[device], latents, BATCH)
 
-
-class _Autoencoder:
-    """An autoencoder of diffusers in a folder."""
-
-    chunk = CHUNK
-
-    def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
-        self.vae = Vae(decoding.path)
-        self.pixels = decoding.pixels
-        self.sha256 = self.vae.sha256
-        images = (3, decoding.image_size, decoding.image_size)
-        if (found := self.vae.decoded_shape(latent)) != images:
-            gives = f"maps latents {latent} to images {found}" if found else f"does not take latents {latent}"
-            raise UserError(
-                f"{decoding.path}: {gives}, and data.decoder must map {latent} to {images}: set data.channels, "
-                "data.image_size or data.decoded_size, or name the autoencoder that encoded these latents"
-            )
-
-    def decode(self, latents: Tensor) -> Tensor:
-        images = self.vae.to(latents.device).decode(latents)
-        low, high = self.pixels
-        return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
+    def to(self, device: torch.device) -> Self:
+        """Return itself: it is on every device that its latents come from."""
+        return self
 
 
 def open_decoder(data: DataOptions) -> Decoder | None:

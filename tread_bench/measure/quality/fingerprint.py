@@ -138,14 +138,14 @@ def _decoding(decoder: Decoder) -> dict[str, Any]:
     details = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
     if decoder.decoding.shift is not None:
         details["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)
-    if decoder.network.pixels != (-1, 1):
-        details["decoded_pixels"] = list(decoder.network.pixels)
+    if decoder.pixels != (-1, 1):
+        details["decoded_pixels"] = list(decoder.pixels)
     way_back = "latents / scale + shift" if "latent_shift" in details else "latents / scale"
     return {
         "compared": "decoded samples with real images, which have not been through the autoencoder",
         "decoder_sha256": decoder.sha256,
         **details,
-        "decoding": f"float32, {way_back}, {decoder.network.chunk} at a time",
+        "decoding": f"float32, {way_back}, {decoder.chunk} at a time",
     }
 
 
