@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 from torch_fidelity import FeatureExtractorBase, calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
@@ -284,34 +284,6 @@ def test_few_samples_are_said_beside_the_figure(
 ) -> None:
     cell = Cell.model_validate({**CELL, "metrics": {"num_samples": count, "protocol": name}})
     assert protocol(cell, extractor, reference_of(digits, extractor))[1].get("caution") == caution
-
-
-class WithPlaces(nn.Module):
-    """The classifier of digits, with the pixels as spatial features."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, pixels: Tensor, spatial: bool = False) -> tuple[Tensor, ...]:
-        outputs = self.network(pixels)
-        return (*outputs, pixels[:, 0].flatten(1).float()) if spatial else outputs
-
-
-def test_spatial_fid_is_measured_where_the_network_has_such_features(
-    extractor: Extractor, digits: DataSource, noisy: Tensor
-) -> None:
-    network = Extractor("inception", WithPlaces(extractor.network), "0" * 64, extractor.dims, spatial_dims=64)
-    metrics = [OpenMetric.of(options) for options in Metrics().of_samples]
-    reference = reference_of(digits, network)
-    found = evaluate_images(noisy.split(64), network, reference, metrics)
-    pixels = (noisy, digits.train.uint8(np.arange(len(digits.train))))
-    expected = statistics_to_fid(*(statistics(images.flatten(1).float()) for images in pixels))
-    assert found["sfid"] == pytest.approx(expected, rel=1e-9)
-    without = evaluate_images(noisy.split(64), extractor, reference_of(digits, extractor), opened())
-    assert found["fid"] == without["fid"] and "sfid" not in without
-    again = evaluate_images(noisy.split(64), network, reference_of(digits, network), metrics)
-    assert again == found  # read back from the cache
 
 
 def reference_file(path: Path, **arrays: Any) -> str:
