@@ -105,7 +105,7 @@ def check_mutation(folder, readers, path, whole, at, value, is_unfit):
         assert "cannot be read as JSON (" in message, (path.name, field, value, message)
     for said in told.values():
         assert said.isprintable() or "\n" in said
-    # Another configuration in cell.json is reported of the record beside it, which was made under the first one.
+    # Whatever is said names the cell.
     assert all(str(path.parent) in said for name, said in told.items() if said and name != "sample"), told
     return bool(message)
 
