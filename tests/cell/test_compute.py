@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import product
 
 import pytest
 import torch
@@ -243,19 +242,18 @@ AFTER_ROUTE = {"method": {"name": "tread", "float32_after_route": True}, "routes
 
 
 def test_float32_after_a_route_changes_no_bit_without_autocast():
-    assert fingerprint_after(AFTER_ROUTE, "none") == fingerprint_after(ROUTED, "none")
-
-
-def fingerprint_after(cell, autocast):
-    trainer = make_trainer(cell, autocast=autocast)
-    losses(trainer, 2)
-    return fingerprint(trainer)
+    found = []
+    for cell in (AFTER_ROUTE, ROUTED):
+        trainer = make_trainer(cell)
+        losses(trainer, 2)
+        found.append(fingerprint(trainer))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(
     ("backbone", "autocast", "checkpointing"),
     [
-        *product(("DiT", "DiS"), ("bfloat16", "float16"), (False, True)),
+        *(("DiT", "bfloat16", False), ("DiT", "float16", True), ("DiS", "bfloat16", True), ("DiS", "float16", False)),
         *(("LightningDiT", "bfloat16", True), ("U-ViT", "float16", True)),
         *(("ZigMa", "float16", False), ("DRWKV", "bfloat16", False)),
     ],
@@ -277,45 +275,26 @@ def test_exactly_the_block_after_a_route_runs_in_float32(backbone, autocast, che
     assert loss.item() == pytest.approx(plain.item(), rel=2**-7)
 
 
-def check_compiled(cell, backbone):
-    """Compiled blocks have the loss and the gradients of those that are not."""
-    (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
-    assert again.item() == pytest.approx(loss.item(), rel=1e-6)
-    assert error(found, exact) < 1e-5
-
-
-@pytest.mark.plain_bits
-@pytest.mark.parametrize(
-    "backbone",
-    [
-        "DiT",
-        pytest.param("DiS", marks=pytest.mark.full),
-        *(pytest.param(name, marks=pytest.mark.endurance) for name in FAMILIES if name not in ("DiT", "DiS")),
-    ],
-)
-def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_again(backbone, counter):
-    """Drop path included. Rounding differs where operations are fused or split: 1e-5 of the gradient's norm."""
-    for routes in ("1:3@0.5", "2:3@0.5"):
-        cell = {"method": "tread", "routes": routes}
-        check_compiled(cell, backbone)
-        assert 0 < counter.frame_count <= COMPILATIONS[backbone]
+MORE = (("tread", "DiS"), ("sprint", "U-ViT"), ("drop", "LightningDiT"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
 
 
 @pytest.mark.plain_bits
 @pytest.mark.parametrize(
     ("method", "backbone"),
     [
-        ("mask", "DiT"),
-        *(
-            pytest.param(*pair, marks=pytest.mark.full)
-            for pair in (("sprint", "U-ViT"), ("drop", "LightningDiT"), ("mod", "ZigMa"), ("layer_skip", "DRWKV"))
-        ),
+        *(("tread", "DiT"), ("mask", "DiT")),
+        *(pytest.param(*pair, marks=pytest.mark.full) for pair in MORE),
+        *(pytest.param("tread", name, marks=pytest.mark.endurance) for name in FAMILIES if name not in ("DiT", "DiS")),
     ],
 )
-def test_compiled_blocks_serve_every_method(method, backbone, counter):
-    """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
-    check_compiled(NEIGHBOURS[method], backbone)
-    assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
+def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_again(method, backbone, counter):
+    """Drop path included. Rounding differs where operations are fused or split: 1e-5 of the gradient's norm."""
+    others = [{"method": "tread", "routes": "2:3@0.5"}] if method == "tread" else []
+    for cell in (CHECKPOINTED[method], *others):
+        (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
+        assert again.item() == pytest.approx(loss.item(), rel=1e-6)
+        assert error(found, exact) < 1e-5
+        assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")  # its decoder is another kind
 
 
 @pytest.mark.gpu

@@ -107,6 +107,10 @@ def test_the_rate_that_a_schedule_gives_is_that_of_both_parts():
     assert {group["lr"] for group in trainer.optimizer.param_groups} == {1e-3 / 12}
 
 
+def test_adamw_is_fused():
+    assert make_trainer(make_cell()).optimizer.param_groups[0]["fused"]
+
+
 def test_memory_of_its_state_is_what_a_plan_says(tmp_path):
     text = toy_suite(20, 20).replace("  dense: {}", "  dense: {}\n  muon: {training: {optimizer: muon}}")
     plan = load_plan(write_suite(tmp_path, text))

@@ -98,6 +98,7 @@ def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
     before = tree(folder.root)
     told = tread_bench("clean", folder.root).stdout.splitlines()
     named = {line for line in told if line.startswith(f"{folder.root}/")}
+    assert "1 checkpoint files of 1 finished cells" in told[-2] and "2 files left by interrupted" in told[-2]
     assert "--yes" in told[-1] and tree(folder.root).keys() - {".lock"} == before.keys()
     clean(folder.root)
     gone = before.keys() - tree(folder.root).keys()

@@ -206,6 +206,16 @@ def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
         export_of(RunFolder(tmp_path / "run"))
 
 
+def test_it_is_written_alone_and_of_a_run_folder(plain, exported, tmp_path):
+    for source, options, told in (
+        (plain.root, ["--out", str(tmp_path / "page")], "writes one file, and no report into .*page; give one of them"),
+        (exported, [], "is a file; give a run folder"),
+    ):
+        arguments = ["report", str(source), "--export", str(tmp_path / "again.zip"), *options]
+        assert re.search(told, str(CliRunner().invoke(app, arguments).exception))
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
+
+
 # Files that are not what they should be
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import put
-from tread_bench.core.stored.files import StoreError
+from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import SCHEMA_VERSION
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
 
@@ -98,6 +98,20 @@ def test_a_disk_that_fails_is_told_with_the_way_out(tmp_path, number, way_out):
         raise OSError(errno.ENOENT, "No such file")
     with pytest.raises(PermissionError), disk_errors_reported(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_what_a_killed_writer_leaves_is_found_and_takes_no_name_that_is_read(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=die_while_writing, args=(tmp_path / "record.json",))
+    process.start()
+    process.join()
+    assert process.exitcode == -9
+    (left,) = tmp_path.iterdir()
+    assert temporaries(tmp_path) == [left]
+
+
+def die_while_writing(path):
+    os.fsync = lambda handle: os.kill(os.getpid(), 9)
+    write_atomically(path, "never whole")
 
 
 def test_an_attempt_is_lost_with_its_runner_until_somebody_knows_better(folder):
