@@ -71,7 +71,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "channels": (
         LATENTS[:, :3].clone(),
         LABELS,
-        r"latents of shape \(7, 3, 2, 2\) where data\.channels .* \(N, 4, 2, 2\)",
+        r"latents of shape \(7, 3, 2, 2\) where data\.channels .* \(4, 2, 2\) of a sample",
     ),
     "flat": (LATENTS.flatten(1), LABELS, r"latents of shape \(7, 16\)"),
     "bfloat16": (LATENTS.bfloat16(), LABELS, r"latents are BF16; store float16"),
@@ -128,11 +128,10 @@ def test_real_images_come_in_batches_in_their_order(tmp_path: Path) -> None:
 def test_real_images_are_opened_when_they_are_asked_for(tmp_path: Path) -> None:
     gone, empty = str(tmp_path / "gone.parquet"), write_images(tmp_path / "empty.parquet", [], None)
     latents = write(tmp_path / "a.safetensors")
-    pictures = read(latents, images=(gone,)).reference
-    with pytest.raises(UserError, match=r"gone\.parquet cannot be read \(No such file"):
-        len(pictures)
-    with pytest.raises(UserError, match=r"empty\.parquet: no rows"):
-        len(read(latents, images=(empty,)).reference)
+    for path, told in ((gone, r"gone\.parquet cannot be read \(No such file"), (empty, r"empty\.parquet: no rows")):
+        data = read(latents, images=(path,))
+        with pytest.raises(UserError, match=told):
+            _ = data.reference
 
 
 def test_without_real_images_there_is_no_reference(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ def test_they_keep_the_contract_of_data_sources(name: str, tmp_path: Path) -> No
     assert failing_of_data(STAND_IN, tmp_path, SETTINGS[name]) == set()
 
 
-def test_captions_are_words_and_latents_have_images_of_their_own() -> None:
+def test_captions_have_no_words_and_latents_have_images_of_their_own() -> None:
     captioned = open_data(StandInData.model_validate(SETTINGS["captioned"])).train
     found = captioned.captions(np.arange(20), 0, 0)
-    assert {len(caption.split()) for caption in found} == {8} and len(set(found)) > 1
+    assert found == [""] * 20
     latents = open_data(StandInData.model_validate(SETTINGS["latents"]))
     assert latents.train.pictures(np.arange(3), 0, 0).shape == (3, 3, 16, 16)
 

@@ -7,7 +7,7 @@ share one set of values, whatever a source's own format was. Latents are read as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -189,13 +189,14 @@ class ImageSet(Pixels):
 class DataSource:
     """Samples to train on and held-out ones; `num_classes` 0 means without labels.
 
-    `real_images` are what generated images are compared with; None: the training images.
+    `real_images` are what generated images are compared with, or what opens them when they are first needed; None: the
+    training images.
     """
 
     train: DataSplit
     held_out: DataSplit
     num_classes: int
-    real_images: RealImages | None = None
+    real_images: RealImages | Callable[[], RealImages] | None = None
 
     @property
     def image_size(self) -> int:
@@ -205,11 +206,11 @@ class DataSource:
     def channels(self) -> int:
         return self.train.shape[0]
 
-    @property
+    @cached_property
     def reference(self) -> RealImages:
         """Raises UserError where the data have no real images."""
         if self.real_images is not None:
-            return self.real_images
+            return self.real_images() if callable(self.real_images) else self.real_images
         if isinstance(self.train, Pixels):
             return self.train
         raise UserError("the data have no real images to compare samples with: set metrics.generate: false")

@@ -24,14 +24,6 @@ FLOATS = ("float32", "float16")
 LONGEST_NUMBER = 18  # digits that 64 bits always hold
 
 
-class WrongShapeError(UserError):
-    """An array of another shape than expected; `shape` is its own."""
-
-    def __init__(self, message: str, shape: tuple[int, ...]) -> None:
-        super().__init__(message)
-        self.shape = shape
-
-
 @dataclass(frozen=True, slots=True)
 class NpyHeader:
     """What an .npy file declares of its array; `length` is that of the header itself, in bytes."""
@@ -69,7 +61,11 @@ def npy_header(stream: IO[bytes], where: str) -> NpyHeader:
 
 
 def npy_array(
-    content: bytes, where: str, shape: tuple[int, ...] | None, types: tuple[str, ...] = FLOATS, key: str = "array"
+    content: bytes,
+    where: str,
+    shape: tuple[int, ...] | None = None,
+    types: tuple[str, ...] = FLOATS,
+    key: str = "array",
 ) -> NDArray[np.generic]:
     """Return the array of an .npy file, read-only, without a copy.
 
@@ -79,8 +75,7 @@ def npy_array(
         key: what the array is called.
 
     Raises:
-        UserError: it is not an .npy file, has another type, or not the bytes that its header declares.
-        WrongShapeError: it has another shape.
+        UserError: it is not an .npy file, has another type or shape, or not the bytes that its header declares.
     """
     # Read the header, without what could run code.
     where = f"{where}: {key}"
@@ -95,7 +90,7 @@ def npy_array(
     if header.dtype.name not in types:
         raise UserError(f"{where} is {header.dtype.name}; store {' or '.join(types)}")
     if shape is not None and header.shape != shape:
-        raise WrongShapeError(f"{where} of shape {header.shape}; expected {shape}", header.shape)
+        raise UserError(f"{where} of shape {header.shape}; expected {shape}")
     expected = header.length + header.array_bytes
     if len(content) != expected:
         raise UserError(f"{where} has {len(content):,} bytes where its header declares {expected:,}; copy it again")

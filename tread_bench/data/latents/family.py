@@ -75,7 +75,6 @@ LATENTS = DataFamily(
     extractor=None,
     counts=_counts,
     check_files="tread_bench.data.latents.source:file_problems",
-    check_all="tread_bench.data.latents.source:content_problems",
     decoding=_decoding,
     has_pictures=lambda options: options.train_images is not None,
     has_published_fids=True,

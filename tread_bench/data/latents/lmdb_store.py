@@ -16,7 +16,6 @@ from tread_bench.core.stored.data_files import stamp_of
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import open_file
 from tread_bench.data.latents.arrays import ascii_number
-from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.latents.store import Unit
 
@@ -28,13 +27,10 @@ class Database(Unit):
         with named_where_unreadable(path), open_file(path) as file:
             about = os.fstat(file.fileno())
         self._database = _opened(os.path.realpath(path), about.st_size, stamp_of(about))
-        super().__init__(choice, path, remembered(path, [], lambda: self._labels(path))["labels"])
-
-    def _labels(self, path: str) -> Arrays:
         with _damage_reported(path), self._database.begin() as read:
             count = ascii_number(read.get(b"length", b""), f"{path}: length")
             labels = [ascii_number(read.get(b"y-%d" % i, b""), f"{path}: y-{i}") for i in range(count)]
-        return {"labels": np.array(labels, dtype=np.int64)}
+        super().__init__(choice, path, np.array(labels, dtype=np.int64))
 
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> Iterator[NDArray[np.generic]]:
         """(2C, H, W) of each."""

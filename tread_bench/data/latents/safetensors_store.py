@@ -35,7 +35,7 @@ class SafetensorsFile(CaptionTensors, Unit):
         shapes = [file.shape(key, FLOATS, way_out) for key in self.keys]
         for key, shape in zip(self.keys, shapes, strict=True):
             if shape[1:] != choice.stored_shape:
-                raise wrong_shape(choice, f"{path}: {key}", shape[1:], shape[:1])
+                raise wrong_shape(choice, f"{path}: {key}", shape)
         count = shapes[0][0]
         if not count or shapes[-1][0] != count:
             sizes = " and ".join(f"{shape[0]} {key}" for key, shape in zip(self.keys, shapes, strict=True))

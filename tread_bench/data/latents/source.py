@@ -8,7 +8,7 @@ the sample's place in the data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -18,24 +18,23 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
-from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.captions.texts import drawn_captions
-from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.check import absent_classes
 from tread_bench.data.image_folder.listing import listed
 from tread_bench.data.image_folder.source import FolderImages
 from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import OnDemand
 from tread_bench.data.images.table import TableImages
 from tread_bench.data.latents.beside import ImagesBeside
-from tread_bench.data.latents.manifest import LOGVAR_RANGE, manifests_of, read_manifest
+from tread_bench.data.latents.manifest import LOGVAR_RANGE, LatentManifest, manifests_of, read_manifest
 from tread_bench.data.latents.options import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import DataSource, flip, from_uint8
 
-CHECKED = 512  # samples whose spread is looked at
-PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
+_LOOKED_AT = 512  # samples whose spread is checked
+_PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
 
 
 def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArray[np.float32]:
@@ -46,33 +45,10 @@ def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArra
 
 def open_latents(choice: LatentsData) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
-    real_images = LaterImages(choice) if choice.images else None
     kind = LatentSet if choice.captions is None else CaptionedLatents
     train_kind = kind if choice.train_images is None else PicturedLatents  # whose layouts store no captions
+    real_images = partial(_real_images, choice) if choice.images else None
     return DataSource(train_kind(choice, choice.train), kind(choice, choice.held_out), choice.num_classes, real_images)
-
-
-class LaterImages:
-    """Real images, which are opened when they are needed: not every cell generates samples. Raises UserError."""
-
-    def __init__(self, choice: LatentsData) -> None:
-        self._choice = choice
-
-    @cached_property
-    def opened(self) -> OnDemand:
-        return _real_images(self._choice)
-
-    def __len__(self) -> int:
-        return len(self.opened)
-
-    @property
-    def sha256(self) -> str:
-        """Hash of content and order."""
-        return self.opened.sha256
-
-    def batches(self, size: int) -> Iterator[Tensor]:
-        """All images in their order, (B, 3, S, S) uint8, `size` at a time."""
-        return self.opened.batches(size)
 
 
 def _real_images(choice: LatentsData) -> OnDemand:
@@ -213,68 +189,63 @@ class CaptionedLatents(LatentSet):
 
 
 def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
-    """A message for each mistake that headers, labels and a few hundred samples show.
+    """The first mistake that headers, labels, a few hundred samples and manifests show, and what is wrong with images.
 
     Real images are read only where samples are generated.
     """
-    # Each split.
-    opened: list[LatentSet] = []
-    for entries in (choice.train, choice.held_out):
-        found = _opened(choice, entries)
-        if isinstance(found, LatentSet):
-            wrong = list(_sample_problems(found, entries))
-            opened.append(found)
-        else:
-            wrong = found
-        yield from wrong
-        yield from manifest_problems(choice, entries, len(found) if isinstance(found, LatentSet) else None)
-
-    # Every class, and images beside the training latents.
-    if len(opened) == 2:
-        train, _ = opened
-        if generates:
-            yield from absent_classes(train.store.labels, choice.num_classes)
-        if choice.train_images is not None:
-            ends = np.unique([0, len(train) - 1])
-            yield from message_of(lambda: ImagesBeside(choice, train.store.names).read(ends))
-    if generates and choice.images:
-        try:
-            yield from _real_images(choice).problems()
-        except UserError as error:
-            yield str(error)
-
-
-def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
-    """A split, or a message for each of its files or folders that cannot be opened."""
+    # Both splits, and images beside the training latents.
     try:
-        return LatentSet(choice, entries)
+        train = _checked(choice, choice.train)
+        _checked(choice, choice.held_out)
+        if choice.train_images is not None:
+            ImagesBeside(choice, train.store.names).read(np.unique([0, len(train) - 1]))
+        real_images = _real_images(choice) if generates and choice.images else None
     except UserError as error:
-        each = [message for unit in units(choice, entries) for message in message_of(_check_unit, choice, unit)]
-        return each or [str(error)]
+        yield str(error)
+        return
+
+    # Every class, and real images.
+    if generates:
+        yield from absent_classes(train.store.labels, choice.num_classes)
+    if real_images is not None:
+        yield from real_images.problems()
 
 
-def _check_unit(choice: LatentsData, unit: str) -> None:
-    """Raise UserError where one file or folder cannot be opened, or its first or last sample cannot be read."""
-    found = LatentSet(choice, (unit,))
-    _check_samples(found, np.unique([0, len(found) - 1]))
+def _checked(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet:
+    """A split, some samples of which were looked at. Raises UserError naming file and rule."""
+    manifests = {path: _checked_manifest(choice, path) for path in manifests_of(entries)}
+    found = LatentSet(choice, entries)
+    for path, manifest in manifests.items():
+        if len(found) != manifest.count and [Path(entry) for entry in entries] == [path.parent]:
+            rule = f"has count {manifest.count}, and there are {len(found)}; complete the files, or correct it"
+            raise UserError(f"{path} {rule}")
 
-
-def _sample_problems(found: LatentSet, entries: tuple[str, ...]) -> Iterator[str]:
-    """Messages about the first and last sample of every file or folder, and the spread of some samples."""
-    wrong: list[str] = []
+    # First and last sample of every file or folder, mirrored ones and captions, too.
     for first, end in zip(found.store.firsts, found.store.ends, strict=True):
-        wrong += message_of(_check_samples, found, np.unique([first, end - 1]))
-    rows = np.unique(np.linspace(0, len(found) - 1, CHECKED).astype(np.int64))
-    yield from wrong or message_of(check_spread, found, ", ".join(entries), rows)
+        rows = np.unique([first, end - 1])
+        for is_mirrored in {False, choice.flips == "pair"}:
+            found.stored(rows, np.full(len(rows), is_mirrored))
+        if choice.captions is not None:
+            _check_captions(found, rows)
+    _check_spread(found, ", ".join(entries))
+    return found
 
 
-def _check_samples(found: LatentSet, rows: NDArray[np.int64]) -> None:
-    """Raise UserError where one of these samples, or its mirrored one, cannot be read or is not finite."""
-    if found.choice.captions is not None:
-        _check_captions(found, rows)
-    is_paired = found.choice.flips == "pair"
-    for is_mirrored in (False, True) if is_paired else (False,):
-        found.stored(rows, np.full(len(rows), is_mirrored))
+def _checked_manifest(choice: LatentsData, path: Path) -> LatentManifest:
+    """A manifest. Raises UserError where it cannot be read, says other things than the suite, or files are missing."""
+    manifest = read_manifest(path)
+    for key, says in facts_of(manifest).items():
+        value = getattr(choice, key)
+        is_left_out = key in ("num_classes", "captions") and not value
+        if value != says and not is_left_out:
+            rule = f"has {key} {says!r}, and the suite data.{key} {value!r}; correct the one that is wrong"
+            raise UserError(f"{path} {rule}")
+    if manifest.shape[1] != manifest.shape[2]:
+        raise UserError(f"{path} has shape {manifest.shape}; latents must be square")
+    if missing := [name for name in manifest.files if not (path.parent / name).is_file()]:
+        rule = f"which is missing ({len(missing)} of {len(manifest.files)} files); copy them again"
+        raise UserError(f"{path} lists {missing[0]}, {rule}")
+    return manifest
 
 
 def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
@@ -283,90 +254,32 @@ def _check_captions(found: LatentSet, rows: NDArray[np.int64]) -> None:
     last = stored.counts[rows] - 1
     texts = [stored.text(rows, np.zeros_like(rows)), stored.text(rows, last)]
     if not all(np.isfinite(text).all() for text in (*texts, stored.empty_text)):
-        raise UserError(f"{found.store.where(int(rows[0]))}: features of captions contain NaN or infinite values")
+        raise UserError(f"{stored.where(int(rows[0]))}: features of captions contain NaN or infinite values")
 
 
-def content_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
-    """A message for each file that is not what the manifest beside it says, by its hash."""
-    for path in manifests_of((*choice.train, *choice.held_out)):
-        try:
-            files = read_manifest(path).files
-        except UserError:
-            continue  # which has been reported
-        for name, sha256 in files.items():
-            file = path.parent / name
-            if file.is_file() and content_sha256(str(file)) != sha256:
-                yield f"{file} has another content than {path} says; copy it again, or encode it again"
-
-
-def check_spread(found: LatentSet, where: str, rows: NDArray[np.int64]) -> None:
-    """Raise UserError where stored values contradict what they are said to be.
-
-    Args:
-        where: what it is called in messages.
-        rows: samples that are looked at.
-    """
-    # Standard deviations are not negative; the log-variances of an encoder are, nearly all.
+def _check_spread(found: LatentSet, where: str) -> None:
+    """Raise UserError where the values of some samples contradict what they are said to be."""
     choice = found.choice
-    stored = found.stored(rows, np.zeros(len(rows), dtype=np.bool_))
+    rows = np.unique(np.linspace(0, len(found) - 1, _LOOKED_AT).astype(np.int64))
+
+    # Standard deviations are not negative; the log-variances of an encoder are, nearly all.
     if choice.has_moments:
-        spread = stored.chunk(2, dim=1)[1]
+        spread = found.stored(rows, np.zeros(len(rows), dtype=np.bool_)).chunk(2, dim=1)[1]
+        alike = ""
         if choice.quantity == "mean_std" and (spread < 0).any():
-            raise UserError(
-                f"{where}: negative standard deviations (quantity mean_std); they look like log-variances: "
-                f"{_other_quantity(choice, 'mean_logvar')}"
-            )
+            alike = "mean_logvar"
         if choice.quantity == "mean_logvar" and (spread >= 0).all():
-            raise UserError(
-                f"{where}: no log-variance is negative (quantity mean_logvar); they look like standard deviations: "
-                f"{_other_quantity(choice, 'mean_std')}"
-            )
+            alike = "mean_std"
+        if alike:
+            way_out = f"set data.quantity: {alike}, or name the layout that wrote them"
+            raise UserError(f"{where}: quantity {choice.quantity}, and the values look like {alike}: {way_out}")
 
     # Scaled latents have a standard deviation near 1.
     std = float(found.images(rows).std())
-    low, high = PLAUSIBLE_STD
+    low, high = _PLAUSIBLE_STD
     if not low <= std <= high:
-        reason = (
-            "the scale may be applied twice (data.already_scaled, data.scale)"
-            if std < low
-            else "they may not be scaled (data.scale, data.already_scaled), or be moments taken for samples"
-        )
         raise UserError(
             f"{where}: {len(rows)} scaled latents have a standard deviation of {std:.3g}, and it must lie in "
-            f"{low:g}..{high:g}: {reason}"
+            f"{low:g}..{high:g}: the scale is missing or applied twice (data.scale, data.already_scaled), or they are "
+            "moments taken for samples"
         )
-
-
-def _other_quantity(choice: LatentsData, quantity: str) -> str:
-    fixed = "quantity" in choice.fixed
-    return f"another layout than {choice.layout} wrote them" if fixed else f"set data.quantity: {quantity}"
-
-
-def manifest_problems(choice: LatentsData, entries: tuple[str, ...], count: int | None) -> Iterator[str]:
-    """A message for each manifest beside these files that cannot be read, or says other things than the suite.
-
-    Args:
-        count: samples in these files; None: not known.
-    """
-    for path in manifests_of(entries):
-        try:
-            manifest = read_manifest(path)
-        except UserError as error:
-            yield str(error)
-            continue
-
-        # The facts and sizes.
-        for key, says in facts_of(manifest).items():
-            value = getattr(choice, key)
-            is_left_out = key in ("num_classes", "captions") and not value
-            if value != says and not is_left_out:
-                yield f"{path} has {key} {says!r}, and the suite data.{key} {value!r}; correct the one that is wrong"
-        if manifest.shape[1] != manifest.shape[2]:
-            yield f"{path} has shape {manifest.shape}; latents must be square"
-
-        # The files and their number.
-        missing = [name for name in manifest.files if not (path.parent / name).is_file()]
-        if missing:
-            yield f"{path} lists {missing[0]}, which is missing ({len(missing)} of {len(manifest.files)} files)"
-        elif count not in (None, manifest.count) and [Path(entry) for entry in entries] == [path.parent]:
-            yield f"{path} has count {manifest.count}, and there are {count}; complete the files, or correct it"

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.data.latents.arrays import WrongShapeError, npy_array
+from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.layouts import alike
 from tread_bench.data.latents.options import LatentsData, empty_text_file
-
-MEAN_AND_SPREAD = 2  # moments have twice the channels of a sample
 
 
 class Unit:
@@ -146,36 +144,26 @@ class Store:
 
 def stored_array(choice: LatentsData, content: bytes, where: str, batch: tuple[int, ...] = ()) -> NDArray[np.generic]:
     """Return what an .npy file stores of a sample, (*batch, C', H, W). Raises UserError; `where` names the file."""
-    try:
-        return npy_array(content, where, (*batch, *choice.stored_shape))
-    except WrongShapeError as error:
-        found = error.shape
-        raise wrong_shape(choice, where, found[len(batch) :], found[: len(batch)]) from None
+    array = npy_array(content, where)
+    if array.shape != (*batch, *choice.stored_shape):
+        raise wrong_shape(choice, where, array.shape)
+    return array
 
 
-def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Sequence[int | str] = ()) -> UserError:
+def wrong_shape(choice: LatentsData, where: str, found: Sequence[int]) -> UserError:
     """Return the error of an array of another shape, which says so where samples and moments were taken for each other.
 
     Args:
-        found: the array's shape, without that of the batch.
-        batch: what stands before (C, H, W) in the file.
+        found: the array's shape.
     """
-    # What was found, and what the suite requests.
-    channels, side = choice.channels, choice.image_size
-    requested = (*(["N"] if batch else []), *choice.stored_shape)
-    was, wanted = (f"({', '.join(map(str, shape))})" for shape in ((*batch, *found), requested))
-    shapes = f"{where} of shape {was} where data.channels and data.image_size request {wanted}"
-
-    # Samples and moments that were taken for each other.
-    if tuple(found) == (MEAN_AND_SPREAD * channels, side, side):
-        reason, kind, way_out = "twice the channels are moments, not samples", "samples", "mean_std or mean_logvar"
-    elif choice.has_moments and tuple(found) == (channels, side, side):
-        reason = f"quantity {choice.quantity} has twice the channels; these are samples, or channels were lost"
-        kind, way_out = "moments", "sample"
-    else:
+    requested = choice.stored_shape
+    shapes = f"{where} of shape {tuple(found)} where data.channels and data.image_size request {requested} of a sample"
+    held, quantity, channels = "moments", "mean_std or mean_logvar", 2 * choice.channels
+    if choice.has_moments:
+        held, quantity, channels = "samples", "sample", choice.channels
+    if tuple(found[-3:]) != (channels, *requested[1:]):
         return UserError(shapes)
-    if "quantity" not in choice.fixed:
-        return UserError(f"{shapes}: {reason}; set data.quantity: {way_out}")
-    names = " or ".join(alike(choice.about))
-    way_out = f"set data.layout: {names}" if names else "name the layout that it was written in"
-    return UserError(f"{shapes}: {reason}; layout {choice.layout} holds {kind}; {way_out}")
+    way_out = f"data.quantity: {quantity}"
+    if "quantity" in choice.fixed:
+        way_out = f"data.layout: {' or '.join(alike(choice.about)) or 'the one that wrote them'}"
+    return UserError(f"{shapes}: these are {held}, and moments have twice the channels of samples; set {way_out}")

@@ -51,14 +51,10 @@ def _indexed(path: str) -> Arrays:
     # Members by key, which may contain dots.
     latents: dict[str, tuple[int, int]] = {}
     classes: dict[str, int] = {}
-    seen: set[str] = set()
     try:
         with named_where_unreadable(path), open_file(path) as file, tarfile.open(fileobj=file, mode="r:") as shard:
             for member in filter(lambda member: member.isreg() and is_data(member.name), shard):
                 name, start = member.name, member.offset_data
-                if name in seen:
-                    raise UserError(f"{path}: {name} is there twice")
-                seen.add(name)
                 if name.endswith(_LATENT):
                     latents[name.removesuffix(_LATENT)] = (start, member.size)
                 elif name.endswith(_CLASS):

@@ -18,7 +18,6 @@ from tread_bench.data.source import DataSource, ImageSet, from_uint8
 from tread_bench.data.stand_in.family import HELD_OUT, TRAIN, StandInData
 
 _DECODED = 16  # latents that an exported decoder takes at a time
-_WORDS = ("one", "small", "random", "square", "of", "eight", "coloured", "dots")
 
 
 def draw_stand_in(choice: StandInData) -> DataSource:
@@ -66,9 +65,8 @@ class CaptionedSamples(RandomSamples):
         )
 
     def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
-        """Random words for each of these samples."""
-        starts = draws.integers(seed, "captions of a stand-in", first, len(index), len(_WORDS))
-        return [" ".join(_WORDS[start:] + _WORDS[:start]) for start in starts.tolist()]
+        """No words: there are features alone."""
+        return [""] * len(index)
 
 
 def write_decoder(path: Path, channels: int, image_size: int, picture_size: int) -> None:
