@@ -20,8 +20,8 @@ from tread_bench.data.glyphs import family, fonts
 from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.glyphs.fonts import FACES
 from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
-from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
 from tread_bench.data.glyphs.source import GlyphSet, read_glyphs
+from tread_bench.data.glyphs.words import SCRIPTS, script_of
 from tread_bench.runner.prepare import data_files, write_plan
 from tread_bench.suite.load import find_suite, load_plan
 

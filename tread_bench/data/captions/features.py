@@ -1,6 +1,6 @@
-"""The features of captions, computed once: each caption's, in shards of the user's cache that later starts go on with.
+"""Images with captions, and the captions' features, computed once, in shards of the user's cache.
 
-A folder of the cache is named after the encoder and the captions. A shard appears complete or not at all, has the same
+A later start goes on with the shards that are there. A folder of the cache is named after the encoder and the captions. A shard appears complete or not at all, has the same
 bytes whoever writes it, and is mapped into memory.
 """
 
@@ -12,10 +12,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -26,7 +28,8 @@ from tread_bench.core.stored.files import replacing, temporaries
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.captions.family import Captions
-from tread_bench.data.captions.texts import captions_sha256
+from tread_bench.data.captions.texts import Texts, captions_sha256
+from tread_bench.data.source import DataSource, Pixels
 from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
 
 log = logging.getLogger(__name__)
@@ -163,3 +166,61 @@ def report_cut_off(settings: Captions, count: int, total: int) -> None:
             "%s of %s captions are longer than the %s tokens of text encoder %s; the rest of them is cut off",
             *(f"{count:,}", f"{total:,}", settings.encoder.tokens, settings.encoder.name),
         )
+
+
+class CaptionedImages(Pixels):
+    """Images of one split with captions.
+
+    Args:
+        texts: the captions of the images, in their order.
+        features: of these captions, and perhaps of others.
+    """
+
+    def __init__(self, settings: Captions, pixels: Pixels, texts: Texts, features: CaptionFeatures) -> None:
+        self.settings = settings
+        self.pixels = pixels
+        self.texts = texts
+        self.classes = np.zeros(len(texts), dtype=np.int64)
+        self._features = features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return self.pixels.shape
+
+    def uint8(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) uint8, as the feature networks take them."""
+        return self.pixels.uint8(index)
+
+    @property
+    def empty_text(self) -> Tensor:
+        """(M, E) float32, of the empty caption."""
+        return self._features.of([EMPTY])[0]
+
+    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, M, E) float32, a caption of each of samples `first` ... of the seed's training."""
+        return self._features.of(self.captions(index, seed, first))
+
+    def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
+        """Return the captions that `text` draws."""
+        return self.texts.drawn(index, seed, first)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the images, their captions and the encoder."""
+        found = f"{self.pixels.sha256} {self.texts.sha256} {self._features.identity}"
+        return hashlib.sha256(found.encode()).hexdigest()
+
+
+def with_captions(settings: Captions | None, source: DataSource, texts: Sequence[Texts | None]) -> DataSource:
+    """Return the source with the captions of its training and held-out images, if they have some."""
+    train, held_out = texts
+    if settings is None or train is None or held_out is None:
+        return source
+    assert isinstance(source.train, Pixels) and isinstance(source.held_out, Pixels)
+    features = CaptionFeatures(settings, chain.from_iterable(chain(train.each, held_out.each)))
+    return DataSource(
+        CaptionedImages(settings, source.train, train, features),
+        CaptionedImages(settings, source.held_out, held_out, features),
+        source.num_classes,
+    )

@@ -25,11 +25,10 @@ from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import read_json, replacing, temporaries, write_json
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
-from tread_bench.data.captions.features import DTYPES, EMPTY, cut_off, encoded, report_cut_off
-from tread_bench.data.captions.split import CaptionedImages
+from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
 from tread_bench.data.encode.vae import CHUNK, Vae
-from tread_bench.data.latents.captions import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, StoredCaptions
+from tread_bench.data.latents.safetensors_store import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSplit

@@ -12,7 +12,7 @@ from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Plac
 from tread_bench.core.errors import UserError
 from tread_bench.data.captions.family import CaptionsChoice, caption_files
 from tread_bench.data.glyphs.fonts import FACES, Font, faces_of, font_folder
-from tread_bench.data.glyphs.scripts import SCRIPTS
+from tread_bench.data.glyphs.words import SCRIPTS
 
 
 class GlyphsData(DataOptions):

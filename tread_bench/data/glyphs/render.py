@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 from tread_bench.core.environment import import_matplotlib
 from tread_bench.core.numbers import draws
 from tread_bench.data.glyphs.fonts import font_files
-from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
+from tread_bench.data.glyphs.words import SCRIPTS, script_of
 
 MOST_IMAGES = 1000  # of a script, training and held out together
 NUM_STYLES = 4  # of each font

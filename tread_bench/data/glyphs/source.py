@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tread_bench.data.captions.split import with_captions
+from tread_bench.data.captions.features import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData

@@ -1,11 +1,13 @@
-"""What a caption says of a character: its face, its style, and the name that Unicode gives it."""
+"""The script of a character, and what a caption says of it: its face, its style, and the name that Unicode gives it."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-from tread_bench.data.glyphs.scripts import LANGUAGES
+# The ten that have most characters in these fonts; a label is a place in this list.
+SCRIPTS = ("latin", "symbol", "greek", "cyrillic", "math", "canadian", "arrow", "arabic", "georgian", "armenian")
+LANGUAGES = tuple(script for script in SCRIPTS if script not in ("symbol", "math", "arrow"))  # written with a capital
 
 _FAMILIES = {
     "DejaVuSansMono": "DejaVu Sans Mono",
@@ -14,6 +16,19 @@ _FAMILIES = {
     "STIXGeneral": "STIX",
 }
 _STYLES = {"Bol": "bold", "Obl": "oblique", "Ita": "italic"}  # beginnings of parts of a face's name
+
+
+def script_of(character: str) -> str:
+    """Return the script of a character, by its Unicode name: arrows, mathematics and symbols count as scripts; "": no
+    name.
+    """
+    name, category = unicodedata.name(character, ""), unicodedata.category(character)
+    first = name.partition(" ")[0].lower()
+    if "ARROW" in name:
+        return "arrow"
+    if first == "mathematical" or category == "Sm":
+        return "math"
+    return "symbol" if category.startswith("S") and first != "braille" else first
 
 
 def caption_of(face: str, code_point: int) -> str:

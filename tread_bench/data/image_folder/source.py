@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_files import content_sha256
-from tread_bench.core.stored.data_paths import folder_name
-from tread_bench.core.stored.foreign import IMAGE_BYTES, open_file
-from tread_bench.data.captions.folders import folder_texts
-from tread_bench.data.captions.texts import Texts
-from tread_bench.data.class_folders import INDEX, are_numbers
+from tread_bench.core.stored.data_paths import all_matches, folder_name, named_where_unreadable
+from tread_bench.core.stored.foreign import IMAGE_BYTES, one_line, open_file, read_file
+from tread_bench.data.captions.family import CLASS, METADATA, FolderCaptions
+from tread_bench.data.captions.texts import Texts, captions_at
 from tread_bench.data.image_folder.family import ImageFolderData
-from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
+from tread_bench.data.image_folder.listing import INDEX, SUFFIXES, Listing, are_numbers, listed
 
 _NAMED = 3  # folders, classes or images in a message
+_KEYS = 5  # of a line in metadata.jsonl
+
+Found = dict[str, list[tuple[str, object]]]  # where a caption is and what is there, by the name of the image
 
 
 def folder_splits(choice: ImageFolderData) -> tuple[FolderImages, FolderImages | None]:
@@ -120,3 +124,85 @@ class FolderImages:
     def name(self, item: int) -> str:
         """Return an image's path."""
         return self._listing.paths[item]
+
+
+def folder_texts(captions: FolderCaptions, *splits: Listing) -> list[Texts]:
+    """Return the captions of each split's images. Raises UserError naming image or file, place and rule."""
+    # COCO's files are of all splits; a list in a folder is read with its first image.
+    by_folder: dict[str, Found] = {}
+    coco: Found = {}
+    for file in all_matches(captions.files):
+        for name, found in _coco(file).items():
+            coco.setdefault(name, []).extend(found)
+
+    texts = []
+    for split in splits:
+        each = []
+        for path, name, class_name in zip(split.paths, split.names, split.class_of, strict=True):
+            # One caption that a template makes of the class.
+            if captions.template is not None:
+                if not class_name:
+                    raise UserError(f"{path}: in no class folder, whose name data.captions.template needs")
+                each.append([captions.template.replace(CLASS, class_name)])
+                continue
+
+            # Those that are stored under the image's name.
+            folder = path.removesuffix(name)
+            metadata = os.path.join(folder, METADATA)
+            if not captions.files and folder not in by_folder:
+                by_folder[folder] = _metadata(metadata, captions.column)
+            stored = coco if captions.files else by_folder[folder]
+            if name not in stored:
+                raise UserError(f"{path}: no caption of {name} in {', '.join(captions.files) or metadata}")
+            each.append([caption for where, value in stored[name] for caption in captions_at(where, value)])
+        texts.append(Texts(each))
+    return texts
+
+
+def _metadata(path: str, key: str) -> Found:
+    """What the lines of metadata.jsonl say of images, by their names below its folder. Raises UserError."""
+    if not os.path.exists(path):
+        raise UserError(f"{path}: no such file; write one, or name COCO's files under data.captions.files")
+    found: Found = {}
+    for number, line in enumerate(_content(path).removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        about = _parsed(line, where)
+        name = about.get("file_name") if isinstance(about, dict) else None
+        if not isinstance(name, str):
+            raise UserError(f"{where}: no file_name, the image that it is about")
+        if key not in about:
+            raise UserError(f"{where}: no {key}; set data.captions.column to one of its keys {few([*about], _KEYS)}")
+        found.setdefault(os.path.normpath(name.replace("\\", "/")), []).append((f"{where}, {key}", about[key]))
+    return found
+
+
+def _coco(path: str) -> Found:
+    """Captions by the names of image files. Raises UserError where the file is not one of COCO's captions.
+
+    Source: COCO's captions_train2014.json: `images` have `id` and `file_name`, `annotations` `image_id` and `caption`.
+    """
+    about = _parsed(_content(path), path)
+    found: Found = {}
+    try:
+        names = {image["id"]: str(image["file_name"]) for image in about["images"]}
+        for number, annotation in enumerate(about["annotations"]):
+            caption = (f"{path}, annotations[{number}], caption", annotation["caption"])
+            found.setdefault(names[annotation["image_id"]], []).append(caption)
+    except (KeyError, TypeError) as error:
+        rule = "images with id and file_name, and annotations with the image_id of one of them and caption"
+        raise UserError(f"{path}: not {rule} ({one_line(error)}); name one of COCO's captions_*.json") from None
+    return found
+
+
+def _parsed(content: bytes, where: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # also not UTF-8, or nested too deeply
+        raise UserError(f"{where}: not JSON ({error}); write it again") from None
+
+
+def _content(path: str) -> bytes:
+    with named_where_unreadable(path):
+        return read_file(path)

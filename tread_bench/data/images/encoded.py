@@ -24,7 +24,7 @@ from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.data_paths import all_matches
-from tread_bench.data.captions.split import with_captions
+from tread_bench.data.captions.features import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, turned

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import named_where_unreadable
 from tread_bench.core.stored.foreign import read_file
-from tread_bench.data.class_folders import INDEX, indexed_labels
+from tread_bench.data.image_folder.listing import INDEX, indexed_labels
 from tread_bench.data.latents.arrays import npy_array
 from tread_bench.data.latents.cache import Arrays, remembered
-from tread_bench.data.latents.captions import text_shape
 from tread_bench.data.latents.layouts import FEATURES, LABELS
 from tread_bench.data.latents.options import LatentsData, empty_text_file
-from tread_bench.data.latents.store import Unit, stored_array
+from tread_bench.data.latents.store import Unit, stored_array, text_shape
 from tread_bench.data.latents.trees import open_tree
 
 _MOST_BYTES = 2**30  # of a file that is read as a whole

@@ -136,13 +136,6 @@ LAYOUTS: dict[str, Layout] = {
     )
 }
 
-_CONVERTED = "convert them once by the lines of docs/methods/latents.md"  # the way out
-_PICKLED = f"are pickles, which can run any code when they are opened; where you trust them, {_CONVERTED}"
-UNREAD = {
-    **dict.fromkeys(("mar", "ddt", "dc-ae", "zigma-wds"), f"are not read; {_CONVERTED}"),
-    **dict.fromkeys(("maskdit-wds", "u-vit"), _PICKLED),
-}
-
 
 def alike(layout: Layout) -> list[str]:
     """Return the names of layouts of the same files, for which other facts hold."""

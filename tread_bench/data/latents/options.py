@@ -13,7 +13,7 @@ from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_missing
-from tread_bench.data.latents.layouts import LAYOUTS, SD_VAE_SCALE, UNREAD, Layout
+from tread_bench.data.latents.layouts import LAYOUTS, SD_VAE_SCALE, Layout
 from tread_bench.data.latents.manifest import (
     Flips,
     LatentManifest,
@@ -40,10 +40,9 @@ def _is(default: object) -> Callable[[object], bool]:
 
 
 def _known_layout(name: str) -> str:
-    if reason := UNREAD.get(name):
-        raise ValueError(f"files of layout {name} {reason}, then layout: {_OWN}")
     if name not in LAYOUTS:
-        raise ValueError(unknown("layout", name, LAYOUTS))
+        rule = f"files of another are converted once by the lines of docs/methods/latents.md, then layout: {_OWN}"
+        raise ValueError(f"{unknown('layout', name, LAYOUTS)}; {rule}")
     return name
 
 

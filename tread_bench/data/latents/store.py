@@ -142,6 +142,12 @@ class Store:
             yield (*self._place(row), caption)
 
 
+def text_shape(choice: LatentsData) -> tuple[int, int]:
+    """Tokens and width of the stored captions."""
+    assert choice.text_shape is not None
+    return choice.text_shape
+
+
 def stored_array(choice: LatentsData, content: bytes, where: str, batch: tuple[int, ...] = ()) -> NDArray[np.generic]:
     """Return what an .npy file stores of a sample, (*batch, C', H, W). Raises UserError; `where` names the file."""
     array = npy_array(content, where)

@@ -7,7 +7,7 @@ import os
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import entries_below, is_data, named_where_unreadable
 from tread_bench.core.stored.foreign import open_archive, read_file, read_member
-from tread_bench.data.class_folders import INDEX
+from tread_bench.data.image_folder.listing import INDEX
 
 ARCHIVE = ".zip"
 _MOST_BYTES = 2**44  # of an archive
