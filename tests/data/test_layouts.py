@@ -152,7 +152,7 @@ def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> 
         (
             "safetensors",
             {"layout": "repaa"},
-            "unknown layout 'repaa'; did you mean 'repa'.* lines of docs/methods/latents",
+            "unknown layout 'repaa'; did you mean 'repa'.*docs/methods/latents",
         ),
         (
             "lightningdit",

@@ -1,7 +1,7 @@
 """Images with captions, and the captions' features, computed once, in shards of the user's cache.
 
-A later start goes on with the shards that are there. A folder of the cache is named after the encoder and the captions. A shard appears complete or not at all, has the same
-bytes whoever writes it, and is mapped into memory.
+A later start goes on with the shards that are there. A folder of the cache is named after the encoder and the captions.
+A shard appears complete or not at all, has the same bytes whoever writes it, and is mapped into memory.
 """
 
 from __future__ import annotations

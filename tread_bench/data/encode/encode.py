@@ -22,7 +22,7 @@ from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.cache import try_lock
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.destinations import claim_folders
-from tread_bench.core.stored.files import read_json, replacing, temporaries, write_json
+from tread_bench.core.stored.files import replacing, temporaries, write_json
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
 from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
@@ -36,7 +36,6 @@ from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text
 
 GENERATOR = "tread-bench encode"
 SPLITS = ("train", "held_out")
-_SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # of an autoencoder's configuration
 _WORKERS = 8  # threads that read images
 
 
@@ -128,12 +127,12 @@ def _manifest(data: DataOptions, vae: Vae, latent: tuple[int, int, int], count: 
             encoder=f"{vae.kind} of diffusers, {vae.folder.resolve().name}, sha256 {vae.sha256}",
             text_encoder=f"{text.name}, sha256 {encoder_sha256(text)}" if text else "",
         )
+    except ValidationError as error:
+        reason = validation_problems(error, LatentManifest)[0].message
     except (TypeError, ValueError, ArithmeticError) as error:
         reason = str(error)
-        if isinstance(error, ValidationError):
-            reason = "; ".join(problem.message for problem in validation_problems(error, LatentManifest))
-    stated = ", ".join(f"{key} {vae.config[key]!r}" for key in _SCALING if key in vae.config)
-    raise UserError(f"{vae.folder / VAE_FILES[0]}: {stated}: {reason}; correct it")
+    keys = "scaling_factor, shift_factor, latents_mean or latents_std"
+    raise UserError(f"{vae.folder / VAE_FILES[0]}: no latents can be scaled by its {keys} ({reason}); correct it")
 
 
 @contextmanager
@@ -203,13 +202,9 @@ def _encode_split(
             save_file(tensors, temporary, {GENERATOR: marks[path]})
 
     # What they are.
-    found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
-    about = found.model_dump(mode="json")
-    there = read_json(folder / MANIFEST)
-    if there is None:
-        write_json(folder / MANIFEST, about)
-    elif there != about:
-        raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
+    if not (folder / MANIFEST).exists():
+        found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
+        write_json(folder / MANIFEST, found.model_dump(mode="json"))
 
 
 def _is_there(path: Path, mark: str) -> bool:

@@ -28,12 +28,13 @@ from tread_bench.data.captions.features import with_captions
 from tread_bench.data.captions.texts import Texts
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.images.decode import Wanted, decode, is_turned, opened, turned
-from tread_bench.data.images.family import HELD_OUT_EVERY, pixel_bytes
+from tread_bench.data.images.family import HELD_OUT_EVERY
 from tread_bench.data.source import DataSource, ImageSet, Pixels
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 2 * 2**30  # of images that are decoded into memory
+_LABEL_BYTES = 8
 _THREADS = 16  # that read headers, and wait for files most of the time
 _AT_A_TIME = 256  # images for a thread
 _SHOWN = 3  # images or folders in a message
@@ -144,7 +145,8 @@ def open_splits(choice: Any) -> DataSource:
 
     # Decode as images are needed, or all of them at once.
     source = DataSource(first, second, choice.num_classes)
-    need, free = pixel_bytes(choice, len(first) + len(second)), psutil.virtual_memory().available
+    need = (len(first) + len(second)) * (choice.channels * choice.image_size**2 + _LABEL_BYTES)
+    free = psutil.virtual_memory().available
     if train.is_in_order and need > free:
         raise UserError(
             f"data {choice.name}: {len(first) + len(second):,} decoded images need {need / 2**30:,.1f} GiB of memory, "

@@ -15,7 +15,6 @@ from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.data.captions.family import ImageCaptionsChoice, caption_files
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
-_LABEL_BYTES = 8
 _ENCODED = "tread_bench.data.images.encoded"
 
 
@@ -116,11 +115,6 @@ def image_family(
         is_flipped=lambda options: options.horizontal_flip,
         labelled=labelled,
     )
-
-
-def pixel_bytes(options: ImageOptions, count: int) -> int:
-    """Of that many decoded images with their labels."""
-    return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
 
 
 def table_family(options: type[TableOptions]) -> DataFamily:

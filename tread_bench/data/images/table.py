@@ -49,11 +49,6 @@ class Table:
         self.schema = schema
         self.count = count
 
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """Rows near both ends that are cheap to read."""
-        return (0, self.count - 1) if self.count else ()
-
     def column(self, name: str) -> pa.ChunkedArray:
         """Return all values of a column."""
         raise NotImplementedError
@@ -112,9 +107,8 @@ class TableImages:
 
     @property
     def ends(self) -> list[int]:
-        """Images near both ends of each table."""
-        firsts = [last - table.count for table, last in zip(self.tables, self._last, strict=True)]
-        return [first + row for table, first in zip(self.tables, firsts, strict=True) for row in table.ends]
+        """The first image, and the last where it is cheap to read."""
+        return [0] if self.is_in_order else [0, len(self.classes) - 1]
 
     def _place(self, item: int) -> tuple[Table, int]:
         """The table of an image, and its row there."""
@@ -137,13 +131,12 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
     if choice.captions is not None:
         read |= dict([caption_column(choice)])
     for key, column in read.items():
-        if column not in schema.names:
-            raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
-        count = schema.names.count(column)
-        if count > 1:
-            raise UserError(f"{path}: {count} columns are called {column!r}; give each column its own name")
+        if (count := schema.names.count(column)) != 1:
+            rule = f"it has {', '.join(schema.names)}: set data.{key}, or give each column its own name"
+            raise UserError(f"{path}: {count or 'no'} columns are called {column!r}; {rule}")
     kind = schema.field(choice.image_column).type
-    if not _holds_images(kind):
+    has_bytes = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
+    if not has_bytes or str(kind.field("bytes").type) not in ("binary", "large_binary"):
         raise UserError(
             f"{path}: column {choice.image_column!r} is {kind}, not Hugging Face's image schema "
             "struct<bytes: binary, path: string>"
@@ -152,16 +145,6 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
         kind = schema.field(choice.label_column).type
         if not pa.types.is_integer(kind):
             raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
-
-
-def _holds_images(kind: pa.DataType) -> bool:
-    """Whether a column is a struct with one field `bytes` of bytes."""
-    if not pa.types.is_struct(kind):
-        return False
-    place = kind.get_field_index("bytes")
-    if place < 0:
-        return False
-    return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
 
 
 def _labels(choice: TableOptions, table: Table) -> NDArray[np.int64]:

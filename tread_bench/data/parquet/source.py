@@ -26,11 +26,6 @@ class ParquetTable(Table):
         self._cells: list[Cell] = []
         self._batches: Iterator[pa.RecordBatch] | None = None
 
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """The first row: all are read before a training."""
-        return (0,) if self.count else ()
-
     def column(self, name: str) -> pa.ChunkedArray:
         """Return all values of a column."""
         with self._damage_reported(0):
