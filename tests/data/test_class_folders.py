@@ -37,16 +37,12 @@ def trained_labels(folder: Path, num_classes: int) -> dict[int, int]:
     return dict(zip(train.uint8(index)[:, 0, 0, 0].tolist(), train.classes.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("written", ["{}", "{:05d}"])
-def test_whole_numbers_are_their_labels(tmp_path: Path, written: str) -> None:
-    write(tmp_path, *(f"{written.format(number)}/{copy}.png" for number in range(12) for copy in "ab"))
-    assert trained_labels(tmp_path, 12) == {image: image // 2 for image in range(24)}
-
-
-def test_other_names_are_numbered_in_their_order(tmp_path: Path) -> None:
-    names = ("10", "2", "cat", "dog")
-    write(tmp_path, *(f"{name}/a.png" for name in names))
-    assert trained_labels(tmp_path, 4) == {image: image for image in range(4)}
+@pytest.mark.parametrize("names", [[f"{n}" for n in range(12)], [f"{n:05d}" for n in range(12)], ["10", "2", "cat"]])
+def test_whole_numbers_are_their_labels_and_other_names_are_numbered_in_their_order(
+    tmp_path: Path, names: list[str]
+) -> None:
+    write(tmp_path, *(f"{name}/{copy}.png" for name in names for copy in "ab"))
+    assert trained_labels(tmp_path, len(names)) == {image: image // 2 for image in range(2 * len(names))}
 
 
 def test_numbers_with_gaps_are_themselves_or_refused(tmp_path: Path) -> None:
@@ -60,7 +56,9 @@ def test_numbers_with_gaps_are_themselves_or_refused(tmp_path: Path) -> None:
     assert found.startswith("data.num_classes 8: no training sample has classes 0, 1, 2 and 3 more")
 
 
-def test_one_number_written_twice_is_refused(tmp_path: Path) -> None:
+def test_one_number_written_twice_is_refused_and_so_is_an_archive(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"edm\.zip: no such folder; unpack it"):
+        trained_labels(tmp_path / "edm.zip", 3)
     write(tmp_path, "1/a.png", "01/a.png")
     with pytest.raises(UserError, match=r"class folders 01 and 1 are the same number"):
         trained_labels(tmp_path, 2)
@@ -92,8 +90,7 @@ def test_edm_s_folders_without_labels_have_no_classes(tmp_path: Path) -> None:
 
 
 LISTS: dict[str, tuple[Any, str]] = {
-    "attributes": ([[name, [0.5, 0.5]] for name in SHARDS], "label [0.5, 0.5] of 00000/img00000000.png; labels are"),
-    "fraction": ([[name, 0.5] for name in SHARDS], "label 0.5 of 00000/img00000000.png; labels are whole numbers"),
+    "fraction": ([[name, [0.5, 0.5]] for name in SHARDS], "label [0.5, 0.5] of 00000/img00000000.png; labels are"),
     "negative": ([[name, -1] for name in SHARDS], "label -1 of 00000/img00000000.png"),
     "one too few": ([[name, 1] for name in SHARDS[:-1]], "no label of 00002/img00002000.png; list every file"),
     "no list": (7, 'not {"labels": a list of [name, number]} in JSON'),
@@ -105,13 +102,6 @@ def test_a_list_that_cannot_be_used_is_refused(tmp_path: Path, labels: Any, told
     edm(tmp_path, labels)
     with pytest.raises(UserError, match=re.escape(f"{tmp_path}/dataset.json: {told}")):
         trained_labels(tmp_path, 5)
-
-
-def test_an_archive_of_images_is_to_be_unpacked(tmp_path: Path) -> None:
-    path = tmp_path / "edm.zip"
-    path.write_bytes(b"PK\5\6" + bytes(18))
-    with pytest.raises(UserError, match=r"edm\.zip: not a folder; unpack it"):
-        trained_labels(path, 3)
 
 
 PARTS = {

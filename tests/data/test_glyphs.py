@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from itertools import chain
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 
-from tests.run_folders import new_folder
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.data_files import ChangedDataError
-from tread_bench.core.stored.documents import Choices
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs import family, fonts
 from tread_bench.data.glyphs.family import GlyphsData
@@ -22,8 +17,6 @@ from tread_bench.data.glyphs.fonts import FACES
 from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
 from tread_bench.data.glyphs.source import GlyphSet, read_glyphs
 from tread_bench.data.glyphs.words import SCRIPTS, script_of
-from tread_bench.runner.prepare import data_files, write_plan
-from tread_bench.suite.load import find_suite, load_plan
 
 
 @pytest.fixture(scope="module")
@@ -52,29 +45,16 @@ def test_images_come_in_no_order_of_scripts(glyphs: Glyphs) -> None:
     assert set(glyphs.scripts[glyphs.is_held_out][:128]) == set(range(len(SCRIPTS)))
 
 
-@pytest.mark.parametrize(
-    ("character", "script"),
-    [
-        ("A", "latin"),
-        ("Ω", "greek"),
-        ("Ж", "cyrillic"),
-        ("→", "arrow"),
-        ("∑", "math"),
-        ("𝐀", "math"),
-        ("☺", "symbol"),
-        ("€", "symbol"),
-        ("⠿", "braille"),
-        ("\ue000", ""),
-    ],
-)
-def test_the_script_follows_from_the_unicode_name(character: str, script: str) -> None:
-    assert script_of(character) == script
+def test_the_script_follows_from_the_unicode_name() -> None:
+    found = [script_of(character) for character in "AΩЖ→∑𝐀☺€⠿\ue000"]
+    assert found == ["latin", "greek", "cyrillic", "arrow", "math", "math", "symbol", "symbol", "braille", ""]
 
 
 def test_the_fonts_are_part_of_the_fingerprint(glyphs: Glyphs) -> None:
     parts = [GlyphSet(glyphs.pixels[:4], glyphs.scripts[:4], fonts) for fonts in ("a", "a", "b")]
     assert parts[0].sha256 == parts[1].sha256 != parts[2].sha256
     assert read_glyphs(GlyphsData()).train.fonts_sha256 == glyphs.fonts_sha256
+    assert [path for _, path in family.GLYPHS.files(GlyphsData(), True)] == [*map(str, fonts.font_files())]
 
 
 def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -85,27 +65,6 @@ def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyP
         read_glyphs(options)
     assert data_problems([(options, True)]) == [str(raised.value)]
     assert find_data_source("glyphs").counts(options) is None
-
-
-def test_the_fonts_are_those_that_matplotlib_reads() -> None:
-    assert fonts.font_folder() == Path(matplotlib.get_data_path(), "fonts", "ttf")
-
-
-def test_a_run_notices_other_fonts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As after another matplotlib was installed."""
-    copied = tmp_path / "fonts"
-    shutil.copytree(fonts.font_folder(), copied)
-    monkeypatch.setattr(family, "font_folder", lambda: copied)
-    plan = load_plan(find_suite("glyphs/route_placement"))
-    folder = new_folder(tmp_path / "run")
-    read = data_files(plan.cells, folder, fresh=False, note=print)
-    assert read.keys() == {str(copied / f"{face}.ttf") for face in FACES}
-    write_plan(plan, (), "", folder, Choices(numerics={"device": "cpu", "threads": 1}, versions={}), files=read)
-
-    path = copied / f"{FACES[3]}.ttf"
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(ChangedDataError, match=rf"{FACES[3]}\.ttf has changed since the run began"):
-        data_files(plan.cells, folder, fresh=False, note=print)
 
 
 def test_images_of_some_fonts_are_a_part_of_all_and_those_of_others_are_the_rest(glyphs):

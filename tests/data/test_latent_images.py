@@ -13,6 +13,7 @@ from torch import nn
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, SIDE, written
 from tests.model.methods.subjects import trainer_of
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -53,29 +54,19 @@ def test_every_latent_has_its_image_mirrored_with_it(layout: str, tmp_path: Path
     assert np.array_equal(to_uint8(train.pictures(index, 0, 40)).numpy(), expected)
 
 
-def lose_one(folder: Path) -> None:
-    (folder / "00000" / "img00000003.png").unlink()
+HARMS = {
+    "no image of latent 00000/img-mean-std-00000003.npy": lambda folder: (folder / "img00000003.png").unlink(),
+    "and 00000/img00000003.png are images of one latent": lambda folder: (folder / "img00000003.jpg").write_bytes(b""),
+    "img00000000.png: image of 15x16 pixels where data.decoded_size is 16": lambda folder: Image.new(
+        "RGB", (PIXELS - 1, PIXELS)
+    ).save(folder / "img00000000.png"),
+}
 
 
-def add_another(folder: Path) -> None:
-    (folder / "00000" / "img00000003.jpg").write_bytes(b"")
-
-
-def shrink(folder: Path) -> None:
-    Image.new("RGB", (PIXELS - 1, PIXELS)).save(folder / "00000" / "img00000000.png")
-
-
-@pytest.mark.parametrize(
-    ("harm", "told"),
-    [
-        (lose_one, "no image of latent 00000/img-mean-std-00000003.npy"),
-        (add_another, "img00000003.jpg and 00000/img00000003.png are images of one latent"),
-        (shrink, "img00000000.png: image of 15x16 pixels where data.decoded_size is 16"),
-    ],
-)
-def test_images_that_do_not_fit_are_named(harm: Any, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", HARMS)
+def test_images_that_do_not_fit_are_named(told: str, tmp_path: Path) -> None:
     settings, _ = with_images("repa", tmp_path)
-    harm(tmp_path / "images")
+    HARMS[told](tmp_path / "images" / "00000")
     (found,) = data_problems([(LatentsData(name="latents", **settings), False)])
     assert told in found
 
@@ -107,7 +98,9 @@ def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: p
     settings, images = with_images("repa", tmp_path)
     seen = Seen()
     monkeypatch.setattr(targets, "open_targets", lambda options: targets.TargetFeatures(seen, 3, "0"))
-    trainer = trainer_of(repa_cell(settings))
+    cell = repa_cell(settings)
+    assert trainer_of(cell.model_copy(update={"auxiliary": ()})).batch(1).pictures is None  # read where they are seen
+    trainer = trainer_of(cell)
     batch = trainer.batch(1)
     assert batch.x.shape == (4, CHANNELS, SIDE, SIDE) and batch.y.max() <= CLASSES
     loss = trainer.step(batch)
@@ -119,20 +112,11 @@ def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: p
 
 
 def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -> None:
-    from tread_bench.core.config.routed import setting_of
-
     settings, _ = with_images("repa", tmp_path)
-    refused = repa_cell({**settings, "train_images": None})
+    refused, allowed = repa_cell({**settings, "train_images": None}), repa_cell(settings)
     (problem,) = refused.auxiliary[0].family.check(setting_of(refused), refused.auxiliary[0])
     assert "give the images beside latents (data.train_images)" in problem.message
-    allowed = repa_cell(settings)
     assert not list(allowed.auxiliary[0].family.check(setting_of(allowed), allowed.auxiliary[0]))
-
-
-def test_images_are_read_for_losses_that_see_them_alone(tmp_path: Path) -> None:
-    settings, _ = with_images("repa", tmp_path)
-    cell = repa_cell(settings).model_copy(update={"auxiliary": ()})
-    assert trainer_of(cell).batch(0).pictures is None
 
 
 def test_an_image_that_cannot_be_read_ends_the_step_with_its_name(tmp_path: Path) -> None:

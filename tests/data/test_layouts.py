@@ -15,18 +15,16 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
-from tests.data.checked import failing_of_data
-from tests.data.latent_layouts import PEERS, SHAPE, write_npy_listed, written
-from tread_bench.core.describe.data_sources import find_data_source
+from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers import draws
+from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
+from tread_bench.data.latents.family import LATENTS
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, read_manifest
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
-from tread_bench.suite.files import Look
-from tread_bench.suite.load import load_plan
 
 SEED, FIRST = 3, 40
 
@@ -56,29 +54,6 @@ def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -
     assert np.array_equal(data.train.labels(index).numpy(), content.labels[order][index])
 
 
-def test_the_page_s_way_from_300_latents_to_a_report_is_planned_without_a_mistake(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "methods" / "latents.md").read_text(encoding="utf-8")
-    (example,) = (part for part in page.split("```yaml\n")[1:] if part.startswith("name: my_latents"))
-    suite = tmp_path / "my_latents.yaml"
-    suite.write_text(example.split("```")[0], encoding="utf-8")
-    random = np.random.default_rng(0)
-    for split, count in (("train", 300), ("validation", 60)):
-        mean = random.normal(size=(count, 4, 8, 8)).astype(np.float32) / 0.18215
-        values = np.concatenate([mean, np.full_like(mean, 0.5)], axis=1)
-        write_npy_listed(tmp_path / "vae-sd" / split, values, np.arange(count) % 3, "img-mean-std-")
-    assert len(load_plan(suite, look=Look.CONTENTS).cells) == 4
-
-
-@pytest.mark.parametrize("layout", PEERS)
-def test_every_layout_keeps_the_contract_of_data_sources(layout: str, tmp_path: Path) -> None:
-    options = []
-    for seed in (0, 1):
-        train, _ = written(layout, tmp_path / f"train{seed}", seed, 70)
-        held_out, _ = written(layout, tmp_path / f"held_out{seed}", seed + 10, 9)
-        options.append({**train, "held_out": held_out["train"]})
-    assert failing_of_data(find_data_source("latents"), tmp_path, *options) == set()
-
-
 # ---- confusions that shapes, values or a manifest show
 
 
@@ -89,41 +64,19 @@ def mean(tensors: dict[str, Any]) -> Any:
 SAMPLES = {"quantity": "sample", "flips": "none"}
 CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any], str]] = {
     "scaled twice": (lambda t: {"latents": 0.18215 * mean(t)}, SAMPLES, "twice"),
-    "not scaled": (
-        lambda t: {"latents": mean(t)},
-        {**SAMPLES, "already_scaled": True},
-        "the scale is missing",
-    ),
-    "moments under the name of samples": (
+    "not scaled": (lambda t: {"latents": mean(t)}, {**SAMPLES, "already_scaled": True}, "the scale is missing"),
+    "moments, not samples": (
         lambda t: {"latents": t["moments"]},
         SAMPLES,
-        "these are moments, .*; set data.quantity: mean_std or mean_logvar",
+        "set data.quantity: mean_std or mean_logvar",
     ),
-    "moments taken for samples": (lambda t: t, SAMPLES, "no tensor 'latents'.*set data.quantity"),
-    "samples taken for moments": (
-        lambda t: {"latents": mean(t)},
-        {"flips": "none"},
-        "no tensor 'moments'.*set data.quantity",
-    ),
-    "half the channels": (
-        lambda t: {"moments": mean(t)},
-        {"flips": "none"},
-        "these are samples, .*; set data.quantity: sample",
-    ),
-    "log-variances taken for deviations": (
-        lambda t: t,
-        {"quantity": "mean_std"},
-        "values look like mean_logvar: set data.quantity: mean_logvar",
-    ),
-    "deviations taken for log-variances": (
+    "moments": (lambda t: t, SAMPLES, "no tensor 'latents'.*set data.quantity"),
+    "samples, not moments": (lambda t: {"moments": mean(t)}, {"flips": "none"}, "set data.quantity: sample"),
+    "log-variances": (lambda t: t, {"quantity": "mean_std"}, "look like mean_logvar: set data.quantity: mean_logvar"),
+    "deviations": (
         lambda t: {**t, "moments": torch.cat([mean(t), t["moments"][:, 4:].exp()], 1)},
         {},
-        "values look like mean_std: set data.quantity: mean_std",
-    ),
-    "no mirrored latents": (
-        lambda t: {"moments": t["moments"]},
-        {},
-        "no tensor 'moments_flip'.*set data.quantity and data.flips",
+        "look like mean_std: set data.quantity: mean_std",
     ),
 }
 
@@ -141,26 +94,16 @@ def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> 
     assert all(re.search(told, message) for message in found), found
 
 
-@pytest.mark.parametrize(
-    ("layout", "settings", "told"),
-    [
-        ("repa", {"quantity": "sample"}, "quantity 'sample': layout repa has 'mean_std'; leave the key out"),
-        ("lightningdit", {"flips": "none"}, "flips 'none': layout lightningdit has 'pair'"),
-        ("safetensors", {"scale": [1.0, 2.0]}, "scale has 2 numbers for 4 channels"),
-        ("safetensors", {"already_scaled": True}, "already_scaled with quantity mean_logvar: moments are scaled when"),
-        ("safetensors", {"scale": 0}, "must be positive and finite"),
-        (
-            "safetensors",
-            {"layout": "repaa"},
-            "unknown layout 'repaa'; did you mean 'repa'.*docs/methods/latents",
-        ),
-        (
-            "lightningdit",
-            {"train_images": "images"},
-            "have no names by which an image is found; those of repa, .* have",
-        ),
-    ],
+REFUSED = (
+    ("repa", {"quantity": "sample"}, "quantity 'sample': layout repa has 'mean_std'; leave the key out"),
+    ("safetensors", {"scale": [1.0, 2.0]}, "scale has 2 numbers for 4 channels"),
+    ("safetensors", {"already_scaled": True}, "already_scaled with quantity mean_logvar: moments are scaled when"),
+    ("safetensors", {"layout": "repaa"}, "unknown layout 'repaa'; did you mean 'repa'.*docs/methods/latents"),
+    ("lightningdit", {"train_images": "x"}, "have no names by which an image is found; those of repa, .* have"),
 )
+
+
+@pytest.mark.parametrize(("layout", "settings", "told"), REFUSED)
 def test_settings_that_contradict_the_layout_are_refused(
     layout: str, settings: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
@@ -173,18 +116,9 @@ def test_settings_that_contradict_the_layout_are_refused(
 
 
 def manifest(**changed: Any) -> LatentManifest:
-    facts: dict[str, Any] = {
-        "quantity": "mean_logvar",
-        "encoder_input": (-1, 1),
-        "already_scaled": False,
-        "scale": [0.2, 0.3, 0.2325, 0.25],
-        "shift": [1.0, 0.0, 0.0, -1.0],
-        "flips": "pair",
-        "shape": SHAPE,
-        "count": 11,
-        "num_classes": 3,
-    }
-    return LatentManifest(**{**facts, **changed})
+    facts = {"quantity": "mean_logvar", "encoder_input": (-1, 1), "already_scaled": False, "flips": "pair"}
+    scale = {"scale": [0.2, 0.3, 0.2325, 0.25], "shift": [1.0, 0.0, 0.0, -1.0]}
+    return LatentManifest(**{**facts, **scale, "shape": SHAPE, "count": 11, "num_classes": 3, **changed})
 
 
 def with_manifest(tmp_path: Path, text: str) -> dict[str, Any]:
@@ -205,19 +139,16 @@ def test_a_manifest_says_what_the_suite_leaves_out_and_the_cell_holds_it(tmp_pat
     assert LatentsData.model_validate(kept) == options
 
 
-@pytest.mark.parametrize(
-    ("changed", "settings", "told"),
-    [
-        (
-            {},
-            {"quantity": "mean_std"},
-            "has quantity 'mean_logvar', and the suite data.quantity 'mean_std'",
-        ),
-        ({}, {"scale": 0.18215}, r"manifest.json has scale \(0.2, .*, and the suite data.scale 0.18215"),
-        ({"count": 12}, {}, "manifest.json has count 12, and there are 11"),
-        ({"files": {"gone.safetensors": "0"}}, {}, "manifest.json lists gone.safetensors, which is missing"),
-    ],
+CONTRADICTIONS = (
+    ({}, {"quantity": "mean_std"}, "has quantity 'mean_logvar', and the suite data.quantity 'mean_std'"),
+    ({}, {"scale": 0.18215}, r"manifest.json has scale \(0.2, .*, and the suite data.scale 0.18215"),
+    ({"shape": (4, 4, 5)}, {}, "latents must be square"),
+    ({"count": 12}, {}, "manifest.json has count 12, and there are 11"),
+    ({"files": {"gone.safetensors": "0"}}, {}, "manifest.json lists gone.safetensors, which is missing"),
 )
+
+
+@pytest.mark.parametrize(("changed", "settings", "told"), CONTRADICTIONS)
 def test_a_manifest_that_contradicts_suite_or_files_is_reported(
     changed: dict[str, Any], settings: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
@@ -226,32 +157,25 @@ def test_a_manifest_that_contradicts_suite_or_files_is_reported(
     assert any(re.search(told, message) for message in found), found
 
 
-def test_a_manifest_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
-    settings = with_manifest(tmp_path, "{")
+NO_NUMBERS = (
+    ({"scale": 10**400}, "must be a finite number"),
+    ({"scale": [1, 1, 1, 0]}, "0: must be positive and finite"),
+    ({"shift": [0, 0, 0, False]}, "must be a number, not false"),
+    ({"encoder_input": [-1, True]}, "must be a number, not true"),
+)
+
+
+@pytest.mark.parametrize(("changed", "told"), NO_NUMBERS)
+def test_what_must_be_a_number_is_one_in_manifest_and_suite(changed: dict[str, Any], told: str, tmp_path: Path) -> None:
+    settings = with_manifest(tmp_path, json.dumps({**json.loads(manifest().model_dump_json()), **changed}))
+    with pytest.raises(UserError, match=rf"manifest\.json: {next(iter(changed))}.*{told}"):
+        read_manifest(tmp_path / "set" / MANIFEST)
+    with pytest.raises(ValidationError, match=told):
+        LatentsData(name="latents", **{**settings, **changed, "quantity": "mean_logvar", "flips": "pair"})
+    (tmp_path / "set" / MANIFEST).write_text("{")
     sizes = {"image_size": 4, "num_classes": 3, "quantity": "mean_logvar", "flips": "pair"}
     (found,) = problems({**settings, **sizes})
     assert "manifest.json: not JSON" in found
-
-
-@pytest.mark.parametrize(
-    ("changed", "told"),
-    [
-        ({"scale": 10**400}, r"manifest\.json: scale: 1000.*: must be a finite number"),
-        ({"shift": -(10**400)}, r"manifest\.json: shift: -1000.*: must be a finite number"),
-        ({"scale": [1, 1, 1, 0]}, r"manifest\.json: scale: 0: must be positive and finite"),
-        ({"scale": True}, r"manifest\.json: scale: must be a number, not true"),
-        ({"shift": [0, 0, 0, False]}, r"manifest\.json: shift: must be a number, not false"),
-        ({"encoder_input": [-1, True]}, r"manifest\.json: encoder_input\.1: must be a number, not true"),
-    ],
-)
-def test_what_must_be_a_number_is_one_in_manifest_and_suite(changed: dict[str, Any], told: str, tmp_path: Path) -> None:
-    stated = json.loads(manifest().model_dump_json())
-    settings = with_manifest(tmp_path, json.dumps({**stated, **changed}))
-    with pytest.raises(UserError, match=told):
-        read_manifest(tmp_path / "set" / MANIFEST)
-    rule = told.rpartition(": ")[2]
-    with pytest.raises(ValidationError, match=rule):
-        LatentsData(name="latents", **{**settings, **changed, "quantity": "mean_logvar", "flips": "pair"})
 
 
 def test_a_database_by_two_names_is_opened_once(tmp_path: Path) -> None:
@@ -260,3 +184,61 @@ def test_a_database_by_two_names_is_opened_once(tmp_path: Path) -> None:
     both = LatentsData(name="latents", **{**settings, "train": [*settings["train"], str(tmp_path / "link")]})
     labels = open_data(both).train.labels(np.arange(22))
     assert labels.tolist() == [*content.labels, *content.labels]
+
+
+# ---- files of every layout under the name of another one
+
+ALIKE = [{"repa", "edm2"}]  # the same files, of pixels in another range
+
+
+def named(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
+    """The settings with another layout, or none, and nothing else that says what is stored."""
+    kept = {key: settings[key] for key in ("train", "held_out", "image_size", "channels", "num_classes")}
+    if layout == "lightningdit":
+        kept |= {"scale": 0.18215, "shift": None}
+    if layout == "u-vit-coco":
+        kept |= {"captions": None, "num_classes": 0}
+    return kept if layout is None else {**kept, "layout": layout}
+
+
+@pytest.mark.parametrize("num_classes", [CLASSES, 0])
+@pytest.mark.parametrize("layout", PEERS)
+def test_files_of_a_layout_are_refused_under_every_other_name_and_without_one(
+    layout: str, num_classes: int, tmp_path: Path
+) -> None:
+    settings, _ = written(layout, tmp_path / "set")
+    settings["num_classes"] = num_classes
+    assert problems(settings) == []
+    for other in LAYOUTS.keys() - {layout}:
+        found = problems(named(settings, other))
+        assert bool(found) == ({other, layout} not in ALIKE), (other, found)
+    without = LatentsData(name="latents", **named(settings, None))
+    assert without == LatentsData(name="latents", **named(settings, "safetensors"))
+
+
+def own(folder: Path, *names: str) -> dict[str, Any]:
+    """Settings of files of this project with these tensors."""
+    folder.mkdir()
+    values = torch.randn(11, *SHAPE) / 0.18215
+    save_file({**{name: values.clone() for name in names}, "labels": torch.arange(11) % 3}, folder / "a.safetensors")
+    paths = {"train": [str(folder)], "held_out": [str(folder)]}
+    return {**paths, "image_size": SIDE, "channels": CHANNELS, "num_classes": CLASSES}
+
+
+def test_mirrored_latents_of_this_project_are_never_ignored(tmp_path: Path) -> None:
+    assert problems(own(tmp_path / "samples", "latents")) == []
+    pairs = own(tmp_path / "pairs", "latents", "latents_flip")
+    assert problems({**pairs, "flips": "pair"}) == []
+    told = "latents_flip is not read with data.flips none; set data.layout: lightningdit, or data.flips: pair"
+    assert problems(pairs) == [f"{tmp_path}/pairs/a.safetensors: {told}"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_missing_stays_missing(layout: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    settings, _ = written("repa", tmp_path / "set")
+    for entry in ("nothing", "nothing.zip", "empty", "set/*/nothing"):
+        settings["train"] = [str(tmp_path / entry)]
+        options = LatentsData(name="latents", **named(settings, layout))
+        places = [place for place, path in LATENTS.files(options, False) if is_missing(path)]
+        assert (("train", 0) in places) == (entry != "empty" or not LAYOUTS[layout].is_folder)

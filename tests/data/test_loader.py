@@ -58,8 +58,7 @@ def test_what_a_batch_raises_is_raised_at_its_step(workers: int) -> None:
             next(batches)
 
 
-@pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, ValueError])
-def test_leaving_early_ends_the_threads_and_makes_no_more(raised: type[BaseException]) -> None:
+def test_leaving_early_ends_the_threads_and_makes_no_more() -> None:
     made: list[int] = []
 
     def make(step: int) -> None:
@@ -69,28 +68,13 @@ def test_leaving_early_ends_the_threads_and_makes_no_more(raised: type[BaseExcep
     def loop() -> None:
         with Loader(make, range(10_000), 4) as batches:
             next(batches)
-            raise raised
+            raise KeyboardInterrupt
 
-    with pytest.raises(raised):
+    with pytest.raises(KeyboardInterrupt):
         loop()
     count = len(made)
     time.sleep(0.05)
     assert len(made) == count < 20
-
-
-def test_a_step_waits_only_for_what_its_batch_takes_longer_than_the_steps_before() -> None:
-    def make(step: int) -> int:
-        time.sleep(0.01)
-        return step
-
-    waited = {}
-    for step_s in (0.0, 0.04):
-        with Loader(make, range(15), 1) as batches:
-            for _ in batches:
-                time.sleep(step_s)
-        waited[step_s] = batches.waited_s
-    assert waited[0.0] > 0.1  # all but what the thread does at the same time
-    assert waited[0.04] < waited[0.0]  # the first, and what a busy machine adds
 
 
 def test_while_the_device_is_busy_no_wait_counts() -> None:

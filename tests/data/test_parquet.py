@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.command_line import tread_bench
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import data_problems
+from tread_bench.core.stored import data_files
+from tread_bench.data.check import absent_classes, data_problems, messages_of
+from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource
@@ -40,17 +45,9 @@ def write(path: Path, images: list[Any], labels: list[Any] | None, image_column:
     return str(path)
 
 
-def read(train: str, *more: str, num_classes: int = 3, **choice: Any) -> DataSource:
-    return open_data(
-        ParquetData(
-            name="parquet",
-            train=(train, *more),
-            held_out=(train,),
-            image_size=SIDE,
-            num_classes=num_classes,
-            **choice,
-        )
-    )
+def read(train: str, *more: str, **choice: Any) -> DataSource:
+    settings = {"held_out": (train,), "image_size": SIDE, "num_classes": 3, **choice}
+    return open_data(ParquetData(train=(train, *more), **settings))
 
 
 def test_images_and_labels_come_back_in_order_over_several_files(tmp_path: Path) -> None:
@@ -69,10 +66,9 @@ def test_grey_images_in_one_channel_or_repeated_to_three(tmp_path: Path) -> None
     assert np.array_equal(read(path).train.pixels, np.repeat(GREY[:, None], 3, axis=1))
 
 
-def test_without_labels_no_label_column_is_needed(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", [png(image) for image in COLOUR], None)
-    data = read(path, num_classes=0)
-    assert data.num_classes == 0
+def test_without_labels_no_label_column_is_needed_and_images_may_be_in_another(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [png(image) for image in COLOUR], None, image_column="img")
+    data = read(path, num_classes=0, image_column="img")
     assert data.train.labels(np.array([0, 4])).tolist() == [0, 0]
 
 
@@ -81,22 +77,13 @@ def test_folders_and_globs_of_files(tmp_path: Path) -> None:
         (tmp_path / "train" / str(number % 2)).mkdir(parents=True, exist_ok=True)
         write(tmp_path / "train" / str(number % 2) / f"{number}.parquet", [png(image)], [number])
     for entry in ("train", "train/*/*.parquet"):
-        data = read(str(tmp_path / entry))
-        assert data.train.classes.tolist() == [0, 2, 1]
-        assert np.array_equal(data.train.pixels[1], COLOUR[2].transpose(2, 0, 1))
+        assert read(str(tmp_path / entry)).train.classes.tolist() == [0, 2, 1]
 
 
 def test_a_set_that_does_not_fit_into_memory_is_refused_with_a_way_out(tmp_path: Path, monkeypatch: Any) -> None:
     path = write(tmp_path / "a.parquet", [png(image) for image in COLOUR], [0] * 5)
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * 5 * 56 - 1))
     with pytest.raises(UserError, match=r"10 decoded images need 0\.0 GiB of memory.*data hf_dataset.*image_folder"):
-        read(path)
-
-
-def test_other_column_names(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", [png(COLOUR[0])], [1], image_column="img")
-    assert len(read(path, image_column="img").train) == 1
-    with pytest.raises(UserError, match=r"no columns are called 'image'; it has img, label: set data\.image_column"):
         read(path)
 
 
@@ -119,18 +106,13 @@ def test_a_wrong_row_is_named_with_its_file_and_rule(tmp_path: Path, image: Any,
 
 
 IMAGES = pa.array([png(COLOUR[0])], KIND)
+LABEL = ("label", pa.array([0]))
 WRONG_COLUMNS = {
-    "text": (
-        [("image", pa.array([{"bytes": "x"}])), ("label", pa.array([0]))],
-        "column 'image' is struct<bytes: string>",
-    ),
+    "text": ([("image", pa.array([{"bytes": "x"}])), LABEL], "column 'image' is struct<bytes: string>"),
+    "bytes": ([("image", pa.array([b"bytes"])), LABEL], "column 'image' is binary, not Hugging Face's image schema"),
     "floats": ([("image", IMAGES), ("label", pa.array([0.5]))], "column 'label' is double, not integers"),
-    "booleans": ([("image", IMAGES), ("label", pa.array([True]))], "column 'label' is bool, not integers"),
-    "two of images": ([("image", IMAGES), ("image", IMAGES), ("label", pa.array([0]))], "2 columns are called 'image'"),
-    "two of labels": (
-        [("image", IMAGES), ("label", pa.array([0])), ("label", pa.array([0]))],
-        "2 columns are called 'label'",
-    ),
+    "none": ([("img", IMAGES), LABEL], "no columns are called 'image'; it has img, label: set data.image_column"),
+    "two": ([("image", IMAGES), LABEL, LABEL], "2 columns are called 'label'"),
 }
 
 
@@ -162,13 +144,78 @@ def test_one_of_several_files_may_be_empty(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.parquet cannot be read \(No such file"):
-        read(str(tmp_path / "none.parquet"))
     (tmp_path / "text.parquet").write_text("image,label\n")
-    with pytest.raises(UserError, match=r"text\.parquet: not a readable Parquet file"):
-        read(str(tmp_path / "text.parquet"))
-    with pytest.raises(UserError, match="no rows"):
-        read(write(tmp_path / "empty.parquet", [], []))
-    pq.write_table(pa.table({"image": [b"bytes"], "label": [0]}), tmp_path / "plain.parquet")
-    with pytest.raises(UserError, match="column 'image' is binary, not Hugging Face's image schema"):
-        read(str(tmp_path / "plain.parquet"))
+    write(tmp_path / "empty.parquet", [], [])
+    told = {"none": r" cannot be read \(No such file", "text": ": not a readable Parquet file", "empty": ": no rows"}
+    for name, message in told.items():
+        with pytest.raises(UserError, match=rf"{name}\.parquet{message}"):
+            read(str(tmp_path / f"{name}.parquet"))
+
+
+# ---- checks before anything is trained
+
+SUITE = """\
+name: damaged
+base:
+  backbone: {{name: DiT, depth: 1, hidden: 8, heads: 1, patch: 2}}
+  data: {{name: parquet, train: [{train}], held_out: [{held_out}], image_size: 4, num_classes: 3}}
+  training: {{iterations: 1, batch: 2}}
+  metrics: {{generate: false, validation_samples: 1, similarity_samples: 1}}
+rows: {{dense: {{}}}}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    return write(tmp_path / "good.parquet", [png(image) for image in COLOUR], [0, 1, 2, 0, 1])
+
+
+def images(*train: str, held_out: str) -> ParquetData:
+    return ParquetData(name="parquet", train=train, held_out=(held_out,), image_size=SIDE, num_classes=3)
+
+
+def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str, monkeypatch: pytest.MonkeyPatch):
+    read = []
+    monkeypatch.setattr(encoded, "file_problems", lambda options, generates: read.append(found := []) or found)
+    choice = [(images(good, held_out=good), True)]
+    assert data_problems(choice) == data_problems(choice) == [] and len(read) == 2  # just written: may change again
+    monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
+    for times in (3, 4):
+        os.utime(good)
+        assert data_problems(choice) == data_problems(choice) == [] and len(read) == times
+    monkeypatch.setattr(encoded, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
+    os.utime(good)
+    assert data_problems(choice) == data_problems(choice) == ["bad"] and len(read) == 6
+
+
+installed = True
+
+
+def package_problems() -> list[str]:
+    return [] if installed else ["not installed"]
+
+
+def test_a_check_that_reads_no_files_looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else it depends on, such as an installed package, is not part of the cache's key."""
+    check = f"{__name__}:package_problems"
+    assert messages_of(check, (), []) == []
+    monkeypatch.setattr(sys.modules[__name__], "installed", False)
+    assert messages_of(check, (), []) == ["not installed"]
+
+
+def test_classes_that_do_not_occur_are_named():
+    assert list(absent_classes(np.array([0, 1, 2, 1]), 3)) == list(absent_classes(np.zeros(4, np.int64), 0)) == []
+    (message,) = absent_classes(np.array([0, 2, 9]), 10)
+    assert message.startswith("data.num_classes 10: no training sample has classes 1, 3, 4 and 4 more, and images")
+    assert "has class 1, and" in next(absent_classes(np.array([0, 2]), 3))
+
+
+def test_a_run_ends_before_its_first_cell_and_leaves_nothing(good: str, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(Path(good).read_bytes()[:-20])
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE.format(train=f"{good}, {cut}", held_out=good))
+    done = tread_bench("run", suite, "--out", tmp_path / "run")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"{cut}: not a readable Parquet file" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

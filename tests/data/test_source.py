@@ -1,14 +1,23 @@
-"""The rule between the model's range and pixels, and what a source promises."""
+"""The rule between the model's range and pixels, and sources that read no files: digits, noise and stand-ins."""
 
 from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from tests.data.checked import failing_of_data
+from tread_bench.core.numbers import draws
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.open import open_data
+from tread_bench.data.random_latents.family import RANDOM_LATENTS, RandomLatentsData
 from tread_bench.data.source import ImageSet, flip, from_uint8, to_uint8
+from tread_bench.data.stand_in.family import STAND_IN, StandInData
+from tread_bench.data.stand_in.source import write_decoder
+from tread_bench.measure.quality.decoder import open_decoder
 
 
 def test_every_pixel_value_survives_the_way_to_the_model_and_back() -> None:
@@ -68,3 +77,75 @@ def test_the_hash_moves_with_pixels_labels_and_shape() -> None:
     sets = [(pixels, classes), (brighter, classes), (pixels, relabelled), (pixels.reshape(4, 1, 1, 4), classes)]
     assert len({ImageSet(*each).sha256 for each in sets}) == 4
     assert ImageSet(pixels, classes).sha256 == ImageSet(pixels.copy(), classes.copy()).sha256
+
+
+# ---- noise in the shape of latents
+
+
+def latents(**changes):
+    return open_data(RandomLatentsData(name="random_latents", **changes))
+
+
+def test_a_sample_depends_on_its_index_alone():
+    few, many = latents(count=50), latents(count=500)
+    both = torch.cat([few.train.images(np.arange(40)), few.held_out.images(np.arange(10))])
+    index = np.random.default_rng(0).permutation(50)
+    assert torch.equal(both[index], many.train.images(index))
+    assert torch.equal(few.train.labels(np.arange(40)), many.train.labels(np.arange(40)))
+
+
+def test_the_values_are_those_of_a_table_drawn_at_once():
+    table = (draws.uniform(0, "random latents", 0, 50, (4, 32, 32)) * 256).astype(np.uint8)
+    assert torch.equal(latents(count=50).train.images(np.arange(40)), from_uint8(torch.from_numpy(table[:40])))
+
+
+def test_as_many_as_imagenet_has_twice_over_take_no_memory_but_their_labels():
+    tracemalloc.start()
+    data = latents(count=3_202_917)
+    assert len(data.train) == 2_562_334
+    assert data.train.images(np.array([0, 2_562_333])).shape == (2, 4, 32, 32)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 1.01 * 8 * 3_202_917  # bytes of int64 labels
+
+
+def test_values_fill_the_range_and_labels_the_classes():
+    data = latents(count=1000, num_classes=10)
+    x = data.train.images(np.arange(800))
+    assert x.min() == -1 and x.max() == 1 and abs(x.mean()) < 0.01
+    assert set(data.train.classes.tolist()) == set(range(10))
+    assert set(latents(count=10, num_classes=0).train.classes) == {0}
+
+
+def test_generated_samples_of_noise_cannot_be_judged():
+    assert "set metrics.generate: false" in RANDOM_LATENTS.not_comparable(RandomLatentsData())
+
+
+# ---- random samples in place of missing files, their captions and images, and the decoder
+
+SETTINGS = {
+    "images": {"image_size": 8, "num_classes": 3},
+    "captioned": {"image_size": 8, "num_classes": 0, "text": [6, 10]},
+    "latents": {"image_size": 4, "channels": 4, "num_classes": 3, "picture_size": 16},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_they_keep_the_contract_of_data_sources(name: str, tmp_path: Path) -> None:
+    assert failing_of_data(STAND_IN, tmp_path, SETTINGS[name]) == set()
+
+
+def test_captions_have_no_words_and_latents_have_images_of_their_own() -> None:
+    captioned = open_data(StandInData.model_validate(SETTINGS["captioned"])).train
+    found = captioned.captions(np.arange(20), 0, 0)
+    assert found == [""] * 20
+    latents = open_data(StandInData.model_validate(SETTINGS["latents"]))
+    assert latents.train.pictures(np.arange(3), 0, 0).shape == (3, 3, 16, 16)
+
+
+def test_a_decoder_of_random_weights_makes_images_of_the_latents(tmp_path: Path) -> None:
+    path = tmp_path / "decoder.pt2"
+    write_decoder(path, 4, 4, 16)
+    choice = StandInData.model_validate({**SETTINGS["latents"], "decoder": str(path)})
+    images = open_decoder(choice)(open_data(choice).train.images(np.arange(5)))
+    assert images.shape == (5, 3, 16, 16) and images.abs().max() <= 1

@@ -29,11 +29,45 @@ def test_words_keep_the_contract(options):
     assert failing("text-encoder", ENCODER=WORDS, OPTIONS=options) == set()
 
 
+class Short(Words):
+    def encode(self, captions):
+        return super().encode(captions)[:, :-1]
+
+
+class NotANumber(Words):
+    def encode(self, captions):
+        return super().encode(captions) / 0
+
+
+class BagOfWords(Words):
+    def encode(self, captions):
+        found = super().encode(captions) - torch.from_numpy(self._places).float()
+        return found.sum(1, keepdim=True).round(decimals=3).expand_as(found)
+
+
+class StandardisesBatches(Words):
+    def encode(self, captions):
+        found = super().encode(captions)
+        return found - found.mean(0)
+
+
+class LengthsCutOff(Words):
+    def lengths(self, captions):
+        return [min(length, self.options.tokens) for length in super().lengths(captions)]
+
+
+class Draws(Words):
+    def __init__(self, options):
+        super().__init__(options)
+        self._drawn = torch.randn(options.width)
+
+    def encode(self, captions):
+        return super().encode(captions) + self._drawn
+
+
 BROKEN = {
     "Short": {"features"},
-    "InFloat64": {"features"},
     "NotANumber": {"features"},
-    "Constant": {"content"},
     "BagOfWords": {"content"},
     "StandardisesBatches": {"batches"},
     "LengthsCutOff": {"lengths"},
@@ -43,7 +77,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_check_finds_what_it_is_there_for(name):
-    broken = replace(WORDS, builder=f"tests.data.broken_text_encoders:{name}")
+    broken = replace(WORDS, builder=f"{__name__}:{name}")
     assert failing("text-encoder", ENCODER=broken) == BROKEN[name]
 
 
@@ -64,13 +98,6 @@ def test_a_word_has_one_vector_of_fixed_length_wherever_it_is():
     torch.testing.assert_close(places[:3] - place[:3], vector.expand(3, 64), rtol=0, atol=1e-6)
     assert float(vector.square().sum()) == pytest.approx(64, abs=1e-4)
     assert torch.allclose(place.square().sum(1), torch.tensor(64.0), atol=1e-3)
-
-
-def test_vectors_of_words_are_nearly_orthogonal():
-    vectors = torch.stack([torch.from_numpy(word_vector(f"word{n}", 512)) for n in range(200)]) / 512**0.5
-    cosines = (vectors @ vectors.T - torch.eye(200)).abs()
-    assert float(cosines.max()) < 6 / 512**0.5
-    assert float(vectors.mean()) == pytest.approx(0, abs=5 * (1 / 512 / vectors.numel()) ** 0.5)
 
 
 def test_padding_is_zeros_and_the_empty_caption_is_all_padding():
@@ -138,30 +165,18 @@ def test_clip_is_known_by_the_contents_of_its_files(clip, tmp_path):
 
 
 def test_a_folder_that_is_not_clip_is_refused_by_its_rule(clip, tmp_path):
-    with pytest.raises(UserError, match=r"tokens of width 16 where the encoder's width is 768: set width: 16"):
-        open_text_encoder(settings(clip, width=768))
+    (message,) = data_problems([(GlyphsData(captions={"encoder": settings(clip, width=768).model_dump()}), False)])
+    assert "tokens of width 16 where the encoder's width is 768: set width: 16" in message
     with pytest.raises(UserError, match=r"at most 12 tokens where the encoder's tokens are 77: set tokens: 12"):
         open_text_encoder(settings(clip, tokens=77))
     with pytest.raises(UserError, match=r"config.json: no such file; give a folder with a CLIPTextModel"):
         open_text_encoder(settings(tmp_path))
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"x" * 20)
-    with pytest.raises(UserError, match=r"transformers .* cannot load its CLIPTextModel"):
-        open_text_encoder(settings(tmp_path))
+    with pytest.raises(UserError, match=r"config\.json cannot be read \(No such file or directory\)"):
+        encoder_sha256(settings(tmp_path))
     deeper = write_clip(tmp_path / "deeper", num_hidden_layers=3)
     (Path(deeper) / "model.safetensors").write_bytes((Path(clip) / "model.safetensors").read_bytes())
     with pytest.raises(UserError, match="weights are missing, such as"):
         open_text_encoder(settings(deeper))
-
-
-def test_mistakes_in_an_encoder_are_found_before_a_run(clip):
-    (message,) = data_problems([(GlyphsData(captions={"encoder": settings(clip, width=768).model_dump()}), False)])
-    assert "set width: 16" in message
-
-
-def test_a_missing_file_of_an_encoder_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"config\.json cannot be read \(No such file or directory\)"):
-        encoder_sha256(settings(tmp_path))
 
 
 def test_without_transformers_the_way_out_is_named(tmp_path, monkeypatch):

@@ -63,16 +63,6 @@ def test_float16_is_what_float32_rounds_to() -> None:
     assert sum(map(len, content(half.folder).values())) < 0.6 * sum(map(len, content(whole.folder).values()))
 
 
-def test_other_captions_or_settings_have_a_place_of_their_own() -> None:
-    folders = {
-        stored().folder,
-        stored(CAPTIONS[1:]).folder,
-        stored(CAPTIONS[::-1]).folder,
-        stored(encoder={"name": "words", "tokens": 25}).folder,
-    }
-    assert len(folders) == 4
-
-
 def test_a_shard_that_is_lost_cut_or_of_others_is_encoded_again(encodings: list[str]) -> None:
     first, other = stored(), stored(CAPTIONS[::-1])
     expected, _ = first.of(CAPTIONS), other.of(CAPTIONS)

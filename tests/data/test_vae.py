@@ -35,7 +35,7 @@ def test_it_encodes_and_decodes_as_diffusers_however_many_there_are(pair: tuple[
         found = model.encode(images[:CHUNK])
     expected = found.latent_dist.parameters if vae.has_posterior else found.latent
     assert torch.equal(encoded[:CHUNK], expected)
-    assert tuple(encoded.shape[1:]) == vae.encoded_shape((3, SIDE, SIDE))
+    assert tuple(encoded.shape[1:]) == vae.encoded_shape((3, SIDE, SIDE)) and vae.encoded_shape((1, SIDE, SIDE)) is None
 
     latents = torch.randn(2 * CHUNK, *LATENT[vae.kind])
     decoded = vae.decode(latents)
@@ -43,13 +43,7 @@ def test_it_encodes_and_decodes_as_diffusers_however_many_there_are(pair: tuple[
     with torch.no_grad():
         assert torch.equal(decoded[:CHUNK], model.decode(latents[:CHUNK]).sample)
     assert tuple(decoded.shape[1:]) == vae.decoded_shape(LATENT[vae.kind]) == (3, SIDE, SIDE)
-
-
-def test_shapes_that_it_does_not_take_have_none(pair: tuple[Any, Vae]) -> None:
-    _, vae = pair
-    channels, *sides = LATENT[vae.kind]
-    assert vae.encoded_shape((1, SIDE, SIDE)) is None
-    assert vae.decoded_shape((channels + 1, *sides)) is None
+    assert vae.decoded_shape((3, 8, 8)) is None
 
 
 @pytest.mark.parametrize(
@@ -97,12 +91,6 @@ def test_its_hash_is_that_of_configuration_and_weights(tmp_path: Path) -> None:
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 
 
-def no_folder(folder: Path) -> None:
-    (folder / WEIGHTS).unlink()
-    (folder / "config.json").unlink()
-    folder.rmdir()
-
-
 def configured(**values: Any) -> Any:
     def change(folder: Path) -> None:
         path = folder / "config.json"
@@ -111,43 +99,32 @@ def configured(**values: Any) -> Any:
     return change
 
 
-def pickled(folder: Path) -> None:
-    torch.save(load_file(folder / WEIGHTS), folder / "diffusion_pytorch_model.bin")
-    (folder / WEIGHTS).unlink()
+def weights(change: Any) -> Any:
+    def harm(folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        change(tensors)
+        save_file(tensors, folder / WEIGHTS, {"format": "pt"})
 
-
-def indexed(folder: Path) -> None:
-    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
-
-
-def one_weight_less(folder: Path) -> None:
-    weights = load_file(folder / WEIGHTS)
-    del weights["decoder.conv_out.weight"]
-    save_file(weights, folder / WEIGHTS, {"format": "pt"})
-
-
-def one_weight_more(folder: Path) -> None:
-    save_file({**load_file(folder / WEIGHTS), "more": torch.zeros(1)}, folder / WEIGHTS, {"format": "pt"})
+    return harm
 
 
 def truncated(folder: Path) -> None:
-    path = folder / WEIGHTS
-    path.write_bytes(path.read_bytes()[:-1])
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-1])
 
 
 REFUSED = [
-    (no_folder, r"config\.json: no such file; .*its subfolder vae"),
+    (lambda folder: (folder / "config.json").unlink(), r"config\.json: no such file; .*its subfolder vae"),
     (lambda folder: (folder / "config.json").write_text("{"), r"config\.json cannot be read as JSON"),
-    (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json: not a JSON object"),
     (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
-    (configured(_class_name=["AutoencoderKL"]), r"_class_name is \['AutoencoderKL'\] and must be"),
     (configured(norm_num_groups=3), r"diffusers .* cannot load its AutoencoderKL"),
-    (configured(latent_channels=5), r"diffusers .* cannot load its AutoencoderKL|of another shape"),
     (configured(quantization_config={"quant_method": "torchao"}), "quantised weights are not read"),
-    (pickled, r"weights are read from one file, .* save_pretrained\(FOLDER, safe_serialization=True\)"),
-    (indexed, r"weights are read from one file"),
-    (one_weight_less, r"1 weights are missing, such as decoder\.conv_out\.weight"),
-    (one_weight_more, "1 weights are unknown, such as more"),
+    (lambda folder: (folder / WEIGHTS).unlink(), r"weights are read from one file, .*safe_serialization=True\)"),
+    (lambda folder: (folder / f"{WEIGHTS}.index.json").write_text("{}"), "weights are read from one file"),
+    (
+        weights(lambda tensors: tensors.pop("decoder.conv_out.weight")),
+        r"1 weights are missing, such as decoder\.conv_out\.weight",
+    ),
+    (weights(lambda tensors: tensors.update(more=torch.zeros(1))), "1 weights are unknown, such as more"),
     (truncated, r"diffusers .* cannot load its AutoencoderKL"),
 ]
 
@@ -168,14 +145,3 @@ def test_without_diffusers_the_message_says_how_to_install_it(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "diffusers", None)
     with pytest.raises(UserError, match=r"needs diffusers .*: pip install 'tread-bench\[vae\]'"):
         Vae(tmp_path)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_the_numbers_are_the_same_but_for_rounding(pair: tuple[Any, Vae]) -> None:
-    _, vae = pair
-    images, latents = torch.rand(3, 3, SIDE, SIDE), torch.randn(3, *LATENT[vae.kind])
-    encoded, decoded = vae.encode(images), vae.decode(latents)
-    vae.to("cuda")
-    assert torch.allclose(vae.encode(images.cuda()).cpu(), encoded, atol=1e-4)
-    assert torch.allclose(vae.decode(latents.cuda()).cpu(), decoded, atol=1e-4)
-    vae.to("cpu")

@@ -24,18 +24,12 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.services.display import Lines
-from tread_bench.services.run import bring_up_to_date
 from tread_bench.suite.load import find_suite, load_plan
 
 SUITE = find_suite("smoke")
 PLAN = load_plan(SUITE, [])
 CHOICES = Choices(numerics=NUMERICS, versions={})
 EVERY_RUN_MAKES = {".lock", ".turn", ".numerics.log"}
-
-
-class Absent(Executor):
-    def __call__(self, tasks):
-        raise UserError("--executor ray needs Ray")
 
 
 @pytest.fixture
@@ -66,22 +60,10 @@ def no_space(monkeypatch):
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(1, 1, 0))
 
 
-def interrupt(*_: object):
-    raise KeyboardInterrupt
-
-
 REFUSALS = {
     "no CUDA": Executor(refusal="--device cuda: torch sees no CUDA device here"),
-    "no Ray": Absent(),
     "no space": Executor(),
 }
-
-
-def test_a_fresh_run_that_asks_nobody_removes_nothing(folder):
-    before = tree(folder.root / "cells")
-    with pytest.raises(UserError, match="nothing was changed: nobody was asked"):
-        bring_up_to_date(str(SUITE), [], out=folder.root, smoke=False, options=Options(fresh=True))
-    assert tree(folder.root / "cells") == before
 
 
 @pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)
@@ -116,10 +98,7 @@ def test_what_the_user_wants_again_is_forgotten_once_nothing_refuses(folder, the
     assert not list(folder.root.glob("cells/*/weights/*"))
 
 
-DIVERGED = [
-    failure_text(DivergedError("the loss is nan by iteration 3")),
-    failure_text(FloatingPointError("fid is nan")),
-]
+DIVERGED = [failure_text(error("nan")) for error in (DivergedError, FloatingPointError)]
 
 
 @pytest.mark.parametrize(("reason", "resumes"), [("no luck", True), *((reason, False) for reason in DIVERGED)])
@@ -172,17 +151,7 @@ def test_nothing_is_asked_where_nothing_was_begun(tmp_path, there):
 # Whose folder it is
 
 
-FOREIGN = (
-    "suite.yaml",
-    "index.html",
-    "results.csv",
-    "records.jsonl",
-    "figures/rates.svg",
-    "cells/a/record.json",
-)
-
-
-@pytest.mark.parametrize("name", [*FOREIGN, "plan.json", "timings/a.json", "thesis.tex", "data/a.png"])
+@pytest.mark.parametrize("name", ["index.html", "results.csv", "cells/a/record.json", "plan.json", "thesis.tex"])
 def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_path, there, name):
     there(Executor())
     (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
@@ -195,35 +164,17 @@ def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_
     assert tree(tmp_path) == before
 
 
-def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
-    there(Executor())
-    (tmp_path / "index.html").symlink_to(tmp_path / "later")
-    with pytest.raises(UserError, match=r"contains index\.html"):
-        run(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["results.csv", "index.html", "suite.yaml", "records.jsonl"])
-def test_what_stays_of_a_run_whose_files_were_removed_makes_no_folder_ours(tmp_path, there, name):
+def test_what_stays_of_a_run_whose_files_were_removed_makes_no_folder_ours(tmp_path, there):
     there(Executor())
     run(tmp_path)
     for path in tmp_path.glob("[!.]*"):  # as `rm -rf RUN/*` does
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    (tmp_path / name).write_text("mine")
+    (tmp_path / "results.csv").write_text("mine")
     before = tree(tmp_path)
     assert ".lock" in before
-    with pytest.raises(UserError, match=rf"not a run folder of tread-bench and contains {name}"):
+    with pytest.raises(UserError, match=r"not a run folder of tread-bench and contains results\.csv"):
         run(tmp_path)
     assert tree(tmp_path) == before
-
-
-def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there, monkeypatch):
-    there(Executor())
-    with monkeypatch.context() as broken:
-        broken.setattr(preparation, "write_document", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path)
-    assert not RunFolder(tmp_path).plan_path.exists()
-    assert len(run(tmp_path).records) == len(PLAN.cells)
 
 
 def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
@@ -238,30 +189,16 @@ def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
 # Links
 
 
-@pytest.mark.parametrize(
-    "place", ["cells", "figures", "timings", "cells/{}", "cells/{}/checkpoints", "cells/{}/samples"]
-)
+@pytest.mark.parametrize("place", ["cells", "figures", "cells/{}", "cells/{}/checkpoints", ".lock", "plan.json"])
 def test_a_run_writes_through_no_link(folder, there, place):
     there(Executor())
     mine = folder.root.parent / "mine"
     link = folder.root / place.format(PLAN.cells[0].id)
-    if link.is_dir():
+    if link.exists():
         link.rename(folder.root.parent / "moved")
-    link.symlink_to(mine, target_is_directory=True)
+    link.symlink_to(mine / "notes.txt" if place in (".lock", "plan.json") else mine)
     before = tree(mine)
     for asked in ({"retry_failed": True}, {"fresh": True}):
         with pytest.raises(UserError):
             run(folder.root, **asked)
-    assert tree(mine) == before
-
-
-@pytest.mark.parametrize("name", [".lock", ".turn", "suite.yaml", "plan.json"])
-def test_a_run_opens_and_replaces_no_link(folder, there, name):
-    there(Executor())
-    mine = folder.root.parent / "mine"
-    (folder.root / name).unlink(missing_ok=True)
-    (folder.root / name).symlink_to(mine / "notes.txt")
-    before = tree(mine)
-    with pytest.raises(UserError):
-        run(folder.root, fresh=True)
-    assert tree(mine) == before and (folder.root / name).is_symlink()
+    assert tree(mine) == before and link.is_symlink()

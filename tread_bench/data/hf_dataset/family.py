@@ -13,7 +13,7 @@ from pydantic import Field
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.core.stored.foreign import check_file, read_file
-from tread_bench.data.images.family import TableOptions, table_family
+from tread_bench.data.images.family import TableOptions, image_family
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -37,9 +37,9 @@ class HfDatasetData(TableOptions):
         """Return the files and folders."""
         return all_matches(entries)
 
-    def rows(self, path: str) -> int:
-        """Return the number of a data set's rows. Raises UserError."""
-        return len(open_dataset(path))
+    def count(self, entries: Sequence[str]) -> int:
+        """Return the number of rows of the data sets. Raises UserError."""
+        return sum(len(open_dataset(path)) for path in self.paths(entries))
 
 
 def open_dataset(path: str) -> Dataset:
@@ -83,4 +83,4 @@ def _selected(path: str, rows: Dataset) -> Dataset:
     return rows.select(datasets.concatenate_datasets([datasets.Dataset.from_file(file) for file in files])["indices"])
 
 
-HF_DATASET = table_family(HfDatasetData)
+HF_DATASET = image_family(HfDatasetData)

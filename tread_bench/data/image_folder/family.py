@@ -12,7 +12,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.captions.family import FolderCaptionsChoice
 from tread_bench.data.image_folder.listing import listed
-from tread_bench.data.images.family import ImageOptions, counted, image_family
+from tread_bench.data.images.family import ImageOptions, image_family
 
 
 class ImageFolderData(ImageOptions):
@@ -31,9 +31,13 @@ class ImageFolderData(ImageOptions):
         None, exclude_if=is_unused, description="captions in place of labels: an encoder, and where they are"
     )
 
+    def paths(self, entries: Sequence[str]) -> list[str]:
+        """Return the folders, each as a whole: it may have millions of files."""
+        return [folder_name(path) for path in all_matches(entries)]
 
-def _counts(options: ImageFolderData) -> tuple[int, int] | None:
-    return counted(options, lambda entries: len(listed(entries).paths))
+    def count(self, entries: Sequence[str]) -> int:
+        """Return the number of image files in folders. Raises UserError."""
+        return len(listed(entries).paths)
 
 
 def _labelled(options: ImageFolderData) -> ImageFolderData:
@@ -49,9 +53,4 @@ def _labelled(options: ImageFolderData) -> ImageFolderData:
     return options.model_copy(update={"captions": None, "num_classes": max(classes.values()) + 1})
 
 
-def _folders(options: ImageFolderData, entries: Sequence[str]) -> list[str]:
-    """Each as a whole: it may have millions of files."""
-    return [folder_name(path) for path in all_matches(entries)]
-
-
-IMAGE_FOLDER = image_family(ImageFolderData, _folders, _counts, _labelled)
+IMAGE_FOLDER = image_family(ImageFolderData, _labelled)

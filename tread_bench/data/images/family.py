@@ -48,6 +48,14 @@ class ImageOptions(DataOptions):
     def text_encoder(self) -> TextEncoderOptions | None:
         return None if self.captions is None else self.captions.encoder
 
+    def paths(self, entries: Sequence[str]) -> list[str]:
+        """Return the files and folders that entries name. Raises UserError where a folder cannot be read."""
+        raise NotImplementedError
+
+    def count(self, entries: Sequence[str]) -> int:
+        """Return the number of images in them, by names and headers alone. Raises UserError."""
+        raise NotImplementedError
+
 
 class TableOptions(ImageOptions):
     """Settings of tables with a column of images, as Hugging Face's libraries write it."""
@@ -57,14 +65,6 @@ class TableOptions(ImageOptions):
 
     image_column: str = "image"
     label_column: str = "label"
-
-    def paths(self, entries: Sequence[str]) -> list[str]:
-        """Return the tables that entries name. Raises UserError where a folder cannot be read."""
-        raise NotImplementedError
-
-    def rows(self, path: str) -> int:
-        """Return the number of a table's rows, by headers alone. Raises UserError where it cannot be read."""
-        raise NotImplementedError
 
 
 def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int, int] | None:
@@ -83,23 +83,13 @@ def counted(options: Any, count: Callable[[tuple[str, ...]], int]) -> tuple[int,
     return train - held_out, held_out
 
 
-def image_family(
-    options: type[ImageOptions],
-    paths: Callable[[Any, Sequence[str]], list[str]],
-    counts: Callable[[Any], tuple[int, int] | None],
-    labelled: Callable[[Any], Any] = lambda options: options,
-) -> DataFamily:
-    """Describe a source of image files.
-
-    Args:
-        paths: of (options, entries): the files and folders that are read, a folder as a whole, by `folder_name`.
-        counts, labelled: as in `DataFamily`.
-    """
+def image_family(options: type[ImageOptions], labelled: Callable[[Any], Any] = lambda options: options) -> DataFamily:
+    """Describe a source of image files; `labelled` is as in `DataFamily`."""
 
     def files(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
         for key in ("train", "held_out"):
             for index, entry in enumerate(getattr(options, key)):
-                yield from (((key, index), path) for path in paths(options, [entry]))
+                yield from (((key, index), read_whole(path)) for path in options.paths([entry]))
         yield from caption_files(options.captions)
 
     return DataFamily(
@@ -109,24 +99,12 @@ def image_family(
         files=files,
         not_comparable=always_comparable,
         extractor=None,
-        counts=counts,
+        counts=lambda options: counted(options, options.count),
         check_files=f"{_ENCODED}:file_problems",
         check_all=f"{_ENCODED}:image_problems",
         is_flipped=lambda options: options.horizontal_flip,
         labelled=labelled,
     )
-
-
-def table_family(options: type[TableOptions]) -> DataFamily:
-    """Describe a source of tables of images."""
-
-    def counts(options: TableOptions) -> tuple[int, int] | None:
-        return counted(options, lambda entries: sum(options.rows(path) for path in options.paths(entries)))
-
-    def paths(options: TableOptions, entries: Sequence[str]) -> list[str]:
-        return list(map(read_whole, options.paths(entries)))
-
-    return image_family(options, paths, counts)
 
 
 def read_whole(path: str) -> str:

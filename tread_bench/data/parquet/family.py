@@ -10,7 +10,7 @@ from pydantic import Field
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import expanded, named_where_unreadable
 from tread_bench.core.stored.foreign import check_file
-from tread_bench.data.images.family import TableOptions, table_family
+from tread_bench.data.images.family import TableOptions, image_family
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -34,9 +34,9 @@ class ParquetData(TableOptions):
         """Return the files, and those in folders and below. Raises UserError where a folder cannot be read."""
         return expanded(entries, SUFFIXES)
 
-    def rows(self, path: str) -> int:
-        """Return the number of rows that a file's footer declares. Raises UserError."""
-        return int(open_parquet(path).metadata.num_rows)
+    def count(self, entries: Sequence[str]) -> int:
+        """Return the number of rows that the files' footers declare. Raises UserError."""
+        return sum(open_parquet(path).metadata.num_rows for path in self.paths(entries))
 
 
 def open_parquet(path: str) -> ParquetFile:
@@ -52,4 +52,4 @@ def open_parquet(path: str) -> ParquetFile:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
 
 
-PARQUET = table_family(ParquetData)
+PARQUET = image_family(ParquetData)
