@@ -37,13 +37,6 @@ CHECKOUT = Path(__file__).parents[2]
 PACKAGES = ("tread_bench", "backbones", "reports")
 
 
-def picture_of_code(path):
-    """An image in a format that a program of its own would draw."""
-    content = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n"
-    schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())])
-    pq.write_table(pa.table({"image": [{"bytes": content, "path": "x"}], "label": [0]}, schema=schema), path)
-
-
 def torch_zip(path, trap):
     torch.save({"weight": torch.zeros(2), "trap": trap}, path)
 
@@ -139,15 +132,6 @@ def test_the_traps_are_armed(tmp_path):
     with pytest.raises(FileExistsError):  # both of its tags are sprung
         yaml.unsafe_load((tmp_path / "tags").read_text())
     assert (tmp_path / "by yaml").is_dir()
-
-
-def test_an_image_is_decoded_as_a_picture_of_pixels_only(tmp_path):
-    picture_of_code(tmp_path / "a.parquet")
-    with pytest.raises(UserError, match="not a readable image"):
-        data_of(tmp_path / "a.parquet")
-
-
-# What a run does
 
 
 WATCH = """\
