@@ -31,9 +31,12 @@ from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 TRAIN, HELD_OUT, SHARD = 21, 5, 8  # three shards, the last one not full
 
 
-def write_images(path: Path, count: int, seed: int) -> str:
+def write_images(path: Path, count: int, seed: int, damaged: tuple[int, ...] = ()) -> str:
     pixels = np.random.default_rng(seed).integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8)
-    return write(path, [png(image) for image in pixels], [index % 3 for index in range(count)])
+    images = [png(image) for image in pixels]
+    for index in damaged:
+        images[index]["bytes"] = b"no image"
+    return write(path, images, [index % 3 for index in range(count)])
 
 
 @pytest.fixture(scope="module")
