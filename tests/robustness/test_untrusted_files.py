@@ -26,7 +26,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.measure.quality.feature_store import load_statistics
-from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.classifier.network import open_classifier
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import open_samples
