@@ -39,6 +39,21 @@ def test_the_judged_output_knows_no_training_mode_and_every_block_once(method, b
     assert seen == [(block, None) for block in range(5)]
 
 
+@pytest.mark.parametrize(
+    ("method", "others"),
+    {
+        "mask": {"decoder_input.linear", "last_layer.linear"},
+        "mdt": set(),
+        "deferred_masking": set(),
+        "elit": {"write.proj", "write.mlp.fc2"},
+    }.items(),
+)
+def test_modulations_start_at_zero_and_of_other_layers_those_alone(method, others):
+    layers = {name: one for name, one in network_of(cell_of(method)).method.named_modules() if hasattr(one, "weight")}
+    modulations = {name for name in layers if name.endswith("modulation.linear")}
+    assert {name for name, layer in layers.items() if not layer.weight.any()} == modulations | others
+
+
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_without_routing_a_sample_of_sprint_is_as_judged_or_loses_its_deep_path(backbone):
     network, batch = network_of(cell_of("sprint", backbone), perturbed=True).eval(), inputs(64)
