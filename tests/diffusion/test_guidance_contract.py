@@ -6,6 +6,7 @@ import random
 from typing import Literal
 
 import pytest
+from pydantic import Field
 
 from tests.shown_checks import failing
 from tread_bench.core.describe.guidance import Blocks, Branch, GuidanceFamily, GuidanceOptions, guidance_rules
@@ -58,6 +59,12 @@ class Rule(GuidanceOptions):
         return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
 
 
+class NoBranch(Rule):
+    @property
+    def branches(self):
+        return None, None
+
+
 class OtherRates(Rule):
     @property
     def rates(self):
@@ -86,9 +93,39 @@ class WeightsUnsaid(GuidanceOptions):
         return Branch("strong"), Branch("weak", other_weights=True)
 
 
+class ForgetsTheIteration(WeightsUnsaid):
+    snapshot: int = 3
+
+    @property
+    def weak_snapshot(self):
+        return self.snapshot
+
+    def with_weights(self, row, iteration):
+        return self
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak", other_weights=True)
+
+
 class ForgetsTheBlocks(Rule):
     def with_blocks(self, blocks):
         return self.model_copy(update={"blocks": (Route(2, 2, 0),)})
+
+
+class WritesLess(Rule):
+    weak_rate: float = Field(0.75, exclude=True)
+
+    def with_blocks(self, blocks):
+        return super().with_blocks(blocks).model_copy(update={"weak_rate": 0.5})
+
+    @property
+    def rates(self):
+        return 0.25, self.weak_rate
+
+    @property
+    def branches(self):
+        return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(self.weak_rate))
 
 
 class NoDifference(GuidanceOptions):
@@ -113,10 +150,13 @@ class DrawsItsRate(Rule):
 
 
 BROKEN = {
+    NoBranch: {"branches"},
     OtherRates: {"branches"},
     BlocksUnsaid: {"branches"},
     WeightsUnsaid: {"branches"},
+    ForgetsTheIteration: {"written"},
     ForgetsTheBlocks: {"written"},
+    WritesLess: {"written"},
     NoDifference: {"scale"},
     DrawsItsRate: {"scale", "batch", "cost"},
 }

@@ -44,7 +44,9 @@ WITH_IMAGES = PAIR.needs | {Needs.IMAGES}
 BROKEN = {
     "gives other figures": (built_by("WithOtherNames"), {"figures"}),
     "needs labels and reads none": (replace(PAIR, needs=PAIR.needs | {Needs.LABELS}), {"needs"}),
+    "reads real features without a need": (replace(PAIR, real_needs=frozenset({Needs.STATISTICS})), {"figures"}),
     "states another value of a set with itself": (with_recall(of_itself=0.5), {"itself"}),
+    "depends on real images and does not say it": (with_recall(of_itself=None), {"itself"}),
     "depends on the order": (built_by("ComparesHalves"), {"order"}),
     "depends on batches": (built_by("MeanOfBatches", needs=WITH_IMAGES), {"batches"}),
     "draws anew": (built_by("DrawsAnew"), {"determinism", "batches"}),

@@ -28,9 +28,19 @@ class EstimatesTheNoise(Flow):
         return x_t + (1 - t.view(-1, 1, 1, 1)) * self.velocity(predict, x_t, t)
 
 
+class RunsBackwards(Flow):
+    def velocity(self, predict, x_t, t):
+        return -super().velocity(predict, x_t, t)
+
+
 class StartsTooNarrow(Flow):
     def prior(self, noise):
         return 0.8 * noise
+
+
+class IgnoresTheVariance(Ddpm):
+    def bound(self, off, learned, x, t):
+        return torch.zeros_like(x)
 
 
 class HidesTheVariance(Ddpm):

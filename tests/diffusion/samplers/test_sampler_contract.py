@@ -30,9 +30,11 @@ def test_one_that_remembers_keeps_it_where_it_takes_no_churn():
 BROKEN = {
     "RoundsToFloat32": (of_tests("RoundsToFloat32"), {"step"}),
     "CallsTwice": (of_tests("CallsTwice"), {"calls"}),
+    "calls that vary": (replace(EULER, call_times=lambda now, after: (now, now) if now < 0.5 else (now,)), {"calls"}),
     "TakesHalfOfTheSecondSlope": (of_tests("TakesHalfOfTheSecondSlope", HEUN), {"order", "churn"}),
     "StepsByTheBatch": (of_tests("StepsByTheBatch"), {"batch"}),
     "TwoStep": (of_tests("TwoStep", order=2), {"churn"}),
+    "takes no noise": (replace(EULER, draws_noise=True), {"step"}),
     "AddsNoNoise": (of_tests("AddsNoNoise", DDPM), {"noise"}),
 }
 
