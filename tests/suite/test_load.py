@@ -133,6 +133,7 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("seeds: 2", "seeds: " + "9" * 5_000, "is not a finite number"),
         ("rows:\n", "  auxiliary: {name: repa, foo: 1}\nrows:\n", "8:3: unknown auxiliary.0 key 'foo'"),
         ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
+        (GOOD, ":\n%YAML 9.2", "not readable as YAML"),
         ("seeds: 2", "seeds: \x07", "2:8: a control character"),
         ("seeds: 2", "seeds: [1", "expected ',' or ']'"),
         ("name: study", "name: My Study", "1:7: name 'My Study': must match"),

@@ -79,7 +79,7 @@ class _Reader:
         except MarkedYAMLError as error:
             message = ": ".join(filter(None, (error.context, error.problem)))
             self._refuse(message, self._start(error.problem_mark or error.context_mark))
-        except (ValueError, OverflowError, AssertionError) as error:  # escapes beyond Unicode, versions of YAML
+        except (ValueError, LookupError, ArithmeticError, AssertionError) as error:  # escapes beyond Unicode, versions
             self._refuse(f"not readable as YAML: {error}", self.whole or Place(self.source))
         if root is None:
             self._refuse("empty: write at least name and base", self._at(0, 0))
