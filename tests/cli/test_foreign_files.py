@@ -49,7 +49,7 @@ def latents(folder: Path, layout: str, harm: Callable[[Path], object], archive: 
 
 
 def images(folder: Path) -> Path:
-    for name in ("a/1.png", "a/2.png", "b/1.png"):
+    for name in ("a/1.png", "a/2.png", "a/3.png", "b/1.png"):
         path = folder / "images" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
@@ -77,6 +77,13 @@ def a_pipe_as_archive(folder: Path) -> list[object]:
 
 def a_pipe_as_a_member(folder: Path) -> list[object]:
     return latents(folder, "repa", lambda root: instead(min(root.rglob("*.npy"))))
+
+
+def a_pipe_as_an_image(folder: Path) -> list[object]:
+    root = images(folder)
+    instead(root / "a" / "1.png")
+    folders = {"train": [str(root)], "held_out": [str(root)]}
+    return plan_of(folder, {"name": "image_folder", **folders, "image_size": 8, "channels": 3, "num_classes": 2})
 
 
 def a_pipe_as_a_sample(folder: Path) -> list[object]:
@@ -159,6 +166,7 @@ def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
 CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a zip archive": (a_pipe_as_archive, "set.zip"),
     "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
+    "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
     "a pipe as a sample": (a_pipe_as_a_sample, f"1.png: {PIPE}; copy it again, or take it out"),
     "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
     "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),

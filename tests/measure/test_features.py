@@ -109,7 +109,7 @@ def test_training_ends_where_accuracy_settles(noise: int, iterations: int) -> No
     calls: list[tuple[str, int, int]] = []
     trained = train_classifier(DataSource(*images, 2), max_width=4, report=lambda *call: calls.append(call))
     assert trained.iterations == iterations and (trained.accuracy > 0.9) == (iterations < 1000)
-    assert calls == [("feature network", step, 1000) for step in range(iterations)]
+    assert calls == [("feature network, iterations", step, 1000) for step in range(iterations)]
 
 
 def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
@@ -208,9 +208,7 @@ def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Pat
     # As a user types it.
     told = tread_bench("features", "pets.yaml", "--out", "told.safetensors", "--iterations", "2")
     assert told.stdout.startswith("After 2 iterations in ") and "of 3 held-out images correctly" in told.stdout
-    assert (
-        "metrics.extractor_weights=told.safetensors" in told.stdout
-        and "feature network: 0 of 2 iterations" in told.stderr
-    )
+    assert "metrics.extractor_weights=told.safetensors" in told.stdout
+    assert "feature network, iterations: 0 of 2" in told.stderr
     as_json = tread_bench("features", "pets.yaml", "--out", "json.safetensors", "--iterations", "2", "--json")
     assert json.loads(as_json.stdout)["iterations"] == 2

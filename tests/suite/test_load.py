@@ -206,6 +206,7 @@ def test_overrides_come_last(write):
         ("trainig.iterations=5", "unknown key 'trainig'; did you mean 'training'?"),
         ("training.batch=many", "training.batch 'many': must be a valid integer"),
         ("training.batch", "must be KEY=VALUE, such as training.iterations=100"),
+        ("base.training.batch=3", "base cannot be set: give the cell's key without it"),
         ("timing.pears=3", "unknown timing key 'pears'; did you mean 'pairs'?"),
         ("training.batch=[", "expected the node content"),
         ("training.batch=!!python/name:os.system ''", "tag '!!python/name:os.system' is not read"),

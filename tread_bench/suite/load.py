@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.core.config.suite import Suite
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, at, dotted, validation_problems
 from tread_bench.suite.files import Files, Look
@@ -168,6 +168,11 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
     path = tuple(key.strip().split("."))
     if not equals or not all(path):
         return [Problem("must be KEY=VALUE, such as training.iterations=100", place=place)]
+    if path[0] in LAYERS:  # they contain a cell's keys
+        return [Problem(f"{path[0]} cannot be set: give the cell's key without it, for every cell", place=place)]
+    if path[0] not in Suite.model_fields and path[0] not in Cell.model_fields:
+        known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in LAYERS]
+        return [Problem(unknown("key", path[0], known), place=place)]
     try:
         value = absolute_value(path, read_value(text, place.source), roots)
     except SuiteError as error:

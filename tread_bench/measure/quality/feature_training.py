@@ -83,7 +83,7 @@ def train_classifier(
         classifier.train()
         for _ in range(cycle):
             if report:
-                report("feature network", step, sum(cycles))
+                report("feature network, iterations", step, sum(cycles))
             first = step * _BATCH
             index = permuted(seed, "features/order", first, _BATCH, len(train))
             _, logits = classifier(_shifted(train.uint8(index), seed, first))
