@@ -55,6 +55,9 @@ def _indexed(path: str) -> Arrays:
         with named_where_unreadable(path), open_file(path) as file, tarfile.open(fileobj=file, mode="r:") as shard:
             for member in filter(lambda member: member.isreg() and is_data(member.name), shard):
                 name, start = member.name, member.offset_data
+                for suffix, found in ((_LATENT, latents), (_CLASS, classes)):
+                    if name.endswith(suffix) and name.removesuffix(suffix) in found:
+                        raise UserError(f"{path}: {name} is there twice")
                 if name.endswith(_LATENT):
                     latents[name.removesuffix(_LATENT)] = (start, member.size)
                 elif name.endswith(_CLASS):
