@@ -206,6 +206,7 @@ def test_a_shard_that_is_gone_is_encoded_again_and_what_a_killed_writer_left_is_
     place: Path, whole: Path, finished: Path
 ) -> None:
     (finished / "train" / "latents-00001.safetensors").unlink()
+    (finished / "train" / "manifest.json").write_text("{}")  # of the shards that were there
     (finished / "train" / ".tread-bench-abc.tmp").write_bytes(b"half a shard")
     encoded(request_of(place, finished))
     assert contents(finished) == contents(whole)
@@ -244,6 +245,15 @@ def test_a_shard_that_is_not_its_own_is_refused_and_left(place: Path, finished: 
         with pytest.raises(OutputError, match=r"latents-00001\.safetensors is damaged, or belongs to another encoding"):
             encoded(request_of(place, finished))
         assert files_of(finished) == before
+
+
+def test_a_manifest_that_was_edited_is_refused_and_left(place: Path, finished: Path) -> None:
+    path = finished / "train" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scale": 1.0}))
+    before = files_of(finished)
+    with pytest.raises(OutputError, match=r"manifest\.json is not what encode wrote; move it away"):
+        encoded(request_of(place, finished))
+    assert files_of(finished) == before
 
 
 def test_two_processes_do_not_write_to_one_folder(place: Path, finished: Path) -> None:

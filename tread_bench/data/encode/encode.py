@@ -22,7 +22,7 @@ from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.cache import try_lock
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.destinations import claim_folders
-from tread_bench.core.stored.files import replacing, temporaries, write_json
+from tread_bench.core.stored.files import read_json, replacing, temporaries, write_json
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
 from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
@@ -202,9 +202,12 @@ def _encode_split(
             save_file(tensors, temporary, {GENERATOR: marks[path]})
 
     # What they are.
-    if not (folder / MANIFEST).exists():
-        found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
-        write_json(folder / MANIFEST, found.model_dump(mode="json"))
+    found = manifest.model_copy(update={"files": {path.name: content_sha256(str(path)) for path in rows_of}})
+    about = found.model_dump(mode="json")
+    if missing or not (folder / MANIFEST).exists():
+        write_json(folder / MANIFEST, about)
+    elif read_json(folder / MANIFEST) != about:
+        raise OutputError(f"{folder / MANIFEST} is not what encode wrote; move it away, and run the same command again")
 
 
 def _is_there(path: Path, mark: str) -> bool:
