@@ -143,6 +143,13 @@ def test_one_of_several_files_may_be_empty(tmp_path: Path) -> None:
     assert len(open_data(choice).train) == 3
 
 
+def test_the_first_image_of_every_file_is_looked_at(tmp_path: Path) -> None:
+    full, empty = write(tmp_path / "a.parquet", [png(COLOUR[0])] * 3, [0, 1, 2]), write(tmp_path / "b.parquet", [], [])
+    bad = write(tmp_path / "c.parquet", [{"bytes": b"no image", "path": None}] * 2, [0, 1])
+    (found,) = data_problems([(images(full, empty, bad, held_out=full), True)])
+    assert found.startswith(f"{bad}, row 0: not a readable image")
+
+
 def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
     (tmp_path / "text.parquet").write_text("image,label\n")
     write(tmp_path / "empty.parquet", [], [])

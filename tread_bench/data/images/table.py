@@ -107,8 +107,10 @@ class TableImages:
 
     @property
     def ends(self) -> list[int]:
-        """The first image, and the last where it is cheap to read."""
-        return [0] if self.is_in_order else [0, len(self.classes) - 1]
+        """The first image of each table, and the last of all where it is cheap to read."""
+        tables = zip(self.tables, self._last, strict=True)
+        firsts = [last - table.count for table, last in tables if table.count]
+        return firsts if self.is_in_order else sorted({*firsts, len(self.classes) - 1})
 
     def _place(self, item: int) -> tuple[Table, int]:
         """The table of an image, and its row there."""
