@@ -57,8 +57,12 @@ def test_numbers_with_gaps_are_themselves_or_refused(tmp_path: Path) -> None:
 
 
 def test_one_number_written_twice_is_refused_and_so_is_an_archive(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"edm\.zip: no such folder; unpack it"):
-        trained_labels(tmp_path / "edm.zip", 3)
+    archive = tmp_path / "edm.zip"
+    with pytest.raises(UserError, match=r"edm\.zip: no such folder; name one"):
+        trained_labels(archive, 3)
+    archive.write_bytes(b"PK\5\6" + bytes(18))
+    with pytest.raises(UserError, match=r"edm\.zip: not a folder; unpack it"):
+        trained_labels(archive, 3)
     write(tmp_path, "1/a.png", "01/a.png")
     with pytest.raises(UserError, match=r"class folders 01 and 1 are the same number"):
         trained_labels(tmp_path, 2)

@@ -62,7 +62,7 @@ def listed(entries: Sequence[str], reads_labels: bool = False) -> Listing:
     for folder in found.folders:
         if not os.path.isdir(folder):
             wrong = "not a folder" if os.path.exists(folder) else "no such folder"
-            unpack = "; unpack it" if folder.lower().endswith(".zip") else ""
+            unpack = "; unpack it" if os.path.isfile(folder) and folder.lower().endswith(".zip") else ""
             raise UserError(f"{folder}: {wrong}{unpack}; name one that has images in it or below")
         with named_where_unreadable(folder):
             root = os.path.join(folder, "")
