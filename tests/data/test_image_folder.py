@@ -7,18 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
 from tests.data.checked import failing_of_data
 from tests.data.image_sets import write_folder
+from tests.data.test_parquet import KIND
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
+from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import ImageSet
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
@@ -169,13 +173,21 @@ def test_an_image_that_fails_in_training_is_named(pets: str, monkeypatch: Any) -
         data.train.images(np.arange(30))
 
 
-def test_images_that_exif_alone_turns_are_counted_before_training(tmp_path: Path, caplog: Any) -> None:
+@pytest.mark.parametrize("name", ["image_folder", "parquet"])
+def test_images_that_exif_alone_turns_are_counted_before_training(name: str, tmp_path: Path, caplog: Any) -> None:
     folder = Path(write_folder(tmp_path / "pets", 33))
     orientation = Image.Exif()
     for number, value in enumerate((1, 3, 6, 8)):  # 1: as it is stored
         orientation[0x0112] = value
         Image.new("RGB", (4, 4)).save(folder / "cat" / f"{3 * number:03d}.jpg", exif=orientation)
-    assert data_problems([(choice(str(folder)), True)], reads_everything=True) == []
-    (record,) = caplog.records
+    options, where, count = choice(str(folder)), folder, 37
+    if name == "parquet":
+        files = sorted(folder.rglob("*.*"))
+        cells = [{"bytes": path.read_bytes(), "path": None} for path in files]
+        where, count = tmp_path / "pets.parquet", len(files)
+        pq.write_table(pa.table({"image": pa.array(cells, KIND)}), where)
+        options = ParquetData(train=(str(where),), held_out=(str(where),), image_size=4, num_classes=0)
+    assert data_problems([(options, True)], reads_everything=True) == []
+    told = {record.getMessage() for record in caplog.records}
     rule = "images are turned by their EXIF orientation alone, which is not applied, as in ADM's code; "
-    assert record.getMessage() == f"{folder}: 3 of 37 {rule}turn their pixels if they should be upright"
+    assert told == {f"{where}: 3 of {count} {rule}turn their pixels if they should be upright"}

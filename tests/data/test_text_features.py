@@ -65,6 +65,8 @@ def test_float16_is_what_float32_rounds_to() -> None:
 
 def test_a_shard_that_is_lost_cut_or_of_others_is_encoded_again(encodings: list[str]) -> None:
     first, other = stored(), stored(CAPTIONS[::-1])
+    another_setting = stored(encoder={"name": "words", "tokens": 25})
+    assert len({first.folder, other.folder, stored(CAPTIONS[1:]).folder, another_setting.folder}) == 4
     expected, _ = first.of(CAPTIONS), other.of(CAPTIONS)
     before = content(first.folder)
     names = sorted(before)
