@@ -79,6 +79,10 @@ def a_pipe_as_a_member(folder: Path) -> list[object]:
     return latents(folder, "repa", lambda root: instead(min(root.rglob("*.npy"))))
 
 
+def a_pipe_as_labels(folder: Path) -> list[object]:
+    return latents(folder, "repa", lambda root: instead(root / "dataset.json"))
+
+
 def a_pipe_as_an_image(folder: Path) -> list[object]:
     root = images(folder)
     instead(root / "a" / "1.png")
@@ -106,12 +110,22 @@ def a_pipe_as_a_config(folder: Path) -> list[object]:
     return ["profile", "--config", instead(folder / "config.json")]
 
 
+def a_device_as_a_config(folder: Path) -> list[object]:
+    (folder / "config.json").symlink_to("/dev/zero")
+    return ["profile", "--config", folder / "config.json"]
+
+
 def bracketed(path: Path) -> None:
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(BRACKET)) + BRACKET + bytes(4 * 8**3))
 
 
 def a_header_that_ends_in_a_bracket(folder: Path) -> list[object]:
     return latents(folder, "repa", lambda root: bracketed(min(root.rglob("*.npy"))))
+
+
+def images_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
+    bracketed(folder / "set.npy")
+    return ["evaluate", folder / "set.npy", "--reference", images(folder)]
 
 
 def of_type(kind: str, bits: int) -> Callable[[Path], list[object]]:
@@ -166,14 +180,18 @@ def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
 CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a zip archive": (a_pipe_as_archive, "set.zip"),
     "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
+    "a pipe as dataset.json": (a_pipe_as_labels, f"dataset.json cannot be read ({PIPE})"),
     "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
     "a pipe as a sample": (a_pipe_as_a_sample, f"1.png: {PIPE}; copy it again, or take it out"),
     "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
     "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),
     "a pipe as config.json": (a_pipe_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
+    "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "a header that ends in a bracket": (a_header_that_ends_in_a_bracket, "not a readable NumPy header"),
+    "images whose header does": (images_whose_header_ends_in_a_bracket, "set.npy: no array that can be read"),
     "F8_E8M0": (of_type("F8_E8M0", 8), "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
     "weights of type F4": (weights_of_type("F4", 4), "tensors of type 'F4' are not read; store float32"),
+    "weights of type F8_E8M0": (weights_of_type("F8_E8M0", 8), "tensors of type 'F8_E8M0' are not read"),
     "a damaged LMDB": (damaged_lmdb(2), "data.mdb: not a readable LMDB"),
     "an exported schedule": (
         an_exported_schedule_with_another_key,
