@@ -330,7 +330,7 @@ def test_of_a_large_file_images_are_drawn_so_that_its_order_is_not_seen(
 
 
 def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
-    extractor: Extractor, digits: DataSource, noisy: Tensor, tmp_path: Path
+    extractor: Extractor, digits: DataSource, noisy: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = reference_of(digits, extractor).statistics
     assert own is not None
@@ -349,6 +349,12 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
         reference_of_set(file, extractor)
     with pytest.raises(UserError, match=r"its statistics of inception are of 64 features .*, and this network has 9"):
         reference_of_set(file, Extractor("inception", extractor.network, "0" * 64, dims=9))
+
+    # Beside other weights they are doubted, and only they.
+    monkeypatch.setattr("tread_bench.measure.quality.fingerprint.doubtful_weights", lambda _: "doubted")
+    cell = Cell.model_validate(CELL)
+    cautions = [protocol(cell, network, one)[1].get("caution", "") for one in (given, reference_of(digits, extractor))]
+    assert ["doubted" in caution for caution in cautions] == [True, False]
 
 
 def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:

@@ -30,7 +30,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.features import Extractor, open_extractor
-from tread_bench.measure.quality.fingerprint import protocol_details, protocol_fingerprint
+from tread_bench.measure.quality.fingerprint import doubtful_weights, protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.quality.reference import Reference
 from tread_bench.measure.quality.samples import Samples
@@ -164,6 +164,18 @@ def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest
     assert all(abs(rows[name].value) < 1e-6 * scale for name in ("fid", "sfid"))
     assert {"precision", "recall", "inception_score"} < set(rows)
     assert network.dims == 2048
+    doubted = {name for name, row in rows.items() if "inception are not the published ones" in str(row.warnings)}
+    assert doubted == {"fid", "sfid"}
+
+
+@pytest.mark.parametrize("answer", [False, True, None])
+def test_weights_are_doubted_that_are_known_not_to_be_the_published_ones(
+    answer: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_as_published", lambda *_: answer)
+    (tmp_path / "w.pth").write_bytes(b"weights")
+    network = find_extractor("inception").options(weights=str(tmp_path / "w.pth"))
+    assert bool(doubtful_weights(network)) == (answer is False)
 
 
 def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path: Path) -> None:

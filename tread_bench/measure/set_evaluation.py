@@ -149,6 +149,8 @@ def evaluate_on(
 
     def warnings(family: MetricFamily) -> Iterator[str]:
         yield fingerprint.below_protocol([family], samples.count)
+        if stored.keys() & family.needs_of_real:
+            yield fingerprint.doubtful_weights(network)
         count = 0 if reference.images is None else reference.images.count
         if count > KEPT and Needs.FEATURES in family.needs_of_real:
             titles = " and ".join(figure.title for figure in family.figures)

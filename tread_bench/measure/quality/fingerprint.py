@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.measure.weights_folder import is_as_published
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.describe.data_sources import Factor
-    from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Rounding
+    from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
@@ -33,7 +35,8 @@ def protocol(
     """Return the fingerprint of a cell's figures, and its details for the page.
 
     Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
-    few samples, and what is `not_measured`, with its reason; they follow from the rest and are not part of it either.
+    few samples or statistics may be of other weights, and what is `not_measured`, with its reason; they follow from the
+    rest and are not part of it either.
     """
     # What is measured.
     metrics = cell.metrics
@@ -56,6 +59,8 @@ def protocol(
         cautions.append(f"FID from {few}: biased upwards")
     if metrics.protocol == "adm":
         cautions.append(below_protocol([metric.family for metric in measured], metrics.num_samples))
+    if reference.published is not None:
+        cautions.append(doubtful_weights(metrics.network(cell.data)))
     if any(cautions):
         details["caution"] = "; ".join(filter(None, cautions))
     if not_measured:
@@ -154,6 +159,19 @@ def _stated(given: Factor, found: Any) -> Any:
     if isinstance(given, str):
         return f"array {tuple(found.shape)}, sha256 {hashlib.sha256(found.numpy().tobytes()).hexdigest()}"
     return list(given) if isinstance(given, tuple) else given
+
+
+def doubtful_weights(network: ExtractorOptions) -> str:
+    """Return a warning beside statistics that came with a reference; empty unless the network's weights are known not
+    to be the published ones.
+    """
+    hashes = [content_sha256(file) for _, file in network.family.files(network)]
+    if {is_as_published(one, sha256) for one in network.family.published for sha256 in hashes} != {False}:
+        return ""
+    return (
+        f"the weights of {network.name} are not the published ones: the reference's statistics must be of the same "
+        "weights, or these distances mean nothing"
+    )
 
 
 def below_protocol(measured: Iterable[MetricFamily], num_samples: int) -> str:
