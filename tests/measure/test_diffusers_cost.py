@@ -22,6 +22,8 @@ LATENTS = {"sample_size": 8, "patch_size": 2, "in_channels": 4}
 FLUX = {**SMALL_HEADS, "in_channels": 16, "num_layers": 2, "num_single_layers": 2, "joint_attention_dim": 24,
         "axes_dims_rope": [4, 6, 6]}  # fmt: skip
 CONFIGS = {
+    "AuraFlowTransformer2DModel": {**SMALL_HEADS, **LATENTS, "num_mmdit_layers": 2, "num_single_dit_layers": 2,
+                                   "joint_attention_dim": 24, "caption_projection_dim": 32, "pos_embed_max_size": 16},
     "ChromaTransformer2DModel": {**FLUX, "approximator_num_channels": 8, "approximator_hidden_dim": 16,
                                  "approximator_layers": 1},
     "DiTTransformer2DModel": {**SMALL_HEADS, **LATENTS, "out_channels": 8, "num_layers": 4,

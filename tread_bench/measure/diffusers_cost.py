@@ -53,6 +53,9 @@ class Kind:
 
 
 KINDS = {
+    "AuraFlowTransformer2DModel": Kind(
+        ("joint_transformer_blocks", "single_transformer_blocks"), ("joint_attention_dim",), 256
+    ),
     "ChromaTransformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
     "DiTTransformer2DModel": Kind(),
     "Flux2Transformer2DModel": Kind(_TWO_STREAMS_THEN_ONE, ("joint_attention_dim",), 512, side=128, packed=2),
