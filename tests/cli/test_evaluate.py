@@ -184,6 +184,13 @@ def test_a_default_metric_that_cannot_be_measured_is_left_out(folder: Path) -> N
     assert set(figures(found)) == {"fid", "inception_score", "precision", "recall"}
     assert "Not measured: kid (digits-classifier): 5 samples: it needs 100 or more" in found.warnings
 
+    # The first images are scored as if they were alone.
+    Path("alone").mkdir()
+    for path in sorted(Path("mine").iterdir())[:5]:
+        shutil.copy(path, "alone")
+    assert evaluate("alone", "--reference", "real", *DIGITS, "--out", "out-alone") == 0
+    assert figures(document(Path("out-alone"))) == figures(found)
+
 
 def test_a_part_of_a_file_is_not_scored(folder: Path) -> None:
     np.savez("mine.npz", arr_0=np.zeros((300, 8, 8, 1), np.uint8))
