@@ -42,12 +42,18 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
         ("{name: parkuet}", [], r"^\{name: parkuet\}: .*parquet"),
         ("{name: parquet, image_size: 0, num_clases: 3}", [], r"num_clases(.|\n)*num_classes"),
         (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
-        ("smoke", ["matrix={data: [digits, random_latents]}"], "uses 2 data sources, and this takes one"),
+        ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
     ],
 )
 def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str], told: str) -> None:
     with pytest.raises((UserError, SuiteError), match=told):
         data_of(source, overrides)
+
+
+def test_a_suite_of_two_data_sources_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(SUITE + "matrix: {data: [digits, random_latents]}\n")
+    with pytest.raises(UserError, match="uses 2 data sources, and this takes one"):
+        data_of(str(tmp_path / "mine.yaml"), [])
 
 
 def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
