@@ -211,15 +211,13 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
     (folder.cell(cell.id) / "record.json").unlink()
 
     # They change while it trains, and come back.
-    shutil.copy2(tmp_path / "held_out.st", tmp_path / "kept")
-
     def change(*news):
-        shutil.copy2(tmp_path / "kept", tmp_path / "held_out.st")
-        flip(tmp_path / "held_out.st", 2 * BYTES)
+        shutil.copy2(tmp_path / "kept", tmp_path / "train.st")
+        flip(tmp_path / "train.st", 2 * BYTES)
 
     refused = run_cell(folder.root, cell.id, 1, change)
-    assert refused.status == "failed" and "held_out.st has changed since its run began" in refused.reason
-    shutil.copy(tmp_path / "kept", tmp_path / "held_out.st")
+    assert refused.status == "failed" and "train.st has changed since its run began" in refused.reason
+    shutil.copy(tmp_path / "kept", tmp_path / "train.st")
     (folder.cell(cell.id) / "record.json").unlink()
     resumed = run_cell(folder.root, cell.id, 1, quiet)
     assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)

@@ -75,6 +75,8 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
     other = resolved(tmp_path, Executor(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
     assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
     assert resolved(tmp_path, Executor(), shard=first).accept_other_numerics
+    with pytest.raises(StoreError, match="give all shards the same --device"):
+        resolved(tmp_path, Executor(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
 @pytest.mark.parametrize("begun", ["cpu", "cuda"])

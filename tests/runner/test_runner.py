@@ -131,9 +131,9 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(one_see
 
 def test_space_that_a_run_has_taken_is_not_asked_for_again(trained_toy, tmp_path):
     plan, folder = load_plan(trained_toy / "suite.yaml"), preparation.RunFolder(trained_toy)
-    fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path))
+    fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), 1)
     taken = sum(path.stat().st_size for path in trained_toy.rglob("cells/**/*") if path.is_file())
-    assert fresh - preparation.needed_bytes(plan.cells, folder) == taken > 0
+    assert fresh - preparation.needed_bytes(plan.cells, folder, 1) == taken > 0
 
 
 SECRETS = {

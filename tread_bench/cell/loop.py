@@ -17,7 +17,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.cell.stopping import StoppedError, Stopping
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.stored.conditions import Conditions, decisive_to_the_bit
-from tread_bench.core.stored.data_files import check_unchanged
+from tread_bench.core.stored.data_files import check_unchanged, contents_as_before
 from tread_bench.core.stored.records import DataFile, Evaluation, Trained
 from tread_bench.data.ranks import Ranks
 
@@ -126,6 +126,7 @@ def train(
 
         def save() -> None:
             """Copy the state for a checkpoint, which is written beside the next steps, by the first rank."""
+            contents_as_before(origin.files, origin.files)
             if trainer.ranks.is_first:
                 checkpoints.save(history.step, Checkpoint(trainer.tensors(), history.model_dump(mode="json")))
             trainer.ranks.wait()

@@ -29,8 +29,9 @@ from tread_bench.runner.executors.tasks import Executor, Site
 from tread_bench.runner.folder import Kept, RunFolder
 from tread_bench.runner.items import Todo, WorkItem
 from tread_bench.runner.options import Display, Options
+from tread_bench.runner.speed import is_compared_at_equal_time
 from tread_bench.runner.tuning import tunings
-from tread_bench.suite.plan import Plan, PlannedCell, disk_bytes
+from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
 _LONG_BYTES = 2**33  # to read at a run's start, from which on that is said
@@ -85,7 +86,7 @@ def prepare(plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: O
 
     # As many cells at a time as fit there, and room for what they write.
     executor = executor.sized(numerics, limits.processes_per_cell)
-    check_space(untrained, folder)
+    check_space(untrained, folder, executor.at_once)
     gpus = limits.gpus_per_cell if numerics.device == "cuda" else 0
     return Ready(Site(executor, limits, threads, gpus), choices, dict(sorted(files.items())))
 
@@ -151,6 +152,8 @@ def resolve_choices(
             f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
             f"(such as {min(absent)}): give every shard the same suite and --set, or another --out"
         )
+    if (begun := before.numerics.device) != found.numerics.device:
+        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
     return Choices(
         numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
         versions=before.versions,
@@ -276,9 +279,9 @@ def data_files(
     return {**before, **now}
 
 
-def check_space(untrained: Sequence[PlannedCell], folder: RunFolder) -> None:
+def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:
     """Raises StoreError where the disk has no room for what the cells may still write."""
-    need, free = needed_bytes(untrained, folder), shutil.disk_usage(folder.root).free
+    need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
     if need > free:
         raise StoreError(
             f"{folder.root}: the {len(untrained)} cells to train may need another {need / MIB:,.0f} MiB and only "
@@ -287,13 +290,24 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder) -> None:
         )
 
 
-def needed_bytes(untrained: Iterable[PlannedCell], folder: RunFolder) -> int:
-    """Bytes that the cells may still write, beside a checkpoint that is being written."""
-    needed = 0
+def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
+    """Bytes that the cells may still write, and what those that run at the time have besides.
+
+    Each has another checkpoint that is being written; one that is trained to equal time keeps those of that training as
+    well.
+
+    Args:
+        workers: how many write at a time, the largest ones in the worst case; None: all.
+    """
+    by_row = {cell.row_key: cell for cell in untrained}
+    params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
+    missing, running = 0, []
     for cell in untrained:
         there = sum(path.stat().st_size for path in folder.cell(cell.id).rglob("*") if path.is_file())
-        needed += max(0, disk_bytes(cell, cell_cost(cell.cell).stored_params) - there)
-    return needed
+        missing += max(0, disk_bytes(cell, params[cell.row_key]) - there)
+        checkpoints = 1 + CHECKPOINTS_KEPT if is_compared_at_equal_time(cell.cell) else 1
+        running.append(checkpoints * checkpoint_bytes(params[cell.row_key]))
+    return missing + sum(sorted(running, reverse=True)[:workers])
 
 
 def git_state() -> GitState | None:

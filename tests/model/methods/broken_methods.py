@@ -160,6 +160,13 @@ class UnmergesToTheNext(MergesPairs):
         return after.repeat_interleave(2, dim=1).roll(1, dims=1)
 
 
+class AddsChangesToTheNext(MergesPairs):
+    """Each token has its own value, and the change of another pair."""
+
+    def unmerged(self, after, mean, before):
+        return before + (after - mean).repeat_interleave(2, dim=1).roll(2, dims=1)
+
+
 class SendsGradientsElsewhere(MergesPairs):
     def unmerged(self, after, mean, before):
         elsewhere = torch.cat([after, after], dim=1)

@@ -34,6 +34,7 @@ BROKEN = {
     "NamesOtherTokens": ({}, {"tokens"}),
     "MovesThoseThatBypass": ({}, {"tokens"}),
     "UnmergesToTheNext": (MERGES, {"places"}),
+    "AddsChangesToTheNext": (MERGES, {"places"}),
     "SendsGradientsElsewhere": (MERGES, {"places"}),
     "IgnoresTheSelector": ({}, {"selector"}),
     "Tread": ({"chooses_tokens": True}, {"selector"}),
