@@ -29,13 +29,13 @@ MISTAKES = [  # a row each, and a part of the message
     ({"method": "trad"}, "unknown method 'trad'"),
     ({"method": "tread", "routes": "9:12@0.5"}, "9:12@0.5"),
     ({"selector": "row"}, "unknown selector 'row'"),
-    ({"compute": {}}, "unknown key 'compute'"),
+    ({"compute": {}}, "compute is a key of the suite, not of a row: write it"),
     ({"training": {"budget": {"macs_of": "dens"}}}, "unknown trained row 'dens'; did you mean 'dense'?"),
 ]
 OF_THE_SUITE = {
     "seds": (3, "unknown key 'seds'"),
     "timing": ({"pairs": -1}, "timing.pairs -1"),
-    "training": ({"iterations": 10}, "unknown key 'training'"),
+    "training": ({"iterations": 10}, "training is a key of cells: write it under base"),
 }
 
 

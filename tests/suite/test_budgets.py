@@ -184,7 +184,7 @@ def test_without_a_budget_a_cell_is_written_as_before():
         (
             {"training": {"budget": {"macs_of": "row"}}},
             ("training", "budget", "macs_of"),
-            "rows that train for",
+            "is this row itself",
         ),
         (
             {"training.budget.macs_of": "other"},

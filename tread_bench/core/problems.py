@@ -120,7 +120,11 @@ def shortened(value: object) -> str:
 
 def validation_problems(error: ValidationError, model: type[BaseModel], above: Loc = ()) -> list[Problem]:
     """Return one problem per pydantic error, with keys instead of union tags, and the nearest known name."""
-    return [_problem(found, model, above) for found in error.errors(include_url=False)]
+    errors = error.errors(include_url=False)
+    holders = {found["loc"][:n] for found in errors for n in range(len(found["loc"]))}
+    # A list whose items are wrong has not too few of them.
+    told = [found for found in errors if found["type"] != "too_short" or found["loc"] not in holders]
+    return [_problem(found, model, above) for found in told]
 
 
 def all_problems(values: Mapping[str, Any], model: type[BaseModel], above: Loc = ()) -> list[Problem]:

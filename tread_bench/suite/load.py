@@ -12,11 +12,21 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, at, dotted, validation_problems
+from tread_bench.core.problems import (
+    Loc,
+    Place,
+    Places,
+    Problem,
+    SuiteError,
+    at,
+    dotted,
+    shortened,
+    validation_problems,
+)
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.merge import LAYERS
 from tread_bench.suite.plan import Plan, expand
-from tread_bench.suite.yaml import read_value, read_yaml
+from tread_bench.suite.yaml import MAX_DEPTH, TOO_DEEP, read_value, read_yaml
 
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _MAX_BYTES = 2**20
@@ -154,6 +164,10 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
         return Suite.model_validate(data), []
     except ValidationError as error:
         problems = validation_problems(error, Suite)
+    for place, problem in enumerate(problems):
+        if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in Cell.model_fields:
+            rule = f"{problem.loc[0]} is a key of cells: write it under base, or in a row"
+            problems[place] = replace(problem, message=rule)
     sections = {key: data[key] for key in LAYERS if key in data}
     try:
         return Suite.model_validate({"name": "unnamed", **sections}), problems
@@ -189,6 +203,8 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
 
 def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> Any:
     """Return the value at `path` in a suite or a cell, with absolute file names in it."""
+    if len(path) > MAX_DEPTH:  # by a key of many dots
+        raise SuiteError([Problem(f"{shortened(dotted(path))}: {TOO_DEEP}", path, at_key=True)])
     if isinstance(value, dict):
         return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):

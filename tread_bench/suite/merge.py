@@ -101,13 +101,18 @@ class Draft:
             self.origins = {old: spot for old, spot in self.origins.items() if old[: len(path)] != path}
         before = self.origins.get(path, ())
         layer = ("base",) if loc[0] == "base" else loc[:2]  # a row; what --set and a matrix set is set again
-        if before[: len(layer)] == layer and not {"matrix", "overrides"} & {*before, *loc}:
+        if before[: len(layer)] == layer and not (_sets_again(before) or _sets_again(loc)):
             self.twice.append(Problem(f"{dotted(path)} is set twice here: keep one of the two", loc, at_key=True))
         holder: Any = self.values
         for key in path[:-1]:
             holder = holder[key]
         holder[path[-1]] = value
         self.origins[path] = loc
+
+
+def _sets_again(loc: Loc) -> bool:
+    """Whether a value is of `--set` or of a matrix, that of the suite or of a row."""
+    return loc[0] in ("matrix", "overrides") or loc[2:3] == ("matrix",)
 
 
 class DraftRow(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import TORCH_NEEDED
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family
@@ -86,7 +87,7 @@ class Resolver:
 
     def __init__(self, files: Files, seeds: Sequence[int], rows: Iterable[DraftRow], has_tune: bool = False) -> None:
         self.files, self.sources, self.has_tune = files, Sources(seeds, rows), has_tune
-        self._backbone = cache(_find_backbone)
+        self._backbones: dict[str, tuple[Family, BackboneSpec]] = {}  # by backbone and data, as JSON
         self._resolve_routes = cache(_resolve_routes)
 
     def resolve(self, row: DraftRow) -> Resolved:
@@ -106,7 +107,10 @@ class Resolver:
             refuse(tuning_problems(cell, draft))
 
         # Its backbone, the routes through it, and its files.
-        family, spec = self._backbone(cell.backbone, cell.data)
+        key = cell.model_dump_json(include={"backbone", "data"})
+        if key not in self._backbones:
+            self._backbones[key] = _find_backbone(cell.backbone, cell.data)
+        family, spec = self._backbones[key]
         refuse(_variance_problems(cell, spec, draft))
         routes = self._resolve_routes(cell.routes, cell.selector, family, spec)
         refuse(method_problems(cell.model_copy(update={"routes": routes}), family, spec, draft))
@@ -167,7 +171,13 @@ def _validated(values: dict[str, Any]) -> Cell:
     try:
         return Cell.model_validate(values)
     except ValidationError as error:
-        raise SuiteError(validation_problems(error, Cell)) from None
+        problems = validation_problems(error, Cell)
+    for place, problem in enumerate(problems):
+        key = str(problem.loc[0])
+        if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
+            rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
+            problems[place] = replace(problem, message=rule)
+    raise SuiteError(problems)
 
 
 def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family, BackboneSpec]:
@@ -197,6 +207,10 @@ def _find_backbone(backbone: BackboneChoice, data: DataOptions) -> tuple[Family,
     # All sizes.
     refuse(all_problems(values, family.spec, ("backbone",)))
     spec = family.spec.model_validate(values)
+    for key, value in spec:
+        if isinstance(value, int | float) and value > MAX_NUMBER:
+            with at("backbone", key):
+                raise ValueError(f"backbone.{key} {shortened(value)}: must be at most {MAX_NUMBER}")
     if family.num_blocks(spec) > MAX_BLOCKS:
         with at("backbone", "depth"):
             raise ValueError(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower")

@@ -122,6 +122,9 @@ class Sources:
             if name not in self.rows:
                 raise SuiteError([])
             return self.rows[name]
+        if by.name in by.meant(budget.macs_of):
+            rule = "is this row itself: name another one, or set budget: null"
+            raise SuiteError([Problem(f"training.budget.macs_of {budget.macs_of!r} {rule}", NAMED)])
         able = filter(is_able, self.drafts)
         rule = "rows that train for iterations of their own, from the same start"
         raise SuiteError([Problem(f"{unknown('trained row', budget.macs_of, able)} ({rule})", NAMED)])

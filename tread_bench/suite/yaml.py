@@ -18,9 +18,9 @@ from ruamel.yaml.reader import ReaderError
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
 
 MAX_DEPTH = 50
+LONGEST_NUMBER = 4_000  # characters; Python converts no longer integers
 MAX_VALUES = 100_000  # those that aliases repeat included
 TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep, which no key of a suite is"
-_TAGS = ("str", "int", "float", "bool", "null", "seq", "map", "timestamp", "merge", "value")  # that plain YAML may have
 _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -68,6 +68,7 @@ class _Reader:
         """Return the root of the only document."""
         yaml = YAML(typ="safe", pure=True)
         yaml.max_depth = MAX_DEPTH
+        self.resolver = yaml.resolver
         yaml.composer.warn_double_anchors = False  # the last one counts
         try:
             root: Node | None = yaml.compose(text)
@@ -97,8 +98,9 @@ class _Reader:
             self._refuse(f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it", place)
         if len(loc) > MAX_DEPTH:  # by an alias to something that contains it
             self._refuse(TOO_DEEP, place)
-        tag = str(node.tag).replace("tag:yaml.org,2002:", "!!")
-        if tag.removeprefix("!!") not in _TAGS:
+        tag = str(node.tag)
+        if tag != self._implied_tag(node):
+            tag = tag.replace("tag:yaml.org,2002:", "!!")
             self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc, place)
         if isinstance(node, MappingNode):
             return self._mapping(node, loc)
@@ -112,10 +114,17 @@ class _Reader:
             return text
         if text in _WORDS:
             return _WORDS[text]
-        if not math.isfinite(float(text)):
+        if len(text) > LONGEST_NUMBER or not math.isfinite(float(text)):
             self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc, place)
             return None
         return float(text) if set(text) & set(".eE") else int(text)
+
+    def _implied_tag(self, node: Node) -> str:
+        """The tag of a node where none is written."""
+        if isinstance(node, ScalarNode):
+            is_plain = node.style is None
+            return str(self.resolver.resolve(ScalarNode, node.value, (is_plain, not is_plain)))
+        return "tag:yaml.org,2002:map" if isinstance(node, MappingNode) else "tag:yaml.org,2002:seq"
 
     def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}

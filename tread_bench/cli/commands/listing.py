@@ -107,6 +107,8 @@ def rows_of(what: Listed) -> list[dict[str, Any]]:
     for name, plugin in announced[what]().items():
         about = plugin.about if "about" in dir(plugin) else (plugin.options.__doc__ or "").strip().partition("\n")[0]
         row = {"name": name, "about": about}
+        if what == "mixers":
+            row["kernels"] = " ".join(plugin.kernels)
         if what == "samplers":
             row["order"] = plugin.order
         if what == "selectors":
