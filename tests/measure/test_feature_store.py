@@ -230,9 +230,9 @@ print(peak_resident_mib() - before)
 """
 
 
-@pytest.mark.parametrize(("kept", "mib"), [(1000, 80), (50_000, 80 + 196)])
+@pytest.mark.parametrize(("kept", "mib"), [(1000, 120), (50_000, 120 + 196)])
 def test_memory_is_that_of_what_is_kept(kept: int, mib: int, tmp_path: Path) -> None:
-    """Features of all 50,000 images take 195 MiB, and are never there twice."""
+    """Features of all 50,000 images take 195 MiB and are never there twice; 120 MiB are for the work itself."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "XDG_CACHE_HOME": str(tmp_path)}
     command = [sys.executable, "-c", MEMORY, str(kept)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
