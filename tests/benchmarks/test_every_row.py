@@ -28,7 +28,14 @@ def small_network(backbone):
     family = settings.pop("name").rpartition("-")[0]
     heads = {"heads": 2} if family in ("DiT", "DiG", "U-ViT") else {}
     cell = {
-        "backbone": {"name": family, "depth": 5, "hidden": 64, "patch": 8, **heads, **settings},
+        "backbone": {
+            "name": family,
+            "depth": 5 if family == "DRWKV" else 4,
+            "hidden": 64,
+            "patch": 8,
+            **heads,
+            **settings,
+        },
         "data": {"name": "random_latents", "count": 16},
         "training": {"iterations": 10, "batch": 2},
         "metrics": {"generate": False},
