@@ -305,7 +305,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
             "evaluations": [evaluation],
             "gap": gap,
             "sampling_macs": evaluator.sampling_macs(),
-            "data_files": contents_as_before(files, files),  # unchanged from its first step to its last figure
+            "data_files": contents_as_before(files, files),  # unchanged from its start to its last figure
             "target_features_sha256": job.taught_by(sources["network"]),
             "final_weights_sha256": weights_sha256(network.backbone),
         }

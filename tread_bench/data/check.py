@@ -76,11 +76,14 @@ def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) ->
         arguments: all that the result depends on besides the files; options, as JSON, are part of the cache's key.
         files: paths of what is read.
     """
+    # Where the cache says that nothing was found.
     before = _state(files)
     settings = [one.model_dump_json() if isinstance(one, Model) else repr(one) for one in arguments]
     key = (version("tread-bench"), check, settings, before)
     name = hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()
     clean = cache_folder("checked") / name
+
+    # Otherwise look; nothing is kept of files that change meanwhile, or have just changed.
     with one_at_a_time(name):
         if before and clean.exists():
             return []

@@ -196,6 +196,7 @@ def _inputs(network: nn.Module, kind: Kind, grid: int, text_tokens: int) -> dict
     """One image, or a video's frames, of grid x grid tokens, time and text or label, by the names in `forward`."""
     config: Any = network.config
     with torch.device("meta"):
+        # The latents, and all other inputs that some network has.
         if kind.packed:
             latents = torch.zeros(1, grid**2, config.in_channels)
         elif kind.frames:

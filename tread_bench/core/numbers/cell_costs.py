@@ -61,14 +61,19 @@ def expected_work(cell: Cell) -> Work:
 
 def cell_cost(cell: Cell) -> CostFigures:
     """Return the costs that a cell's record stores: backbone, method and auxiliary losses."""
+    # What the backbone costs, and what method and losses add.
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     figures = cost_figures(family, spec, cell.routes, cell.selector, cell.training.lora)
     routed = _backbone(cell, family, spec, 1.0)
     added = _added(cell, 1.0)
+
+    # Tokens in each block, on average where steps differ.
     blocks, prefix = family.num_blocks(spec), family.num_prefix(spec)
     tokens = []
     for routes in _alternatives(cell, spec, 1.0):
         tokens.append(tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens, prefix))
+
+    # Both together.
     forward = routed.forward + added.forward
     is_plain = cell.method.family.is_plain_backbone
     step = routed.train_step + added.train_step

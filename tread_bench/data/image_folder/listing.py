@@ -145,6 +145,7 @@ def indexed_labels(content: bytes, where: str, names: Iterable[str]) -> list[int
 
     Source: Karras et al. 2022, EDM, dataset_tool.py: {"labels": [[name, label], ...]}, or null.
     """
+    # The labels as written, by name.
     try:
         listed = from_json(content)["labels"]
         by_name = None if listed is None else {str(name): label for name, label in listed}
@@ -152,6 +153,8 @@ def indexed_labels(content: bytes, where: str, names: Iterable[str]) -> list[int
         raise UserError(f'{where}: not {{"labels": a list of [name, number]}} in JSON; write it again') from None
     if by_name is None:
         return None
+
+    # Those of the files, as numbers.
     labels = []
     for name in names:
         if name not in by_name:

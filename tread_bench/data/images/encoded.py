@@ -224,10 +224,13 @@ def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[st
                 found.append(f"{encoded.name(item)}: {error}")
         return found
 
+    # The headers of all images, many at a time.
     count = len(encoded.classes)
     parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
     with ThreadPoolExecutor(1 if encoded.is_in_order else _THREADS) as pool:
         wrong = list(chain.from_iterable(pool.map(problems, parts)))
+
+    # The first of what was found.
     yield from wrong[:_SHOWN]
     if len(wrong) > _SHOWN:
         yield f"{where}: {len(wrong):,} of {count:,} images cannot be used; the first {_SHOWN} are named"

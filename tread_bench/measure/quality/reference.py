@@ -100,6 +100,7 @@ def assembled(
         compared: which features are kept, in words, where all are.
         see: (images, those that are kept one by one) -> statistics; None: nothing is read of the images.
     """
+    # Its images: which features are kept, and their statistics.
     batches = pooled = spatial = None
     if (images := chosen.images) is not None:
         batches = partial(images.batches, BATCH)
@@ -108,6 +109,8 @@ def assembled(
             compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
         if see is not None:
             pooled, spatial = see(images, kept)
+
+    # Stored statistics go before them.
     return Reference(
         pooled,
         batches,
