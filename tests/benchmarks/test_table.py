@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 
 import pytest
@@ -92,8 +93,14 @@ def test_a_page_gets_the_table_between_its_marks_and_nothing_else_changes(rows, 
     assert "| x/good | 2 × | 1.9 – 2.1 | ≥ 1.5: reached | ≥ 3: not reached |" in table
 
 
+@pytest.fixture
+def no_server(monkeypatch):
+    """Rows are not forked: the server that they are forked from would stay, and tests of runs would get it."""
+    monkeypatch.setattr("benchmarks.processes._forked", multiprocessing.get_context("spawn"))
+
+
 @pytest.mark.full
-def test_a_row_leaves_this_process_as_it_was(monkeypatch):
+def test_a_row_leaves_this_process_as_it_was(monkeypatch, no_server):
     """Its own process chooses a precision, and keeps the memory that it frees."""
     register_rows()
     products = {precision: Product(precision, (64, 64, 64), 1.0) for precision in PRECISIONS}
@@ -106,7 +113,7 @@ def dies(name, bench):
     os._exit(1)
 
 
-def test_a_row_whose_process_dies_has_failed(monkeypatch):
+def test_a_row_whose_process_dies_has_failed(monkeypatch, no_server):
     register_rows()
     monkeypatch.setattr("benchmarks.processes._measured_by_name", dies)
     result = measured_apart(ROWS["harness/help"], Bench())

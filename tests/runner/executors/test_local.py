@@ -66,6 +66,27 @@ def test_an_error_of_the_disk_is_told_apart(task):
     assert (str(ended.disk), ended.failure) == ("[Errno 27] File too large: 'step-1.safetensors'", "")
 
 
+OWN_SERVER = """
+import multiprocessing, sys
+from pathlib import Path
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.tasks import Task, run_one
+
+if __name__ == "__main__":
+    own = multiprocessing.get_context("forkserver").Process(target=print)
+    own.start()
+    own.join()
+    print(run_one(Task("a", "signal:pthread_sigmask", (0, []), Path(sys.argv[1])), Local(), 0))
+"""
+
+
+def test_a_program_that_forks_processes_from_a_server_of_its_own_can_run_cells(tmp_path):
+    script = tmp_path / "own_server.py"
+    script.write_text(OWN_SERVER)
+    done = subprocess.run([sys.executable, script, tmp_path / "log"], capture_output=True, text=True)
+    assert "failure=''" in done.stdout and "SIGINT" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_server_that_ends_as_it_starts_is_told(task, monkeypatch):
     def ended(process):
         raise EOFError("unexpected EOF")

@@ -31,7 +31,7 @@ from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tread_bench.runner.executors.server", __name__])  # in this order
+_PRELOADED = ["tread_bench.runner.executors.server", __name__]  # in this order
 PATIENCE_S = 25.0  # between asking a child to end, before which a training saves, and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 FILES = 64  # handles: enough for the server, which fails to fork in words that do not name them where there are fewer
@@ -174,6 +174,7 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
 
 def _start_server() -> None:
     """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's."""
+    _context.set_forkserver_preload(_PRELOADED)
     resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
     try:
@@ -246,9 +247,10 @@ def _stop(children: Collection[_Running]) -> None:
 
 
 def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], temporary: str) -> None:
-    from tread_bench.runner.executors.server import PID, failure  # imported by the server before it forks
+    from tread_bench.runner.executors.server import PID, failure  # imported before by our server
 
     end_with_parent(PID)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # Ctrl-C is the runner's, also below another's server
     if failure:
         return outbox.send(Ended(task.key, failure=failure))
 

@@ -1,4 +1,8 @@
-"""Imported by the server that cells are forked from: it ends with its runner, even while it still imports."""
+"""Imported by the server that cells are forked from: it ends with its runner, even while it still imports.
+
+The standard library has one such server per program. Where a program has started it for processes of its own, its cells
+are forked from that one, and each imports this itself.
+"""
 
 import os
 from contextlib import suppress
@@ -6,13 +10,16 @@ from importlib import import_module
 
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
-end_with_parent(int(os.environ[RUNNER]))
-PID = os.getpid()
+if RUNNER in os.environ:
+    end_with_parent(int(os.environ[RUNNER]))
+    PID = os.getpid()
+else:
+    PID = os.getppid()
 
 # What libraries leave in the folder of temporary files: torch what it compiles, joblib semaphores. A cell starts no
 # processes that need these.
-from tread_bench.core.errors import failure_text  # noqa: E402
-from tread_bench.core.stored.cache import cache_folder  # noqa: E402
+from tread_bench.core.errors import failure_text
+from tread_bench.core.stored.cache import cache_folder
 
 with suppress(OSError):  # there is no home that can be written to
     compiled = cache_folder("inductor")
