@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 
 from tests.reports.simulated_runs import Draw, normal, skewed
 from tread_bench.core.numbers.onset import Ratio, advantages, compute_ratios, p_value_of, sequence
@@ -25,7 +23,7 @@ class Truth:
     """The true compute ratios of a study, and its noise.
 
     Args:
-        ratios: per reference, C_reference / C_routed at the reference's three budgets, log-linear between them.
+        ratios: per reference, C_reference / C_routed at the reference's three budgets.
         noise: factor of the noise that arms do not share.
         studied: numbers of tokens, each with the same truth and noise of its own.
         floor, exponent: the routed arm's loss in the mean is floor + 0.2 C^-exponent, convex in the logs: its slope
@@ -42,28 +40,12 @@ class Truth:
     floor: float = 0.1
     exponent: float = 0.25
 
-    def gain(self, reference: int, log_cost: float) -> float:
-        """The log ratio at a cost of a reference; beyond the budgets, the line goes on."""
-        x, logs = np.log(COSTS), np.log(self.ratios[reference])
-        place = min(max(int(np.searchsorted(x, log_cost)) - 1, 0), len(x) - 2)
-        slope = (logs[place + 1] - logs[place]) / (x[place + 1] - x[place])
-        return float(logs[place] + slope * (log_cost - x[place]))
-
     def losses(self, reference: int | None) -> np.ndarray:
         """(K,) without noise; None is the routed arm."""
         x = np.log(COSTS)
         if reference is not None:
-            x = x - [self.gain(reference, one) for one in x]
+            x = x - np.log(self.ratios[reference])
         return self.floor + 0.2 * np.exp(-self.exponent * x)
-
-    def true_log_ratio(self, place: int, reference: int = 0) -> float:
-        """At the loss at which the two arms are compared there."""
-        routed, other = self.losses(None)[place], self.losses(reference)[place]
-        if (other > routed) == (place > 0):
-            return self.gain(reference, math.log(COSTS[place]))
-        log_cost = math.log(COSTS[place])  # the routed arm's; that of the reference is x, with x - gain(x) = log_cost
-        x = optimize.brentq(lambda x: x - self.gain(reference, x) - log_cost, log_cost - 3, log_cost + 3)
-        return x - log_cost
 
 
 def log_losses(truth: Truth, rng: np.random.Generator, runs: int) -> np.ndarray:
@@ -116,16 +98,11 @@ def ratios_of(losses: np.ndarray, margin: float = 1.0) -> list[Ratio]:
     return [ratio for (ratio,) in compute_ratios(ends[None, :, 1], ends[:, 0], margin)]
 
 
-def coverages(truth: Truth, runs: int) -> list[float]:
-    """Share of 95 % intervals of the first reference's ratio that have the truth, by length; a bound has none."""
-    true = [math.exp(truth.true_log_ratio(place)) for place in range(len(COSTS))]
-    covers: list[list[bool]] = [[] for _ in COSTS]
-    for study in log_losses(truth, np.random.default_rng(0), runs)[:, :, :2]:
-        for place, ratio in enumerate(ratios_of(study)):
-            found = ratio.estimate
-            if found is not None and found.bounds is not None:
-                covers[place].append(found.low <= true[place] <= found.high)
-    return [float(np.mean(one)) for one in covers]
+def coverages(ratio: float, runs: int) -> list[float]:
+    """Share of 95 % intervals that have the ratio to one reference, the same everywhere, by length."""
+    losses = log_losses(at_margin(1.0, ratio), np.random.default_rng(0), runs)
+    estimates = [[one.estimate for one in ratios_of(study)] for study in losses]
+    return [float(np.mean([one.low <= ratio <= one.high for one in found])) for found in zip(*estimates, strict=True)]
 
 
 NEVER = (1.0, 1.0, 1.0)
@@ -156,8 +133,3 @@ DENIALS = {
     "as good as both at the longest": Truth(ratios=((0.7, 0.9, 1.0), (0.7, 0.9, 1.0))),
     **{f"gains the margin of {margin:g}": at_margin(margin) for margin in MARGINS},
 }
-
-
-def rising(ratio: float, references: int = 2) -> Truth:
-    """A ratio at the longest length, its inverse at the first, and 1 between them, against every reference."""
-    return Truth(ratios=((1 / ratio, 1.0, ratio),) * references)

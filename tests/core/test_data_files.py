@@ -16,14 +16,8 @@ from tests.run_folders import begun, new_folder, planned, quiet
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.loop import History
 from tread_bench.cell.run import run_cell
-from tread_bench.core.config.suite import files_of
 from tread_bench.core.stored import data_files
-from tread_bench.core.stored.data_files import (
-    ChangedDataError,
-    check_unchanged,
-    content_sha256,
-    contents_of,
-)
+from tread_bench.core.stored.data_files import ChangedDataError, check_unchanged, content_sha256, contents_of
 from tread_bench.core.stored.data_paths import folder_name
 from tread_bench.core.stored.documents import Choices
 from tread_bench.runner.prepare import data_files as files_of_run
@@ -75,17 +69,10 @@ def flip(path: Path, place: int) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        lambda path: path.write_bytes(path.read_bytes() + b"."),
-        lambda path: flip(path, len(path.read_bytes()) // 2),
-    ],
-)
-def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path, harm):
+def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path):
     # A plan of cells with every kind of file, and the folder of a run that began with them.
-    files = ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
-    for name in files:
+    names = ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
+    for name in names:
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
     files = files_of_run(plan.cells, folder, False, quiet)
@@ -93,21 +80,17 @@ def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path
     write_plan(plan, plan.cells, EVERY_SOURCE, folder, choices, files=files)
 
     # Each of them.
-    read = sorted({path for cell in plan.cells for _, path in files_of(cell.cell)})
-    assert len(read) == 11
-    for path in map(Path, read):
-        whole = path.read_bytes()
-        harm(path)
+    for path in (tmp_path / name for name in names):
+        flip(path, BYTES)
         with pytest.raises(ChangedDataError, match=f"^{path} has changed since the run began: .*Put back the data"):
             files_of_run(plan.cells, folder, False, quiet)
         assert files_of_run(plan.cells, folder, True, quiet)
-        path.write_bytes(whole)
+        flip(path, BYTES)
     assert files_of_run(plan.cells, folder, False, quiet)
 
     # Those that are about to be read count.
     latents = next(cell for cell in plan.cells if cell.row == "latents")
-    (train,) = next(cell for cell in plan.cells if cell.row == "pixels").cell.data.train
-    harm(Path(train))
+    flip(tmp_path / "h.parquet", BYTES)
     assert files_of_run([latents], folder, False, quiet)
 
 
@@ -130,14 +113,11 @@ def pictures(tmp_path) -> str:
     return folder_name(str(tmp_path / "pictures"))
 
 
-@pytest.fixture(params=["a file", "a folder"])
-def path_and_content(request, large, pictures) -> tuple[str, Path]:
-    """What a cell reads, and the file whose middle is flipped."""
-    return (str(large), large) if request.param == "a file" else (pictures, Path(pictures) / "cat" / "2.png")
-
-
-def test_a_content_is_hashed_once_for_all_processes_and_again_when_it_was_written_to(path_and_content, monkeypatch):
-    path, content = path_and_content
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_content_is_hashed_once_for_all_processes_and_again_when_it_was_written_to(
+    is_folder, large, pictures, monkeypatch
+):
+    path, content = (pictures, Path(pictures) / "cat" / "2.png") if is_folder else (str(large), large)
     hashed = []
     name = "_folder_sha256" if path.endswith("/") else "_file_sha256"
     whole = getattr(data_files, name)
@@ -151,18 +131,15 @@ def test_a_content_is_hashed_once_for_all_processes_and_again_when_it_was_writte
     assert content_sha256(path) != first and len(hashed) == 3
 
 
-def test_without_the_hash_of_an_older_run_sizes_are_compared(large):
+def test_without_the_hash_of_an_older_run_sizes_are_compared_and_without_a_cache_contents_are_hashed(large, cache):
+    cache.write_text("not a folder")
     (now,) = contents_of([str(large)]).values()
+    assert now.sha256 == hashlib.sha256(large.read_bytes()).hexdigest()
     older = now.model_copy(update={"sha256": ""})
     check_unchanged({"a": older}, {"a": now}, "then")
     for changed in ({"bytes": 1}, {"files": 2}):
         with pytest.raises(ChangedDataError):
             check_unchanged({"a": older}, {"a": now.model_copy(update=changed)}, "then")
-
-
-def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
-    cache.write_text("not a folder")
-    assert content_sha256(str(large)) == hashlib.sha256(large.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -182,49 +159,49 @@ def test_a_folder_that_changed_is_named(harm, pictures):
 
 
 def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(tmp_path):
-    # A run whose first cell has a checkpoint of half its training and no record.
-    for name in ("train", "held_out"):
+    # A run whose first cell has a checkpoint of half its training.
+    data = {name: tmp_path / f"{name}.st" for name in ("train", "held_out")}
+    for path in data.values():
         rows = BYTES // 64
-        save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
-        os.utime(tmp_path / f"{name}.st", (1e9, 1e9))
+        save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, path)
     plan = planned(tmp_path, SMALL)
     folder = begun(tmp_path / "run", plan, SMALL)
-    cell = plan.rows["dense"][0]
-    outcome = run_cell(folder.root, cell.id, 1, quiet)
+    cell = plan.rows["dense"][0].id
+    outcome = run_cell(folder.root, cell, 1, quiet)
     assert outcome.status == "done", outcome.reason
+    assert outcome.data_files == contents_of(map(str, data.values()))
+    checkpoints = folder.cell(cell) / "checkpoints"
     for suffix in (".safetensors", ".sha256"):
-        (folder.cell(cell.id) / "checkpoints" / f"step-000000004{suffix}").unlink()
-    (folder.cell(cell.id) / "record.json").unlink()
-    assert outcome.data_files == contents_of([str(tmp_path / f"{name}.st") for name in ("train", "held_out")])
-    state = load_latest(folder.cell(cell.id) / "checkpoints", cell.id).state
+        (checkpoints / f"step-000000004{suffix}").unlink()
+    state = load_latest(checkpoints, cell).state
     of_older_version = {"files": state.pop("data_files"), **state}
     assert History.model_validate(of_older_version).data_files == outcome.data_files
 
+    def attempt(change=quiet):
+        (folder.cell(cell) / "record.json").unlink()
+        return run_cell(folder.root, cell, 1, change)
+
     # Its data change, and come back with another time.
-    shutil.copy2(tmp_path / "train.st", tmp_path / "kept")
-    flip(tmp_path / "train.st", 2 * BYTES)
-    checkpoints = sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*"))
-    refused = run_cell(folder.root, cell.id, 1, quiet)
-    assert refused.status == "failed" and "train.st has changed since its last checkpoint" in refused.reason
-    assert sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*")) == checkpoints
-    shutil.copy(tmp_path / "kept", tmp_path / "train.st")
-    (folder.cell(cell.id) / "record.json").unlink()
+    shutil.copy2(data["train"], tmp_path / "kept")
+    flip(data["train"], 2 * BYTES)
+    before = sorted(checkpoints.iterdir())
+    assert "train.st has changed since its last checkpoint" in attempt().reason
+    assert sorted(checkpoints.iterdir()) == before
+    shutil.copy(tmp_path / "kept", data["train"])
 
     # They change while it trains, and come back.
     def change(*news):
-        shutil.copy2(tmp_path / "kept", tmp_path / "train.st")
-        flip(tmp_path / "train.st", 2 * BYTES)
+        shutil.copy2(tmp_path / "kept", data["train"])
+        flip(data["train"], 2 * BYTES)
 
-    refused = run_cell(folder.root, cell.id, 1, change)
-    assert refused.status == "failed" and "train.st has changed since its run began" in refused.reason
-    shutil.copy(tmp_path / "kept", tmp_path / "train.st")
-    (folder.cell(cell.id) / "record.json").unlink()
-    resumed = run_cell(folder.root, cell.id, 1, quiet)
+    assert "train.st has changed since its run began" in attempt(change).reason
+    shutil.copy(tmp_path / "kept", data["train"])
+    resumed = attempt()
     assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)
     assert resumed.data_files == outcome.data_files
 
     # Its weights are not judged on other data.
-    flip(tmp_path / "held_out.st", 2 * BYTES)
+    flip(data["held_out"], 2 * BYTES)
     record = run_cell(folder.root, plan.rows["again"][0].id, 1, quiet)
     assert record.status == "failed"
-    assert f"held_out.st has changed since cell {cell.id}, whose weights this one reads, was trained" in record.reason
+    assert f"held_out.st has changed since cell {cell}, whose weights this one reads, was trained" in record.reason

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text, os_error_text
-from tread_bench.core.names import few
 
 
 def test_a_long_text_is_shortened_in_the_middle():
@@ -26,11 +25,6 @@ def test_a_long_text_is_shortened_in_the_middle():
 )
 def test_an_error_of_the_system_names_its_files(error, text):
     assert os_error_text(error).partition(";")[0] == text
-
-
-@pytest.mark.parametrize(("most", "text"), [(1, "a and 2 more"), (2, "a, b and 1 more"), (3, "a, b, c")])
-def test_of_many_names_the_first_are_given_and_the_rest_counted(most, text):
-    assert few(["a", "b", "c"], most) == text
 
 
 @pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 G")])

@@ -6,12 +6,12 @@ from importlib.metadata import EntryPoints
 from types import SimpleNamespace
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from tests.announced import Distribution, announce, point
 from tread_bench.core.describe import families as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
+from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.errors import UserError, printable
@@ -52,31 +52,12 @@ def test_a_family_is_found_by_name_alias_and_published_name_which_brings_its_siz
         find_family("Toy-S/3")
 
 
-@pytest.mark.parametrize(
-    ("sizes", "message"),
-    [
-        ({"depht": 3}, "depht"),
-        ({"depth": 0}, "greater than or equal to 1"),
-        ({"image_size": 9}, "patch 2 must divide image_size 9"),
-    ],
-)
-def test_wrong_sizes_are_refused(toy, sizes, message):
-    with pytest.raises(ValidationError, match=message):
-        make_spec("Toy-S/2", **sizes)
-
-
 def test_the_family_has_the_last_word_on_routes():
     spec = ToySpec()
     assert TOY.resolve(spec, parse_routes("1:-1@0.5"), "random") == parse_routes("1:4@0.5")
     assert TOY.resolve(spec, (), "random") == ()
     with pytest.raises(ValueError, match=r"0\.5 alone"):
         TOY.resolve(spec, parse_routes("1:2@0.25"), "random")
-
-
-def test_macs_add_up():
-    cost = Cost(10, 8, (Macs(linear=5, attention=2), Macs(linear=5, scan=1)), Macs(linear=7))
-    assert cost.forward == Macs(linear=17, attention=2, scan=1)
-    assert cost.forward.total == 20
 
 
 def announced(monkeypatch, *found):

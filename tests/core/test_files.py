@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from contextlib import suppress
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -25,28 +25,16 @@ def test_what_may_have_no_end_is_not_read(make, tmp_path):
 def test_a_failure_of_any_call_leaves_the_old_file_or_the_new_one(
     call, overwrite, without_links, tmp_path, monkeypatch
 ):
-    path, real = tmp_path / "out.json", getattr(os, call)
+    path, injected = tmp_path / "out.json", OSError(errno.EIO, "injected")
     before = b"old" if overwrite else None
     if overwrite:
         path.write_bytes(b"old")
-
-    def fail(*arguments: object, **options: object) -> None:
-        raise OSError(errno.EIO, "injected")
-
-    def failing_at(count: int) -> Callable[..., object]:
-        left = [count]
-
-        def call(*arguments: object, **options: object) -> object:
-            left[0] -= 1
-            return fail() if left[0] == 0 else real(*arguments, **options)
-
-        return call
-
-    for count in range(1, 5):
+    for count in range(4):
         with monkeypatch.context() as patched:
             if without_links:
-                patched.setattr(os, "link", fail)
-            patched.setattr(os, call, failing_at(count))
+                patched.setattr(os, "link", Mock(side_effect=injected))
+            ends = [*[DEFAULT] * count, injected, *[DEFAULT] * 9]  # of the calls; DEFAULT: as it does
+            patched.setattr(os, call, Mock(wraps=getattr(os, call), side_effect=ends))
             with suppress(OSError):
                 write_atomically(path, b"new", overwrite)
         content = path.read_bytes() if path.exists() else None

@@ -29,11 +29,6 @@ def test_the_fastest_that_is_installed_is_taken(device, modules, taken, monkeypa
     assert resolve_kernels({}, device) == dict(zip(kinds, taken, strict=True))
 
 
-def test_what_was_requested_is_taken_where_it_can_be(monkeypatch):
-    installed(monkeypatch, "fla")
-    assert resolve_kernels({"recurrence": "fla"}, "cuda")["recurrence"] == "fla"
-
-
 def test_why_a_kernel_is_missing(monkeypatch):
     installed(monkeypatch)
     assert missing("numba", "cuda") == "needs a CPU"
@@ -49,6 +44,8 @@ def test_nothing_falls_back_once_a_name_was_asked_for(monkeypatch):
         resolve_kernels({"scan": "numba"}, "cpu")
     with pytest.raises(ValueError, match=r"kernels\.wkv: numba cannot be used here: needs a CPU; choose auto"):
         resolve_kernels({"wkv": "numba"}, "cuda")
+    installed(monkeypatch, "fla")
+    assert resolve_kernels({"recurrence": "fla"}, "cuda")["recurrence"] == "fla"
     assert set(Kernels.model_fields) == set(KERNELS)
 
 

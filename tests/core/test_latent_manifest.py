@@ -50,6 +50,9 @@ def test_paths_start_at_the_manifest_and_what_is_left_out_has_its_default(tmp_pa
         (json.dumps({**FACTS, "scale": []}), ["one number for each channel"]),
         (json.dumps({**FACTS, "version": 2}), ["version"]),
         (json.dumps({**FACTS, "scale": float("nan")}), ["scale: nan: must be a finite number"]),
+        (json.dumps({**FACTS, "scale": 10**400}), ["must be a finite number"]),
+        (json.dumps({**FACTS, "scale": [1, 0]}), ["0: must be positive and finite"]),
+        (json.dumps({**FACTS, "encoder_input": [-1, True]}), ["must be a number, not true"]),
         (json.dumps({k: v for k, v in FACTS.items() if k != "count"}), ["count is missing"]),
     ],
 )

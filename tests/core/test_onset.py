@@ -12,7 +12,6 @@ from scipy import stats
 from tests.core.simulated_onsets import (
     COSTS,
     DENIALS,
-    MARGINS,
     NULLS,
     VARIANTS,
     Truth,
@@ -23,7 +22,6 @@ from tests.core.simulated_onsets import (
     log_losses,
     pays_in,
     ratios_of,
-    rising,
 )
 from tread_bench.core.numbers.onset import Ratio, between, compute_ratios, onset
 
@@ -85,14 +83,10 @@ def test_widths_are_averaged_seed_by_seed():
     assert mean.is_least and not mean.is_most and mean.estimate.bounds is None
 
 
-def test_each_reference_has_its_ratios_at_each_length():
+def test_each_reference_has_its_ratios_at_each_length_and_without_a_seed_nothing_is_known():
     found = compute_ratios([[[power_law(2.0)]], [[power_law(0.5)]]], [[power_law()]])
     assert [values_of(at_length) for at_length in found] == [pytest.approx([2.0, 0.5])] * 3
-
-
-def test_without_a_seed_nothing_is_known():
-    (found, *_) = of_arms((power_law(), power_law()))
-    none = Ratio(found.logs[:0], found.advantages[:, :0])
+    none = Ratio(found[0][0].logs[:0], found[0][0].advantages[:, :0])
     assert none.estimate is None and math.isnan(none.p_value)
 
 
@@ -137,15 +131,6 @@ def test_the_two_readings_are_on_either_side_of_a_parabola(bend):
         assert between(x, y, at) - parabola == pytest.approx(np.array([0.5, -0.5]) * (chord - parabola))
     assert np.isnan(between(x[:2], y[:2], x[0])).all()  # two lengths cannot tell
     assert [between(x, y, at) for at in x] == pytest.approx(np.stack([y, y], axis=1))
-
-
-@pytest.mark.parametrize("floor", [0.0, 0.1, 5.0])
-@pytest.mark.parametrize("exponent", [0.1, 0.5])
-def test_a_power_law_with_a_floor_lies_between_the_two_readings(floor, exponent):
-    x = np.log(COSTS)
-    for at in np.linspace(x[0], x[-1], 30):
-        low, high = sorted(between(x, np.log(floor + 0.2 * np.exp(-exponent * x)), at))
-        assert low - 1e-12 <= math.log(floor + 0.2 * math.exp(-exponent * at)) <= high + 1e-12
 
 
 # Log losses by seed and length, on which no line and no order is imposed but that they fall.
@@ -221,11 +206,6 @@ def test_that_it_pays_is_falsely_denied_in_five_percent_at_most(name, variant):
 
 
 def test_an_effect_is_found_and_covered():
-    assert pays_in(rising(1.5), RUNS) > 0.99
-    assert min(coverages(Truth(ratios=((1.5, 1.5, 1.5),)), 150)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 150)
-
-
-@pytest.mark.parametrize("margin", MARGINS)
-def test_what_differs_from_a_margin_by_a_fifth_is_found(margin):
-    assert pays_in(at_margin(margin, 1.2 * margin), RUNS) > 0.95
-    assert denied_in(at_margin(margin, 0.8 * margin), RUNS) > 0.95
+    assert pays_in(Truth(ratios=((1 / 1.5, 1.0, 1.5),) * 2), RUNS) > 0.99
+    assert denied_in(at_margin(2.0, 1.6), RUNS) > 0.95
+    assert min(coverages(1.5, 150)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 150)
