@@ -1,55 +1,43 @@
+"""EDM's stochastic sampler on data whose every pixel is N(MEAN, STD^2), so that the flow of their levels is known."""
+
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pytest
 import torch
 
 from tread_bench.core.config.sampling import Churn
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.diffusion.samplers.churn import churned, raised
 from tread_bench.diffusion.samplers.heun import Heun
 from tread_bench.diffusion.samplers.integrate import integrate
 
-STEPS = 192
-MANY = torch.randn(4096, 1, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-on_edm = pytest.mark.parametrize("gaussian", ["edm"], indirect=True)
+MEAN, STD, STEPS = 0.3, 0.4, 192
 
 
-def sampled(gaussian, churn, noise=MANY, first=0):
-    edm = gaussian.objective
-    perturb = churned(churn, STEPS, 0, first)
-    return integrate(
-        Heun(), partial(edm.velocity, gaussian.predict), edm.prior(noise), edm.sampling_times(STEPS), perturb
-    )
+def velocity(x, sigma):
+    """(x - E[data | x]) / sigma."""
+    sigma = sigma.view(-1, 1, 1, 1)
+    return sigma * (x - MEAN) / (STD**2 + sigma**2)
 
 
-@on_edm
-def test_samples_have_the_mean_and_the_variance_of_the_data(gaussian):
-    x = sampled(gaussian, Churn(s_churn=30))
-    assert x.mean().item() == pytest.approx(gaussian.mean, abs=0.01)
-    assert x.var().item() == pytest.approx(gaussian.std**2, rel=0.02)
-    correlation = torch.corrcoef(torch.stack([x.flatten(), MANY.flatten()]))[0, 1]
+def test_samples_have_the_mean_and_the_variance_of_the_data():
+    edm, noise = Edm(EdmOptions()), torch.randn(4096, 1, 4, 4, dtype=torch.float64)
+    perturb = churned(Churn(s_churn=30), STEPS, 0, first=0)
+    x = integrate(Heun(), velocity, edm.prior(noise), edm.sampling_times(STEPS), perturb)
+    assert x.mean().item() == pytest.approx(MEAN, abs=0.01)
+    assert x.var().item() == pytest.approx(STD**2, rel=0.02)
+    correlation = torch.corrcoef(torch.stack([x.flatten(), noise.flatten()]))[0, 1]
     assert correlation < 0.2  # the noise of the start is forgotten
 
 
-@on_edm
-def test_more_noise_than_the_level_says_widens_the_samples(gaussian):
-    few = MANY[:512]
-    assert (
-        sampled(gaussian, Churn(s_churn=30, s_noise=1.1), few).var()
-        > 1.1 * sampled(gaussian, Churn(s_churn=30), few).var()
-    )
-
-
-@on_edm
-def test_none_is_the_deterministic_sampler_bit_for_bit(gaussian):
-    edm = gaussian.objective
-    velocity = partial(edm.velocity, gaussian.predict)
-    plain = integrate(Heun(), velocity, edm.prior(MANY[:8]), edm.sampling_times(STEPS))
-    assert torch.equal(sampled(gaussian, Churn(s_churn=0), MANY[:8]), plain)
-    nowhere = Churn(s_churn=30, s_min=100)
-    assert torch.equal(sampled(gaussian, nowhere, MANY[:8]), plain)
+def test_noise_fills_the_gap_of_the_levels_times_its_scale():
+    x = torch.zeros(4096, 1, 4, 4, dtype=torch.float64)
+    after, level = churned(Churn(s_churn=24, s_noise=1.1), 240, 0, first=0)(x, 2.0, 0)
+    assert level == pytest.approx(2.2)
+    assert after.std().item() == pytest.approx(1.1 * math.sqrt(2.2**2 - 2.0**2), rel=0.01)
 
 
 def test_levels_rise_inside_the_range_alone_and_by_the_root_of_two_at_most():

@@ -9,7 +9,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.methods.subjects import BACKBONES, answering, cell_of, network_of
-from tread_bench import create_backbone
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
@@ -17,7 +16,7 @@ from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.guidance import Guided, without_blocks
+from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.methods.base import BatchRange
 
@@ -38,7 +37,7 @@ RULES = {
 
 
 class Linear:
-    """A network whose output is linear in x, t, its label and how many tokens bypass; it notes its calls."""
+    """Its output is linear in x, t, the label, how many tokens bypass, and 2^n of each block n that is left out."""
 
     def __init__(self, gain: float = 1.0) -> None:
         self.gain, self.calls, self.num_blocks = gain, 0, 4
@@ -56,28 +55,21 @@ class Linear:
         return self.output(x, t, y, bypassed=sum(16 - kept.shape[1] for kept in ids))
 
     def shallow_forward(self, backbone, start):
-        return self.output(*start[:3], dropped=self.num_blocks)
+        return self.output(*start[:3], dropped=15)
 
     def start(self, x, t, y):
         return x, t, y, 0
 
     def run_block(self, block, state):
-        return *state[:3], state[3] + 1
+        return *state[:3], state[3] + 2**block
 
     def finish(self, state):
-        return self.output(*state[:3], dropped=self.num_blocks - state[3])
+        return self.output(*state[:3], dropped=15 - state[3])
 
 
-def guided(rule, scale=2.5, sampler="euler", weak=None, network=None, steps=4):
-    sampling = Sampling(sampler=sampler, steps=steps, guidance=rule, guidance_scale=1 if rule == "none" else scale)
-    network, y = network or Linear(), torch.tensor([3, 7])
-    return network, Guided(network, sampling, TIMES, BatchRange(0, 0, 2), y, weak or Linear(0.5)), y
-
-
-def outputs(rule, y, x, t, null=None):
-    """Strong and weak branch of each rule at the first step, written out; without a label, y is `null`."""
-    null, half = torch.full_like(y, 10) if null is None else null, Linear(0.5)
-    at = Linear().output
+def outputs(rule, y, null, x, t):
+    """Strong and weak branch of each rule at the first step, written out; without a label or text, y is `null`."""
+    at, half = Linear().output, Linear(0.5)
     return {
         "none": (at(x, t, y), 0 * x),
         "cfg": (at(x, t, y), at(x, t, null)),
@@ -88,48 +80,43 @@ def outputs(rule, y, x, t, null=None):
         "tread": (at(x, t, y), at(x, t, y, bypassed=8)),
         "tread_released": (at(x, t, null, bypassed=4), at(x, t, null, bypassed=8)),
         "autoguidance": (at(x, t, y), half.output(x, t, y)),
-        "path_drop": (at(x, t, y), at(x, t, null, dropped=2)),
-        "path_drop-of-the-method": (at(x, t, y), at(x, t, y, dropped=4)),
+        "path_drop": (at(x, t, y), at(x, t, null, dropped=2 + 4)),
+        "path_drop-of-the-method": (at(x, t, y), at(x, t, y, dropped=15)),
     }[rule]
 
 
+@pytest.mark.parametrize("condition", ["label", "text"])
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_is_its_formula_on_a_linear_network(rule):
-    _, predict, y = guided(RULES[rule])
-    x, t = torch.randn(2, 1, 4, 4), torch.full((2,), 1.0)
-    strong, weak = outputs(rule, y, x, t)
-    expected = strong if rule == "none" else weak + 2.5 * (strong - weak)
-    torch.testing.assert_close(predict(x, t), expected)
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_leaves_text_out_as_it_leaves_a_label_out(rule):
-    """A branch without the label has the empty caption's text, and every other one the sample's own."""
-    network, text, empty = Linear(), torch.randn(2, 3, 5), torch.randn(3, 5)
-    network.spec.num_classes, network.spec.context_shape = 0, (3, 5)
+def test_a_rule_is_its_formula_on_a_linear_network(rule, condition):
+    """A branch without the label has class 10, or the empty caption's text; every other one the sample's own."""
+    network, y, null, empty = Linear(), torch.tensor([3, 7]), torch.tensor([10, 10]), None
+    if condition == "text":
+        network.spec.num_classes, network.spec.context_shape = 0, (3, 5)
+        y, empty = torch.randn(2, 3, 5), torch.randn(3, 5)
+        null = empty.expand(2, 3, 5)
     sampling = Sampling(steps=4, guidance=RULES[rule], guidance_scale=1 if rule == "none" else 2.5)
-    predict = Guided(network, sampling, TIMES, BatchRange(0, 0, 2), text, Linear(0.5), empty)
+    predict = Guided(network, sampling, TIMES, BatchRange(0, 0, 2), y, Linear(0.5), empty)
     x, t = torch.randn(2, 1, 4, 4), torch.full((2,), 1.0)
-    strong, weak = outputs(rule, text, x, t, null=empty.expand(2, 3, 5))
+    strong, weak = outputs(rule, y, null, x, t)
     torch.testing.assert_close(predict(x, t), strong if rule == "none" else weak + 2.5 * (strong - weak))
 
 
+@pytest.mark.parametrize(("sampler", "calls"), [("euler", 4), ("heun", 7)])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("sampler", ["euler", "heun"])
-def test_scale_one_makes_one_call_per_evaluation_of_the_velocity(rule, sampler):
-    weak = Linear()
-    network, predict, _ = guided(RULES[rule], scale=1.0, sampler=sampler, weak=weak)
-    for _ in range(4 if sampler == "euler" else 7):
+def test_scale_one_makes_one_call_per_evaluation_of_the_velocity(rule, sampler, calls):
+    network, weak = Linear(), Linear()
+    sampling = Sampling(sampler=sampler, steps=4, guidance=RULES[rule], guidance_scale=1)
+    predict = Guided(network, sampling, TIMES, BatchRange(0, 0, 2), torch.tensor([3, 7]), weak)
+    for _ in range(calls):
         predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
-    assert (network.calls, weak.calls) == (4 if sampler == "euler" else 7, 0)
     predict.check_complete()
-    with pytest.raises(RuntimeError, match=f"sampler {sampler} makes more calls than its call_times say"):
-        predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
+    assert (network.calls, weak.calls) == (calls, 0)
 
 
 def test_outside_its_interval_guidance_is_the_strong_branch_alone():
-    network, predict, y = guided({"name": "cfg", "interval": (0.25, 0.75)})
-    x, counts = torch.zeros(2, 1, 4, 4), []
+    network, x, y, counts = Linear(), torch.zeros(2, 1, 4, 4), torch.tensor([3, 7]), []
+    sampling = Sampling(steps=4, guidance={"name": "cfg", "interval": (0.25, 0.75)}, guidance_scale=2.5)
+    predict = Guided(network, sampling, TIMES, BatchRange(0, 0, 2), y)
     for time in TIMES[:-1]:
         before = network.calls
         out = predict(x, torch.full((2,), time))
@@ -147,40 +134,20 @@ def test_rates_decay_as_half_a_cosine():
     assert rates[5] == pytest.approx(0.4)
 
 
-def trained(method="dense", backbone="DiT", **sampling):
-    """A cell and its network with weights that answer to everything, as after a training."""
-    cell = cell_of(method, backbone).model_copy(update={"sampling": Sampling(**sampling)})
-    cell = with_blocks(setting_of(cell))
-    return setting_of(cell), answering(network_of(cell))
+INTERVAL = {"name": "cfg", "interval": (0.2, 0.8)}
 
 
-@pytest.mark.parametrize(
-    ("rule", "sampler"),
-    [*((rule, "euler") for rule in (*RULES, "interval")), *((rule, "heun") for rule in ("sparse-decayed", "interval"))],
-)
-def test_sampling_macs_are_those_of_the_calls_that_are_made(rule, sampler):
-    asked = {"name": "cfg", "interval": (0.2, 0.8)} if rule == "interval" else RULES[rule]
-    scale = {"guidance_scale": 1 if rule == "none" else 1.5}
-    method = "sprint" if rule == "path_drop-of-the-method" else "dense"
-    setting, network = trained(method, guidance=asked, steps=4, sampler=sampler, **scale)
-    weak, weak_network = trained(backbone="LightningDiT") if rule == "autoguidance" else (setting, network)
+@pytest.mark.parametrize("rule", [RULES["autoguidance"], RULES["sparse-decayed"], INTERVAL])
+def test_sampling_macs_with_heun_are_those_of_the_calls_that_are_made(rule):
+    """With Euler: tests/diffusion/test_guidance_contract.py."""
+    sampling = Sampling(guidance=rule, steps=4, sampler="heun", guidance_scale=1.5)
+    cells = [cell_of("dense", name).model_copy(update={"sampling": sampling}) for name in ("DiT", "LightningDiT")]
+    network, weak = (answering(network_of(cell)) for cell in cells)
+    setting, weak_setting = map(setting_of, cells)
     objective = build_objective(setting.cell.objective)
     with FlopCounterMode(display=False) as counter:
-        list(generate(network, objective, setting.cell.sampling, 0, 1, 1, weak_network))
-    assert sampling_macs(setting, objective.sampling_times(4), weak) == counter.get_total_flops() // 2
-
-
-def test_a_network_without_blocks_is_that_of_the_others():
-    deep, shallow = (create_backbone("DiT", depth=d, hidden=32, heads=2, patch=2, image_size=8, channels=1,
-                                     num_classes=10, seed=0).eval() for d in (4, 2))  # fmt: skip
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in deep.parameters():
-            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
-        state = {k: v for k, v in deep.state_dict().items() if not k.startswith(("blocks.1.", "blocks.2."))}
-        shallow.load_state_dict({k.replace("blocks.3.", "blocks.1."): v for k, v in state.items()})
-        x, t, y = torch.randn(2, 1, 8, 8, generator=generator), torch.rand(2), torch.tensor([1, 2])
-        torch.testing.assert_close(without_blocks(deep, x, t, y, frozenset({1, 2})), shallow(x, t, y))
+        list(generate(network, objective, sampling, 0, 1, 1, weak))
+    assert sampling_macs(setting, objective.sampling_times(4), weak_setting) == counter.get_total_flops() // 2
 
 
 def is_whole(backbone, dropped):

@@ -13,7 +13,6 @@ from tests.small_backbones import BACKBONES
 from tread_bench.core.describe.families import make_spec
 from tread_bench.diffusion.objectives.ddpm.family import SCHEDULES, DdpmOptions, noise_levels
 from tread_bench.diffusion.objectives.ddpm.objective import Ddpm
-from tread_bench.diffusion.posterior import log_variances
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.backbone import build_backbone
 
@@ -140,29 +139,6 @@ def test_the_hybrid_loss_and_its_gradient_are_those_of_the_papers():
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
     gradients = [torch.autograd.grad(losses.sum(), output)[0] for losses in (found, expected)]
     torch.testing.assert_close(*gradients, rtol=1e-8, atol=1e-12)
-
-
-def test_the_bound_is_least_at_the_true_variance_of_normal_data():
-    """Of x at the level below, given x at this one, where the data have the variance 0.25."""
-    steps = STEPS[1:]
-    all_levels = torch.tensor(noise_levels("linear"), dtype=torch.float64)
-    now, after = all_levels[steps].view(-1, 1, 1, 1), all_levels[steps - 1].view(-1, 1, 1, 1)
-    left = 0.25 * now**2 / (0.25 + now**2)  # variance of the data, given what is seen
-    smallest, largest = log_variances(now, after)
-    true = (smallest.exp() + (1 - after**2 / now**2) ** 2 * left).log()
-    learned = (2 * (true - smallest) / (largest - smallest) - 1).requires_grad_()
-    assert (learned > -1).all() and (learned < 1).all()
-    off = left.sqrt() / now  # the expected squared error of the noise is that of the best network
-    (gradient,) = torch.autograd.grad(LEARNED.bound(off, learned, torch.zeros_like(off), now.flatten()).sum(), learned)
-    assert gradient.abs().max() < 1e-9
-
-
-def test_training_steps_are_equally_probable():
-    levels = FIXED.draw_times(0, 0, 20000)
-    steps = FIXED.steps(levels)
-    assert steps.min() <= 2 and steps.max() >= 997
-    for share in (0.25, 0.5, 0.75):
-        assert (steps < 1000 * share).double().mean().item() == pytest.approx(share, abs=0.012)
 
 
 @pytest.mark.parametrize(("name", "first"), [("DiT", 0), ("DiS", 0), ("DRWKV", 0), ("U-ViT", 1)])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from tests.shown_checks import failing
 from tread_bench.core.describe import objectives as registry
 from tread_bench.core.describe.objectives import find_objective, objectives
+from tread_bench.diffusion.objectives.base import build_objective
 
 FLOW, DDPM = find_objective("flow"), find_objective("ddpm")
 OPTIONS = [
@@ -52,3 +54,21 @@ def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     broken = replace(sound, builder=f"tests.diffusion.objectives.broken:{name}")
     monkeypatch.setitem(registry.objectives(), sound.name, broken)
     assert failing("objective", OBJECTIVE=broken, OPTIONS=options) == BROKEN[name]
+
+
+UNIFORM_TO_NORMAL = torch.distributions.Normal(0.0, 1.0).icdf
+TO_NORMAL = [  # options, and what makes standard normal numbers of their training times
+    ("flow", {}, torch.logit),
+    ("flow", {"times": "uniform"}, UNIFORM_TO_NORMAL),
+    ("edm", {"p_mean": -0.8, "p_std": 1.1}, lambda sigma: (sigma.log() + 0.8) / 1.1),
+    ("ddpm", {}, lambda level: UNIFORM_TO_NORMAL((build_objective(DDPM.options()).steps(level) + 0.5) / 1000)),
+    ("x_prediction", {}, lambda t: (torch.logit(1 - t) + 0.8) / 0.8),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "to_normal"), TO_NORMAL)
+def test_training_times_have_their_distribution(name, options, to_normal):
+    objective = build_objective(objectives()[name].options(**options))
+    z = to_normal(objective.draw_times(0, 0, 20_000).double())
+    for quantile, share in ((-1, 0.1587), (0, 0.5), (1, 0.8413)):
+        assert (z < quantile).double().mean().item() == pytest.approx(share, abs=0.012)
