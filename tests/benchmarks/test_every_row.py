@@ -27,15 +27,9 @@ def small_network(backbone):
     settings = {"name": backbone} if isinstance(backbone, str) else dict(backbone)
     family = settings.pop("name").rpartition("-")[0]
     heads = {"heads": 2} if family in ("DiT", "DiG", "U-ViT") else {}
+    depth = 5 if family == "DRWKV" else 4
     cell = {
-        "backbone": {
-            "name": family,
-            "depth": 5 if family == "DRWKV" else 4,
-            "hidden": 64,
-            "patch": 8,
-            **heads,
-            **settings,
-        },
+        "backbone": {"name": family, "depth": depth, "hidden": 64, "patch": 8, **heads, **settings},
         "data": {"name": "random_latents", "count": 16},
         "training": {"iterations": 10, "batch": 2},
         "metrics": {"generate": False},
