@@ -70,6 +70,11 @@ def outcome(plan, folder, row):
     return folder.record(cell.id)
 
 
+def grid(folder, record):
+    """The file with samples of the last evaluation."""
+    return (folder.cell(record.cell) / record.last.samples).read_bytes()
+
+
 def figures(record):
     """Of the last evaluation, all that does not depend on where and when."""
     return record.last.model_dump(exclude={"train_seconds", "seconds", "training_macs"})
@@ -78,16 +83,17 @@ def figures(record):
 def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
     rows = {name: cells[0] for name, cells in plan.rows.items()}
     tread, guided = rows["tread"].id, rows["sparse"]
-    assert guided.sources == {
-        "network": WeightsRef(cell=tread, iteration=8),
-        "weak": WeightsRef(cell=tread, iteration=2),
-    }
+    assert guided.sources["network"] == WeightsRef(cell=tread, iteration=8)
+    assert guided.sources["weak"] == WeightsRef(cell=tread, iteration=2)
     assert guided.reference == rows["unguided"].id == rows["unguided"].reference
     assert rows["cfg evaluate=dense guidance_scale=2"].reference == rows["dense"].id
     assert rows["by-dense"].sources["weak"].cell == rows["dense"].id
     assert rows["early"].reference == rows["early"].id
     assert (guided.cell.method.name, str(guided.cell.routes[0]), guided.cell.metrics.at) == ("tread", "1:2@0.5", (8,))
     assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread", "small"]
+
+
+GUIDED_BY = "sampling: {guidance_scale: 2, guidance:"
 
 
 @pytest.mark.parametrize(
@@ -98,31 +104,15 @@ def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
         ("evaluate: tread, method: dense", "12:26", "method has no effect: this row takes over what row 'tread'"),
         ("evaluate: tread, objective: edm", "12:37", "objective: row 'tread', which this one evaluates, was trained"),
         ("evaluate: {row: tread, run: nowhere}", "12:37", "nowhere is not a run folder"),
-        (
-            "sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 2}}",
-            "12:80",
-            "put it in a separate row with evaluate",
-        ),
-        (
-            "evaluate: tread, sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 8}}",
-            "12:97",
-            "before the evaluated",
-        ),
-        ("sampling: {guidance_scale: 2, guidance: {name: sparse, blocks: 2:9}}", "12:72", "the backbone has 4 blocks"),
-        ("sampling: {guidance_scale: 2, guidance: sparse}", "12:39", "has no routes: add blocks: 2:8"),
-        (
-            "sampling: {guidance_scale: 2, guidance: {name: cfg, interval: [2, 3]}}",
-            "12:71",
-            "none of the sampler's times lies in it",
-        ),
+        ("evaluate: {row: tread, options: {detach: true}}", "12:50", "no option changes the evaluation alone"),
+        (f"{GUIDED_BY} {{name: autoguidance, snapshot: 2}}}}", "12:80", "row with evaluate"),
+        (f"evaluate: tread, {GUIDED_BY} {{name: autoguidance, snapshot: 8}}}}", "12:97", "before the evaluated"),
+        (f"{GUIDED_BY} {{name: sparse, blocks: 2:9}}}}", "12:72", "the backbone has 4 blocks"),
+        (f"{GUIDED_BY} sparse}}", "12:39", "has no routes: add blocks: 2:8"),
+        (f"{GUIDED_BY} {{name: cfg, interval: [2, 3]}}}}", "12:71", "none of the sampler's times lies in it"),
         ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
         ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
         ("matrix: 3", "12:17", "matrix 3: must be a valid dictionary"),
-        (
-            "evaluate: {row: tread, options: {detach: true}}",
-            "12:50",
-            "of method tread, no option changes the evaluation alone",
-        ),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path, row, place, message):
@@ -138,8 +128,7 @@ def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for
     source, again = (outcome(plan, folder, one) for one in ("tread", row))
     assert (figures(again), again.sampling_macs) == (figures(source), source.sampling_macs)
     assert again.timing is None and again.train_loss == []
-    grids = [(folder.cell(record.cell) / record.last.samples).read_bytes() for record in (source, again)]
-    assert grids[0] == grids[1]
+    assert grid(folder, source) == grid(folder, again)
 
 
 BUDGETS = f"""{BASE}
@@ -165,19 +154,16 @@ def test_one_training_is_evaluated_with_other_options_of_its_method(tmp_path):
     for cell in (rows["elit"], rows["full"], less, half):
         run_cell(folder.root, cell.id, 1, quiet)
     trained, full, quarter, middle = (
-        outcome(plan, folder, row) for row in ("elit", "full", "budget budget=0.25", "budget budget=0.5")
+        outcome(plan, folder, cell.row) for cell in (rows["elit"], rows["full"], less, half)
     )
     assert figures(full) == figures(trained)
     assert len({record.last.validation_loss for record in (full, quarter, middle)}) == 3
     assert quarter.sampling_macs < middle.sampling_macs < full.sampling_macs == trained.sampling_macs
     assert {record.cost.train_step_macs for record in (full, quarter, middle)} == {trained.cost.train_step_macs}
 
-    images = {}
-    for cell in (rows["full"], less):
-        sampled = SampledCell.open(folder.root, cell.id, 2)
-        assert sampled.macs == outcome(plan, folder, cell.row).sampling_macs
-        images[cell.row] = torch.cat(list(sampled.batches()))
-    assert not torch.equal(*images.values())
+    sampled = [SampledCell.open(folder.root, cell.id, 2) for cell in (rows["full"], less)]
+    assert [one.macs for one in sampled] == [full.sampling_macs, quarter.sampling_macs]
+    assert not torch.equal(*(next(one.batches()) for one in sampled))
 
 
 def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
@@ -193,11 +179,8 @@ def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
     # A smaller row guides; at scale 0 it alone is left.
     weak, alone, guided = (records[row] for row in ("small", *(f"by-small guidance_scale={s}" for s in (0, 2))))
     assert guided.sampling_macs == plain + weak.sampling_macs and weak.sampling_macs < plain
-    images = {
-        r.row: (folder.cell(r.cell) / r.last.samples).read_bytes() for r in (weak, alone, guided, records["tread"])
-    }
-    assert images[alone.row] == images["small"] and alone.last.fid == weak.last.fid
-    assert images[guided.row] not in (images["small"], images["tread"])
+    assert grid(folder, alone) == grid(folder, weak) and alone.last.fid == weak.last.fid
+    assert grid(folder, guided) not in (grid(folder, weak), grid(folder, records["tread"]))
 
 
 def copied(folder, tmp_path):
@@ -230,9 +213,8 @@ def test_a_failed_source_fails_those_that_evaluate_it_with_its_reason(plan, fold
     folder.write_record(failed)  # it was trained, and its steps could not be timed
     assert figures(judged_again(folder, again.id)) == figures(outcome(plan, folder, "tread"))
     folder.write_record(failed.model_copy(update={"cost": None}))
-    record = judged_again(folder, again.id)
-    assert record.status == "failed"
-    assert record.reason.endswith(f"cell {source.id}, whose weights this one reads, is failed: out of memory: so much")
+    reason = judged_again(folder, again.id).reason
+    assert reason.endswith(f"cell {source.id}, whose weights this one reads, is failed: out of memory: so much")
 
 
 def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_path):
@@ -257,6 +239,9 @@ def test_a_run_times_what_it_trains_trains_it_and_then_has_nothing_to_do(tmp_pat
     assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
 
 
+GUIDED = ("--cell", "tread", "--scale", 2, "--guidance")
+
+
 def sample(folder, *arguments):
     return CliRunner().invoke(app, ["sample", str(folder.root), *map(str, arguments)])
 
@@ -273,14 +258,12 @@ def test_sample_is_deterministic_and_default_images_are_those_of_the_evaluation(
     names = [path.name for path in (tmp_path / "a").iterdir()]
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in names)
     record = outcome(plan, folder, "tread")
-    evaluated = (folder.cell(record.cell) / record.last.samples).read_bytes()
-    assert (tmp_path / "a" / "grid.png").read_bytes() == evaluated
+    assert (tmp_path / "a" / "grid.png").read_bytes() == grid(folder, record)
 
 
 def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
-    rule = "{name: autoguidance, row: dense}"
-    asked = ("--cell", "tread", "--num", 2, "--guidance", rule, "--scale", 2, "--steps", 3, "--classes", "3,4")
-    made = sample(folder, *asked, "--json")
+    asked = ("--num", 2, "--steps", 3, "--classes", "3,4", "--json")
+    made = sample(folder, *GUIDED, "{name: autoguidance, row: dense}", *asked)
     assert made.exit_code == 0, made.exception
     told = json.loads(made.stdout)
     assert told["sampling_macs"] == outcome(plan, folder, "by-dense").sampling_macs
@@ -336,14 +319,11 @@ def test_samples_for_a_file_are_generated_batch_by_batch(folder):
         (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
         (("--cell", "cfg evaluate=tread guidance_scale=1", "--guidance", "sparse"), "set guidance_scale"),
         (
-            ("--cell", "tread", "--scale", 2, "--iteration", 2, "--guidance", "{name: autoguidance, row: tread}"),
-            "sampling.guidance.snapshot 8: must come before the evaluated iteration, 2",
+            (*GUIDED, "{name: autoguidance, row: tread}", "--iteration", 2),
+            "must come before the evaluated iteration, 2",
         ),
-        (
-            ("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense, snapshot: 3}"),
-            "row 'dense' keeps weights only of iteration 2, 8",
-        ),
-        (("--cell", "tread", "--scale", 2, "--guidance", "{name: path_drop, blocks: '0:-1'}"), "leaves no block"),
+        ((*GUIDED, "{name: autoguidance, row: dense, snapshot: 3}"), "'dense' keeps weights only of iteration 2, 8"),
+        ((*GUIDED, "{name: path_drop, blocks: '0:-1'}"), "leaves no block"),
     ],
 )
 def test_sample_says_what_is_wrong(folder, arguments, message):
@@ -357,5 +337,5 @@ def test_sample_takes_no_weak_network_of_another_objective(plan, folder, tmp_pat
     about = json.loads(path.read_text())
     about["config"]["objective"] = {"name": "edm"}
     path.write_text(json.dumps(about))
-    made = sample(folder, "--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense}")
+    made = sample(folder, *GUIDED, "{name: autoguidance, row: dense}")
     assert "row 'dense' was trained on other data or for another objective" in str(made.exception)

@@ -13,7 +13,6 @@ from pandas._libs.parsers import STR_NA_VALUES
 
 from tests.yardstick import slowness
 from tread_bench.core.config.suite import ROW_NAME
-from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan, shipped_suites
@@ -36,26 +35,6 @@ rows:
   tread: {method: tread, routes: 2:8@0.5}
 """
 
-SIX_MISTAKES = """\
-name: study
-base:
-  backbone: {name: DiT, depth: 12, hidden: 64, heads: 4, patch: 2}
-  training:
-    iteratons: 100
-    iterations: 100
-    batch: none
-rows:
-  dense:
-  late: {method: tread, routes: 2:12@0.5}
-  odd:
-    method: tread
-    routes: 2:8@0.5
-    selector: rondom
-seeds: [0, 0]
-colour: red
-"""
-
-
 LEVELS = [f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
 BOMB = "\n".join(["name: x", "base:", "  a0: &a0 [1, 1, 1]", *LEVELS])  # aliases that multiply
 
@@ -64,7 +43,7 @@ BOMB = "\n".join(["name: x", "base:", "  a0: &a0 [1, 1, 1]", *LEVELS])  # aliase
 def write(tmp_path):
     def write(text):
         path = tmp_path / "study.yaml"
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        path.write_bytes(text.encode(errors="surrogateescape"))
         return path
 
     return write
@@ -89,16 +68,10 @@ def test_a_good_suite_is_read(write):
     assert len(expand(suite).cells) == 4
 
 
-def test_mistakes_are_located_messages_in_the_order_of_the_file(write):
-    starts = [line[:60] for line in first_lines(write(SIX_MISTAKES))]
-    assert starts == [
-        "5:5: unknown training key 'iteratons'; did you mean 'iterati",
-        "7:12: training.batch 'none': must be a valid integer, unable",
-        "15:8: seeds: a seed is written twice; every seed must differ",
-        "16:1: unknown key 'colour'; known: base, compute, descriptio",
-    ]
-    whole = SIX_MISTAKES.replace("    iteratons: 100\n", "").replace("none", "8")
-    assert [line.partition(" ")[0] for line in first_lines(write(whole))] == ["9:33:", "13:15:", "14:8:", "15:1:"]
+def test_mistakes_are_told_in_the_order_of_the_file_and_those_of_overrides_after_them(write):
+    text = GOOD.replace("seeds: 2", "seeds: [0, 0]").replace("2:8", "2:12")
+    lines = first_lines(write(f"{text}colour: red\n"), ["timing.pairs=-1"])
+    assert [line.partition(" ")[0] for line in lines] == ["2:8:", "10:34:", "11:1:", "--set"]
 
 
 @pytest.mark.parametrize("line", ["", 'description: "a\u2028b"\n'])
@@ -130,7 +103,6 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("seeds: 2", "seeds: 1e999", "2:8: '1e999' is not a finite number"),
         ("seeds: 2", "seeds: [*a]", "2:9: found undefined alias 'a'"),
         ("name: study", "name: study\n---\nname: study", "2:1: expected a single document in the stream"),
-        ("seeds: 2", "seeds: " + "9" * 5_000, "is not a finite number"),
         ("rows:\n", "  auxiliary: {name: repa, foo: 1}\nrows:\n", "8:3: unknown auxiliary.0 key 'foo'"),
         ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
         (GOOD, ":\n%YAML 9.2", "not readable as YAML"),
@@ -141,6 +113,12 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("dense: {", "a b: {", "9:3: rows.a b 'a b': must match"),
         ("dense: {method: dense}", "dense: 3", "9:10: rows.dense 3: must be a valid dictionary"),
         ("iterations: 100", "batch: 2", "5:3: training.iterations is missing: add it (optimiser steps; 0: only costs"),
+        ("rows:\n", "matrix: {backbone: [{name: [DiT]}]}\nrows:\n", "8:28: backbone.name ['DiT']: must be"),
+        (GOOD, "", "1:1: empty: write at least name and base"),
+        (GOOD, "just text", "1:1: a suite is a mapping"),
+        (GOOD, "name: x\nbase: caf\udce9\n", "2:10: byte 0xe9 is not UTF-8"),
+        (GOOD, "#" * 2**21, "larger than 1,048,576 bytes, so it is no suite"),
+        (GOOD, BOMB, "more than 100,000 values, with those that aliases repeat"),
     ],
 )
 def test_mistakes_are_located(write, old, new, told):
@@ -149,29 +127,6 @@ def test_mistakes_are_located(write, old, new, told):
     start = time.process_time()
     assert any(told in line for line in first_lines(path)), first_lines(path)
     assert time.process_time() - start < 5 * slowness()
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("", "1:1: empty: write at least name and base"),
-        ("just text", "1:1: a suite is a mapping"),
-        (b"name: x\nbase: caf\xe9\n", "2:10: byte 0xe9 is not UTF-8"),
-        ("#" * 2**21, "larger than 1,048,576 bytes, so it is no suite"),
-        (BOMB, "more than 100,000 values, with those that aliases repeat"),
-        (None, "cannot be read: No such file or directory"),
-    ],
-)
-def test_what_is_no_suite_is_refused_at_its_place(write, tmp_path, text, told):
-    start = time.process_time()
-    (line,) = first_lines(tmp_path / "gone" if text is None else write(text))
-    assert told in line
-    assert time.process_time() - start < 5 * slowness()
-
-
-def test_a_name_of_another_kind_in_a_matrix_is_located(write):
-    path = write(GOOD + "matrix:\n  backbone: [{name: [DiT]}, {name: DiT}]\n")
-    assert first_lines(path)[0].startswith("12:21: backbone.name ['DiT']: must be")
 
 
 def test_an_alias_stands_for_its_value(write):
@@ -191,12 +146,9 @@ def test_scalars_are_those_of_yaml_1_2():
 
 def test_overrides_come_last(write):
     path = write(GOOD.replace("method: tread,", "method: tread, training.batch: 5,"))
-    suite = load_plan(
-        path, ["training.batch=7", "seeds=[4]", "timing.pairs=0", "training.learning_rate=1e-4"], look=Look.NOT_AT_ALL
-    ).suite
-    assert (suite.seeds, suite.timing.pairs) == ((4,), 0)
-    cells = expand(suite).cells
-    assert [(c.cell.training.batch, c.cell.training.learning_rate) for c in cells] == [(7, 1e-4)] * 2
+    plan = load_plan(path, ["training.batch=7", "seeds=[4]", "timing.pairs=0"], look=Look.NOT_AT_ALL)
+    assert (plan.suite.seeds, plan.suite.timing.pairs) == ((4,), 0)
+    assert [cell.cell.training.batch for cell in plan.cells] == [7, 7]
 
 
 @pytest.mark.parametrize(
@@ -207,14 +159,12 @@ def test_overrides_come_last(write):
         ("training.batch=many", "training.batch 'many': must be a valid integer"),
         ("training.batch", "must be KEY=VALUE, such as training.iterations=100"),
         ("backbone.hidden=20000000000", "backbone.hidden 20000000000: must be at most 1000000000"),
-        ("training.iterations=" + "1" * 5_000, "is not a finite number"),
         ("training" + ".a" * 900 + "=1", "nested more than 50 levels"),
         ("metrics.at=[1.5]", "a share of the training must lie between 0 and 1"),
         ("seeds=!!str 2", "tag '!!str' is not read"),
         ("base.training.batch=3", "base cannot be set: give the cell's key without it"),
         ("timing.pears=3", "unknown timing key 'pears'; did you mean 'pairs'?"),
         ("training.batch=[", "expected the node content"),
-        ("training.batch=!!python/name:os.system ''", "tag '!!python/name:os.system' is not read"),
         ("routes=2:12@0.5", "route 2:12@0.5: the backbone has 12 blocks"),
     ],
 )
@@ -251,48 +201,33 @@ def test_names_that_no_file_can_have_are_located(write, name, rule):
     assert lines[0].startswith("5:") and rule in lines[0]
 
 
-def test_missing_files_are_told_by_the_plan_alone(write, tmp_path):
-    path = write(PARQUET)
-    assert load_plan(path, look=Look.NOT_AT_ALL).suite
-    with pytest.raises(SuiteError) as caught:
-        load_plan(path)
-    first, second = (str(problem).splitlines()[0] for problem in caught.value.problems)
-    assert first.startswith(f"{path}:5:33: no such file: {tmp_path.resolve() / 'a.parquet'}; ")
-    assert second.startswith(f"{path}:5:56: no such file: ")
-
-
 # Shipped suites
 
 
-def test_shipped_suites_are_found_by_name_and_path():
+def test_shipped_suites_are_found_by_name_and_path(tmp_path):
     assert {"smoke", "route_placement", "cifar10/route_placement"} <= shipped_suites().keys()
     assert find_suite("smoke") == find_suite(SUITES / "smoke.yaml")
     with pytest.raises(SuiteError, match="no such file, and unknown suite 'smoky'; did you mean 'smoke'"):
         find_suite("smoky")
+    assert "cannot be read: No such file or directory" in first_lines(tmp_path / "gone.yaml")[0]
 
 
 @pytest.mark.parametrize("name", shipped_suites())
-def test_shipped_suites_are_valid_without_their_files_and_name_the_schema(name, monkeypatch):
+def test_shipped_suites_are_valid_without_their_files_name_the_schema_and_have_a_smoke_run(name, monkeypatch):
     monkeypatch.chdir("/")
     path = shipped_suites()[name]
     text = path.read_text(encoding="utf-8")
-    plan = load_plan(
-        path, data_root=Path("/nowhere") if "$data_root" in text else None, look=Look.HEADERS, allows_missing=True
-    )
+    root = Path("/nowhere") if "$data_root" in text else None
+    plan = load_plan(path, data_root=root, look=Look.HEADERS, allows_missing=True)
     files = [problem.message.partition(": ")[2] for problem in plan.missing if "no such file" in problem.message]
     assert plan.cells and all(file.startswith("/nowhere/") for file in files)
     assert bool(files) is ("$data_root" in text)
-    assert {planned.cell for planned in plan.cells}  # what a cell costs is remembered by cell
     first = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / first).resolve() == SUITES / "suite.schema.json"
     jsonschema.Draft202012Validator(json_schema()).validate(read_yaml(text, name)[0])
-
-
-def test_route_placement_answers_at_equal_cost_beside_its_controls():
-    rows = load_plan(shipped_suites()["route_placement"]).rows
-    assert tuple(rows)[-4:] == ("other-seeds", "fewer-blocks", "larger-patches", "layer-skip")
-    costs = {name: training_macs(cells[0].cell) for name, cells in rows.items()}
-    assert all(cost == pytest.approx(costs["dense"], rel=0.002) for cost in costs.values())
+    for short in (planned.cell for planned in plan.as_smoke().cells):
+        assert short.training.iterations <= 50
+        assert short.sampling.steps == 2 or short.sampling.guidance.guided_times
 
 
 def test_the_schema_beside_the_suites_is_up_to_date():
@@ -320,12 +255,8 @@ def test_the_schema_refuses_what_an_editor_should_underline():
 
 
 def test_names_that_pandas_reads_as_missing_are_refused_with_their_place(write):
-    for name in STR_NA_VALUES:
-        rule = f"{name}': is a missing value to whoever reads" if re.fullmatch(ROW_NAME, name) else ""
-        assert any(
-            line.startswith("10:") and rule in line
-            for line in first_lines(write(GOOD.replace("tread: {method", f'"{name}": {{method')))
-        )
-    assert first_lines(write(GOOD.replace("name: study", 'name: "nan"')))[0].startswith(
-        "1:7: name: 'nan': is a missing"
-    )
+    for name in filter(re.compile(ROW_NAME).fullmatch, STR_NA_VALUES):
+        lines = first_lines(write(GOOD.replace("tread: {method", f'"{name}": {{method')))
+        assert any(line.startswith("10:") and f"{name}': is a missing value to whoever reads" in line for line in lines)
+    lines = first_lines(write(GOOD.replace("name: study", 'name: "nan"')))
+    assert lines[0].startswith("1:7: name: 'nan': is a missing")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.suite.files import Look
-from tread_bench.suite.load import load_plan, shipped_suites
+from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import Plan
 
 SUITE = """\
@@ -62,10 +61,3 @@ def test_rows_that_differ_in_length_alone_are_no_mistake_of_a_smoke_run(tmp_path
     cells = load_plan(tmp_path / "toy.yaml").as_smoke().cells
     assert [cell.seed for cell in cells] == [3, 3]
     assert cells[0].row_key == cells[1].row_key and cells[0].id != cells[1].id
-
-
-@pytest.mark.parametrize("name", shipped_suites())
-def test_every_shipped_suite_has_a_smoke_run(name: str) -> None:
-    for planned in load_plan(shipped_suites()[name], look=Look.NOT_AT_ALL).as_smoke().cells:
-        assert planned.cell.training.iterations <= 50
-        assert planned.cell.sampling.steps == 2 or planned.cell.sampling.guidance.guided_times

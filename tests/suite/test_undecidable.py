@@ -47,42 +47,27 @@ def test_arms_of_equal_budgets_and_references_are_planned(tmp_path):
     assert said_of(tmp_path, rows="  other: {method: sprint, routes: 1:2@0.5}") == ""
 
 
-ROUTED_AGAIN = "method: tread, routes: 1:2@0.5, training: *equal"
+DEEP = "  deep: {method: tread, routes: 1:2@0.5, training: *equal, backbone: {depth: 6}}"
+AGAIN = DEEP.replace("deep", "again").replace("6", "3")
+EDM = "  edm: {objective: {name: edm}, backbone: {depth: 3}}"
+DENSE = BASE.replace("method: tread, routes: 1:2@0.5", "backbone: {depth: 3}")
 
 
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         # Rows that cannot be compared.
-        (
-            {"rows": "  dear: {backbone: {depth: 3}}"},
-            "within 5%; give rows training: {budget: {macs_of: DENSE ROW}}",
-        ),
-        (
-            {"rows": f"{CONTROL}\n  deep: {{{ROUTED_AGAIN}, backbone: {{depth: 6}}}}"},
-            "row 'deep iterations=60' has no dense row of the same tokens, width and depth: add one",
-        ),
-        (
-            {"rows": f"{CONTROL}\n  again: {{{ROUTED_AGAIN}, backbone: {{depth: 3}}}}"},
-            "row 'again iterations=60' has the route of another row in a network of another depth",
-        ),
-        (
-            {"rows": "  edm: {objective: {name: edm}, backbone: {depth: 3}}"},
-            "rows of 16 tokens differ in objective (dense iterations=60, edm iterations=60)",
-        ),
+        ({"rows": "  dear: {backbone: {depth: 3}}"}, "within 5%; give rows training: {budget: {macs_of: DENSE ROW}}"),
+        ({"rows": f"{DEEP}\n{CONTROL}"}, "row 'deep iterations=60' has no dense row of the same tokens, width and dep"),
+        ({"rows": f"{AGAIN}\n{CONTROL}"}, "'again iterations=60' has the route of another row in a network of another"),
+        ({"rows": EDM}, "rows of 16 tokens differ in objective (dense iterations=60, edm iterations=60)"),
         ({"rows": "  u: {backbone: {name: U-ViT}}"}, "rows of 16 tokens differ in backbone"),
-        (
-            {"rows": "", "base": BASE.replace("method: tread, routes: 1:2@0.5", "backbone: {depth: 3}")},
-            "no row has routes alone, so there is nothing to decide",
-        ),
+        ({"rows": "", "base": DENSE}, "no row has routes alone, so there is nothing to decide"),
         # Lengths that cannot be compared.
         ({"matrix": "{training.iterations: [60]}"}, "row 'fewer iterations=60' has 1; arms and widths"),
         ({"matrix": widths((16, (60, 240)), (8, (60, 240)))}, "all arms and widths must cost the same"),
         ({"matrix": widths((16, (60, 240)), (8, (206,)))}, "row 'fewer hidden=8 iterations=206' has 1 and row"),
-        (
-            {"matrix": THREE, "overrides": ["hypothesis.margin=5"]},
-            "margin 5: the second length is 4 times the first; it must not be larger",
-        ),
+        ({"matrix": THREE, "overrides": ["hypothesis.margin=5"]}, "second length is 4 times the first; it must not be"),
         ({"overrides": ["hypothesis.margin=1.1"]}, "margin 1.1: the arms have two lengths; a loss is read between"),
     ],
 )
