@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -48,15 +47,6 @@ def baseline(run_folder, tmp_path):
     return path
 
 
-def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itself(run_folder, tmp_path):
-    run, path = run_folder("done", "done"), tmp_path / "new" / "baseline.json"
-    done = tread_bench("ci", "check", run, "--baseline", path, "--accept")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", f"accepted: {path}\n")
-    done = tread_bench("ci", "check", run, "--baseline", path)
-    assert done.returncode == 0 and re.search(r"^\d+ pass, ", done.stdout, re.MULTILINE), done
-    assert not re.search("fail|inconclusive", done.stdout)
-
-
 def test_an_unfinished_run_is_neither_judged_nor_accepted_and_a_failed_cell_is_judged(run_folder, baseline):
     before, other = baseline.read_bytes(), baseline.with_name("another.json")
     unfinished = {
@@ -75,65 +65,41 @@ def test_an_unfinished_run_is_neither_judged_nor_accepted_and_a_failed_cell_is_j
 
 
 @pytest.mark.parametrize("accept", [False, True])
-def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept):
+def test_neither_a_smoke_run_nor_one_of_another_suite_is_judged_or_accepted(run_folder, baseline, accept):
     run, before = run_folder("done", "done", name="smoke"), baseline.read_bytes()
     plan = json.loads((run / "plan.json").read_text())
     (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
     with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
         check(run, baseline, accept)
-    assert baseline.read_bytes() == before
-
-
-@pytest.mark.parametrize("accept", [False, True])
-def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
     with pytest.raises(UserError, match=r"the baseline is of suite fixture, the run in .* of other"):
         check(run_folder("done", "done", suite="other"), baseline, accept)
+    assert baseline.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", r"broken.json cannot be read as JSON \(EOF while parsing an object.*\)"),
-        ("\xff", r"broken.json cannot be read as JSON \("),
-        ("[]", r"broken.json: \[\]: must be an object"),
-        ("{}", "broken.json: suite is missing: add it; cells is missing: add it"),
-        (
-            '{"suite": "s", "cells": {"r seed 0": {}}, "x": 1}',
-            "broken.json: cells.r seed 0.exact is missing: add it; .*unknown key 'x'",
-        ),
-        (
-            '{"schema_version": 2, "suite": "s", "cells": {}}',
-            "broken.json has format version 2, and this .* reads 1",
-        ),
+        (b"{\xff", r"broken.json cannot be read as JSON \("),
+        (b"{}", "broken.json: suite is missing: add it; cells is missing: add it"),
+        (b'{"schema_version": 2, "suite": "s", "cells": {}}', "broken.json has format version 2, and this .* reads 1"),
     ],
 )
 def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, content, told):
     path = tmp_path / "broken.json"
-    path.write_bytes(content.encode("latin-1"))
+    path.write_bytes(content)
     rule = "; (or )?restore it from version control, or `--accept` a run into another"
     for accept in (False, True):
         with pytest.raises(UserError, match=f"{told}.*{rule}"):
             check(run_folder("done"), path, accept)
-    assert path.read_bytes() == content.encode("latin-1")
-
-
-@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0)])
-def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline, figure, value):
-    content = json.loads(baseline.read_text())
-    content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
-    baseline.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
-        check(run_folder("done", "done"), baseline, False)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("option", ["--junit", "--baseline"])
-@pytest.mark.parametrize("place", ["file/below", "folder"])
-def test_a_file_that_cannot_be_written_is_one_message_without_a_verdict(run_folder, tmp_path, option, place):
-    (tmp_path / "file").touch()
+def test_a_file_that_cannot_be_written_is_one_message_without_a_verdict(run_folder, tmp_path, option):
     (tmp_path / "folder").mkdir()
-    options = {"--baseline": tmp_path / "new.json", option: tmp_path / place}
+    options = {"--baseline": tmp_path / "new.json", option: tmp_path / "folder"}
     arguments = [text for pair in options.items() for text in pair]
     done = tread_bench("ci", "check", run_folder("done"), "--accept", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"{option} {tmp_path / place} cannot be written (") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"{option} {tmp_path / 'folder'} cannot be written (")
     assert not (tmp_path / "new.json").exists()

@@ -72,20 +72,13 @@ def test_a_run_passes_against_itself():
     assert exit_status(findings) == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "figure", "accepted", "measured"),
-    [
-        ({"block_macs": [5, 4]}, "block_macs", "5, 3", "5, 4"),
-        ({"params": 11}, "params", "10", "11"),
-        ({"config": {"routes": "2:9@0.5"}}, "config.routes", "2:8@0.5", "2:9@0.5"),
-        ({"initial_weights_sha256": "cd"}, "initial_weights_sha256", "ab", "cd"),
-    ],
-)
-def test_what_is_exact_is_told_with_both_values(change, figure, accepted, measured):
-    findings = run({"r seed 0": cell()}, {"r seed 0": cell(exact=cell().exact | change)})
-    (found,) = (f for f in findings if f.kind == "exact")
-    assert (found.figure, found.verdict) == (figure, Verdict.FAIL) and exit_status(findings) == 1
-    assert accepted in found.accepted and measured in found.measured
+def test_what_is_exact_is_told_with_both_values():
+    exact = cell().exact | {"config": {"routes": "2:9@0.5"}, "initial_weights_sha256": "cd"}
+    findings = run({"r seed 0": cell()}, {"r seed 0": cell(exact=exact)})
+    assert [(f.figure, f.verdict, f.accepted, f.measured) for f in findings if f.kind == "exact"] == [
+        ("config.routes", Verdict.FAIL, "2:8@0.5", "2:9@0.5"),
+        ("initial_weights_sha256", Verdict.FAIL, "ab", "cd"),
+    ]
 
 
 ALLOCATED = {"peak_memory_mib": 1000.0, "memory_kind": "allocator"}
@@ -114,7 +107,6 @@ def on_cpu(fid=8.0, loss=0.5, weights="cd", **conditions):
     [
         ({}, {"speed": speed(1.4, seed=1)}, "speed", "dense / routed", Verdict.PASS),
         ({}, {"speed": speed(1.3, seed=1)}, "speed", "dense / routed", Verdict.FAIL),
-        ({}, {"speed": speed(1.5, seed=1)}, "speed", "dense / routed", Verdict.PASS),
         # In units of the probe: a machine that is slower, and a program that is.
         (dense(), dense(probe_ms=2.0, slower=2.0), "speed", "step time", Verdict.PASS),
         (dense(), dense(probe_ms=1.0, slower=1.2), "speed", "step time", Verdict.FAIL),
@@ -126,19 +118,15 @@ def on_cpu(fid=8.0, loss=0.5, weights="cd", **conditions):
         ({"conditions": CPU}, {"speed": BEYOND_NOISE}, "speed", "step time", Verdict.INCONCLUSIVE),
         # Too few pairs for a verdict.
         (pairs(20), pairs(19), "speed", "step time", Verdict.FAIL),
-        (pairs(5), pairs(5), "speed", "step time", Verdict.SKIPPED),
         (pairs(5), pairs(20), "speed", "step time", Verdict.SKIPPED),
         # What is not measured any more.
         ({}, {"speed": None}, "presence", "step time", Verdict.FAIL),
         ({}, {"speed": speed(probe_ms=None)}, "presence", "probe", Verdict.FAIL),
-        (ALLOCATED, {}, "presence", "peak memory", Verdict.FAIL),
         ({}, {"quality": {"validation_loss": 0.5}}, "presence", "fid", Verdict.FAIL),
         # A peak may grow by one percent and eight MiB.
         (ALLOCATED, peak(1018.0), "memory", "peak", Verdict.PASS),
         (ALLOCATED, peak(1018.1), "memory", "peak", Verdict.FAIL),
-        (ALLOCATED, peak(900.0), "memory", "peak", Verdict.PASS),
         # Bits on the same CPU; FID within what the kernels of a BLAS change.
-        (on_cpu(), on_cpu(), "quality", "bits", Verdict.PASS),
         (on_cpu(), on_cpu(loss=math.nextafter(0.5, 1)), "quality", "bits", Verdict.FAIL),
         (on_cpu(), on_cpu(weights="ce"), "quality", "bits", Verdict.FAIL),
         (on_cpu(), on_cpu(fid=8.0 * (1 - 9e-10), blas_kernels="Haswell"), "quality", "bits", Verdict.PASS),
@@ -177,7 +165,6 @@ def test_new_vanished_and_failed_cells_fail_and_say_which_they_are():
     ("changes", "verdict", "elsewhere"),
     [
         ({"autocast": "bfloat16"}, Verdict.FAIL, Verdict.FAIL),
-        ({"threads": 16}, Verdict.FAIL, Verdict.FAIL),
         ({"matmul_precision": "medium"}, Verdict.FAIL, Verdict.SKIPPED),
         ({"kernels": {"scan": "torch"}}, Verdict.FAIL, Verdict.SKIPPED),
     ],
@@ -218,9 +205,7 @@ def test_what_the_baseline_has_not_is_no_fault_of_the_run():
     assert exit_status(findings) == 0
 
 
-QUIET = GpuConditions(
-    sm_clock_mhz=1980, power_limit_w=700.0, throttle_reasons=["software power cap"], other_processes=0
-)
+QUIET = GpuConditions(sm_clock_mhz=1980, throttle_reasons=["software power cap"], other_processes=0)
 SLOW_CLOCK = QUIET.model_copy(update={"sm_clock_mhz": 1200})
 
 
@@ -229,13 +214,9 @@ SLOW_CLOCK = QUIET.model_copy(update={"sm_clock_mhz": 1200})
     [
         ({}, []),
         ({"sm_clock_mhz": 1881}, []),  # as boost does by itself
-        ({"sm_clock_mhz": 2079}, []),
         ({"sm_clock_mhz": 1880}, ["its clock went from 1980 to 1880 MHz"]),
         ({"throttle_reasons": ["GPU idle"]}, []),
-        (
-            {"throttle_reasons": ["hardware thermal slowdown"]},
-            ["it was throttled (hardware thermal slowdown)"],
-        ),
+        ({"throttle_reasons": ["hardware power brake"]}, ["it was throttled (hardware power brake)"]),
         ({"other_processes": 2}, ["other processes computed on it (2)"]),
         (dict.fromkeys(("sm_clock_mhz", "throttle_reasons", "other_processes")), []),  # not known
     ],
@@ -281,10 +262,8 @@ def test_another_configuration_or_network_is_told_once_and_its_quality_judged_by
     [
         ("fid", 0.0, 0.01, Verdict.PASS),
         ("fid", 1.0, 0.01, Verdict.FAIL),
-        ("fid", -1.0, 0.01, Verdict.PASS),
         ("fid", 0.2, 0.5, Verdict.INCONCLUSIVE),
         ("recall", -1.0, 0.01, Verdict.FAIL),  # higher is better
-        ("recall", 1.0, 0.01, Verdict.PASS),
         ("from_elsewhere", -1.0, 0.01, Verdict.SKIPPED),  # of a metric that is not installed
     ],
 )
@@ -294,12 +273,6 @@ def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(name, shift,
 
     findings = run(row(0.0, 0.0), row(shift, noise), margins={name: 0.03})
     assert verdicts(findings, "quality") == {(name, verdict)}
-
-
-def test_figures_of_added_metrics_are_accepted_with_the_others(record):
-    last = record.evaluations[-1].model_copy(update={"figures": {"coverage": 0.5}})
-    (figures,) = figures_of([record.model_copy(update={"evaluations": [last]})]).values()
-    assert figures.quality["coverage"] == 0.5
 
 
 def test_on_another_cpu_what_is_exact_is_still_judged_and_bits_are_not():
@@ -319,10 +292,16 @@ def test_on_another_cpu_what_is_exact_is_still_judged_and_bits_are_not():
     assert ("params", Verdict.FAIL) in verdicts(run(accepted, more), "exact")
 
 
-def test_a_baseline_keeps_what_a_record_was_timed_beside(record):
-    (figures,) = figures_of([record]).values()
-    assert figures.speed.probe_ms == record.timing.probe_ms == 7.5
-    assert figures.speed.step_times_ms == record.timing.step_times_ms
+def test_a_baseline_keeps_what_a_record_was_timed_beside_and_figures_of_added_metrics(record):
+    last = record.evaluations[-1].model_copy(update={"figures": {"coverage": 0.5}})
+    (figures,) = figures_of([record.model_copy(update={"evaluations": [last]})]).values()
+    assert figures.speed.probe_ms == 7.5 and figures.speed.step_times_ms == record.timing.step_times_ms
+    assert figures.quality["coverage"] == 0.5
+
+
+def test_step_times_come_in_pairs():
+    with pytest.raises(ValueError, match="step times come in pairs"):
+        Speed(step_times_ms=[1.0], reference_step_times_ms=[1.0, 1.0])
 
 
 def test_junit_counts_what_failed_and_what_is_inconclusive_and_is_xml_whatever_is_told():

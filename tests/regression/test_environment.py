@@ -42,7 +42,7 @@ def test_the_cpu_twin_passes_against_the_reviewed_baseline_and_its_own_until_the
     assert sum(int(suite.get("failures")) for suite in root) == 0
     assert (tmp_path / "run" / "index.html").is_file()
 
-    baseline = tmp_path / "own.json"
+    baseline = tmp_path / "new" / "own.json"
     own = {"TREAD_BENCH_BASELINE": str(baseline)}
     assert called(tox_commands(tmp_path, **own)[1:]) == 2
     assert called(tox_commands(tmp_path, "--accept", **own)[1:]) == 0
