@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +10,16 @@ import torch
 from PIL import Image
 
 from tread_bench.core.errors import UserError
-from tread_bench.measure.sets.samples import SampleSet, open_samples
+from tread_bench.measure.quality.png import GRID, grid_png, image_png
+from tread_bench.measure.sets.samples import open_samples
 
 
-def images(count: int = 11, side: tuple[int, int] = (6, 5), channels: int = 3, seed: int = 0) -> np.ndarray:
+def images(count=11, side=(6, 5), channels=3, seed=0):
     """(n, H, W, C)."""
     return np.random.default_rng(seed).integers(0, 256, (count, *side, channels), dtype=np.uint8)
 
 
-def all_of(found: SampleSet, size: int = 4) -> np.ndarray:
+def all_of(found, size=4):
     """(n, H, W, C)."""
     batches = [*found.batches(size)]
     assert all(len(batch) == size for batch in batches[:-1])
@@ -28,12 +27,12 @@ def all_of(found: SampleSet, size: int = 4) -> np.ndarray:
     return torch.cat(batches).permute(0, 2, 3, 1).numpy()
 
 
-def write_png(path: Path, image: np.ndarray) -> None:
+def write_png(path, image):
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(path)
 
 
-def write_folder(folder: Path, written: np.ndarray) -> Path:
+def write_folder(folder, written):
     for number, image in enumerate(written):
         write_png(folder / f"{number:06d}.png", image)
     return folder
@@ -42,36 +41,24 @@ def write_folder(folder: Path, written: np.ndarray) -> Path:
 # Files of arrays
 
 
-def save_npy(path: Path, arr_0: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, arr_0)
+def save_in_fortran_order(path, images):
+    np.save(path, np.asfortranarray(images))
 
 
-@pytest.mark.parametrize(
-    ("name", "save"), [("set.npz", np.savez), ("set.npz", np.savez_compressed), ("set.npy", save_npy)]
-)
+NPY = [("set.npy", np.save), ("set.npy", save_in_fortran_order)]
+
+
+@pytest.mark.parametrize(("name", "save"), [("set.npz", np.savez), ("set.npz", np.savez_compressed), *NPY])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_images_of_a_file_come_in_order_in_batches_of_any_size(tmp_path, name, save, channels):
     written = images(channels=channels)
-    save(tmp_path / name, arr_0=written)
+    save(tmp_path / name, written)
     found = open_samples(tmp_path / name)
     assert (found.name, found.count, len(found), found.shape) == ("set", 11, 11, (channels, 6, 5))
     for size in (1, 4, 11, 50):
         assert np.array_equal(all_of(found, size), written)
     assert np.array_equal(found.picture(2).permute(0, 2, 3, 1), written[:2])
     assert len(found.picture(99)) == 11
-
-
-def test_an_npy_file_in_fortran_order_is_read_as_what_it_holds(tmp_path):
-    save_npy(tmp_path / "set.npy", np.asfortranarray(images()))
-    assert np.array_equal(all_of(open_samples(tmp_path / "set.npy")), images())
-
-
-def test_the_hash_is_that_of_the_content(tmp_path):
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        np.savez(tmp_path / f"{name}.npz", arr_0=images(seed=seed))
-    a, b, c = (open_samples(tmp_path / f"{name}.npz").sha256 for name in "abc")
-    assert a == b != c
 
 
 # Folders
@@ -99,38 +86,31 @@ def test_images_of_class_folders_are_one_set(tmp_path):
     assert np.array_equal(all_of(open_samples(tmp_path / "set")), np.concatenate([written[::2], written[1::2]]))
 
 
-def test_grey_and_palette_images_keep_every_pixel(tmp_path):
-    written = images(channels=1)
-    assert np.array_equal(all_of(open_samples(write_folder(tmp_path / "set", written))), written)
-
+def test_palette_images_keep_every_pixel(tmp_path):
     colour = images(count=1)[0] // 64 * 64  # 64 colours
-    (tmp_path / "other").mkdir()
-    Image.fromarray(colour).quantize(256).save(tmp_path / "other" / "palette.png")
-    assert np.array_equal(all_of(open_samples(tmp_path / "other"))[0], colour)
+    Image.fromarray(colour).quantize(256).save(tmp_path / "palette.png")
+    assert np.array_equal(all_of(open_samples(tmp_path))[0], colour)
 
 
-@pytest.mark.parametrize("grey_first", [True, False])
-def test_grey_images_of_a_set_in_colour_become_colour_wherever_they_are(tmp_path, grey_first):
-    grey, colour = images(1, channels=1)[0], images(1)[0]
-    for number, image in enumerate((grey, colour) if grey_first else (colour, grey)):
-        write_png(tmp_path / "set" / f"{number}.png", image)
-    first, second = all_of(open_samples(tmp_path / "set"))
-    of_grey, of_colour = (first, second) if grey_first else (second, first)
-    assert np.array_equal(of_grey, np.broadcast_to(grey, colour.shape)) and np.array_equal(of_colour, colour)
+def test_grey_images_stay_grey_and_become_colour_in_a_set_in_colour_wherever_they_are(tmp_path):
+    grey, colour = images(2, channels=1), images(1)[0]
+    write_png(tmp_path / "set" / "1.png", grey[0])
+    write_png(tmp_path / "set" / "3.png", grey[1])
+    assert np.array_equal(all_of(open_samples(tmp_path / "set")), grey)
+    write_png(tmp_path / "set" / "2.png", colour)
+    first, second, third = all_of(open_samples(tmp_path / "set"))
+    assert np.array_equal(second, colour)
+    assert np.array_equal([first, third], np.broadcast_to(grey, (2, *colour.shape)))
 
 
 def test_the_overview_that_sample_writes_is_not_a_sample(tmp_path):
-    from tread_bench.measure.quality.png import GRID, grid_png, image_png
-
     pixels = torch.from_numpy(images()).permute(0, 3, 1, 2).contiguous()
     for number, image in enumerate(pixels):
         (tmp_path / f"{number:05d}.png").write_bytes(image_png(image))
     (tmp_path / GRID).write_bytes(grid_png(pixels))
     assert open_samples(tmp_path).count == 11
-
-    write_png(tmp_path / GRID, images(1, (20, 20))[0])  # somebody else's image
-    with pytest.raises(UserError, match=re.escape(f"{GRID}: 20x20 pixels where 00000.png has 5x6")):
-        open_samples(tmp_path)
+    write_png(tmp_path / GRID, images(1)[0])  # somebody else's image
+    assert open_samples(tmp_path).count == 12
 
 
 def test_other_files_of_the_folder_do_not_matter(tmp_path):
