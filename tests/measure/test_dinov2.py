@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +13,10 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
-from sklearn.datasets import load_digits
-from torch import Tensor
 
 from tests.measure.random_images import difference, random_images
-from tests.shown_checks import failing
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.features import Extractor, open_extractor
+from tread_bench.measure.quality.features import open_extractor
 from tread_bench.measure.quality.networks.dinov2.extractor import open_dinov2, resized
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2
 
@@ -29,11 +24,11 @@ WIDTH, HEADS, DEPTH, STORED_SIDE = 384, 6, 12, 37  # ViT-S/14, positions of imag
 
 
 @pytest.fixture(scope="module")
-def weights() -> dict[str, Tensor]:
+def weights():
     """Random ones, by timm's names, with layer scales that let every block count."""
     torch.manual_seed(0)
     model = timm.create_model("vit_small_patch14_dinov2", pretrained=False, num_classes=0)
-    weights: dict[str, Tensor] = model.state_dict()
+    weights = model.state_dict()
     for name, tensor in weights.items():
         if name.endswith("gamma"):
             tensor.uniform_(0.1, 0.5)
@@ -43,26 +38,21 @@ def weights() -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def released(weights: dict[str, Tensor], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def released(weights, tmp_path_factory):
     """A file with what the release has besides: the token of masked patches."""
     path = tmp_path_factory.mktemp("dinov2") / "dinov2_vits14_pretrain.pth"
     torch.save({**weights, "mask_token": torch.zeros(1, WIDTH)}, path)
     return path
 
 
-@pytest.fixture(scope="module")
-def extractor(released: Path) -> Extractor:
-    return open_dinov2(released)
-
-
-def cubic(t: float, a: float = -0.75) -> np.ndarray[Any, Any]:
+def cubic(t, a=-0.75):
     """Weights of the four neighbours at distances 1 + t, t, 1 - t and 2 - t (Keys 1981)."""
     near = [(a + 2) * x**3 - (a + 3) * x**2 + 1 for x in (t, 1 - t)]
     far = [a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a for x in (1 + t, 2 - t)]
     return np.array([far[0], *near, far[1]])
 
 
-def restated_positions(table: Tensor, grid: int = 16) -> Tensor:
+def restated_positions(table, grid=16):
     """Bicubic at (i + 1/2) * side / (grid + 0.1) - 1/2 along both axes, edges repeated, without antialiasing."""
     side = math.isqrt(table.shape[1] - 1)
     weights = np.zeros((grid, side))
@@ -76,13 +66,13 @@ def restated_positions(table: Tensor, grid: int = 16) -> Tensor:
     return torch.cat([table[0, :1], torch.from_numpy(small).float()])[None]
 
 
-def restated_by_pillow(pixels: Tensor) -> Tensor:
+def restated_by_pillow(pixels):
     """dgm-eval's resize, and EDM2's mode "pil": whole levels, 0 to 255."""
     small = [Image.fromarray(one.permute(1, 2, 0).numpy()).resize((224, 224), Image.BICUBIC) for one in pixels]
     return torch.from_numpy(np.stack([np.asarray(one, np.float32) for one in small])).permute(0, 3, 1, 2)
 
 
-def restated_by_torch(pixels: Tensor) -> Tensor:
+def restated_by_torch(pixels):
     """EDM2's mode "torch", its default: levels are not rounded, and not clipped."""
     return F.interpolate(pixels.to(torch.float32), size=(224, 224), mode="bicubic", antialias=True)
 
@@ -90,7 +80,7 @@ def restated_by_torch(pixels: Tensor) -> Tensor:
 RESTATED = {"pillow": restated_by_pillow, "torch": restated_by_torch}
 
 
-def restated(w: dict[str, Tensor], images: Tensor) -> Tensor:
+def restated(w, images):
     """Class tokens of a vision transformer with layer scale, of images of 224 pixels, 0 to 255."""
     x = images / 255
     x = (x - torch.tensor([0.485, 0.456, 0.406])[:, None, None]) / torch.tensor([0.229, 0.224, 0.225])[:, None, None]
@@ -111,79 +101,47 @@ def restated(w: dict[str, Tensor], images: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("resize", RESTATED)
-def test_class_tokens_are_those_of_the_released_network(
-    resize: Any, released: Path, weights: dict[str, Tensor]
-) -> None:
+def test_class_tokens_are_those_of_the_released_network(resize, released, weights):
     pixels = random_images(3, side=64)
     found = open_dinov2(released, resize).features(pixels)
     assert (found.pooled.shape, found.logits, found.spatial) == ((3, WIDTH), None, None)
     assert difference(found.pooled, restated(weights, RESTATED[resize](pixels))) < 1e-4
 
 
-def digits() -> Tensor:
-    """uint8 (50, 3, 8, 8)."""
-    grey = (load_digits().images[:50] * 255 / 16).round().astype("uint8")
-    return torch.from_numpy(grey)[:, None].expand(-1, 3, -1, -1)
-
-
 @pytest.mark.parametrize("resize", RESTATED)
-@pytest.mark.parametrize("pixels", [digits(), random_images(2, side=300)], ids=["enlarged", "made smaller"])
-def test_each_resize_is_that_of_its_evaluator(resize: Any, pixels: Tensor) -> None:
+@pytest.mark.parametrize("side", [8, 300])
+def test_each_resize_is_that_of_its_evaluator(resize, side):
+    pixels = random_images(2, side=side)
     assert torch.equal(resized(pixels, resize).float(), RESTATED[resize](pixels))
 
 
-def test_the_resize_is_in_the_identity_and_that_of_pillow_is_the_one_of_before(released: Path) -> None:
-    of = {
-        name: open_extractor(DINOV2.options.model_validate({"weights": str(released), **settings}), (3, 8))
-        for name, settings in {"left out": {}, "pillow": {"resize": "pillow"}, "torch": {"resize": "torch"}}.items()
-    }
-    file_sha256 = hashlib.sha256(released.read_bytes()).hexdigest()
+def test_the_resize_is_in_the_identity_and_that_of_pillow_is_the_one_of_before(released):
+    usual, pillow, torch_s = (
+        open_extractor(DINOV2.options.model_validate({"weights": str(released), **settings}), (3, 8))
+        for settings in ({}, {"resize": "pillow"}, {"resize": "torch"})
+    )
     before = (
         "uint8, Pillow bicubic to 224x224, / 255, ImageNet mean and deviation; "
         "positions bicubic without antialias by (16 + 0.1) / side; class token after the last norm"
     )
+    file_sha256 = hashlib.sha256(released.read_bytes()).hexdigest()
     expected = hashlib.sha256(json.dumps([file_sha256, before]).encode()).hexdigest()
-    assert of["left out"].sha256 == of["pillow"].sha256 == expected != of["torch"].sha256
-    assert (of["left out"].settings, of["pillow"].settings, of["torch"].settings) == ({}, {}, {"resize": "torch"})
+    assert usual.sha256 == pillow.sha256 == expected != torch_s.sha256
+    assert (usual.settings, pillow.settings, torch_s.settings) == ({}, {}, {"resize": "torch"})
+    assert usual.name == "vit_small_patch14_dinov2"  # only the large one has the protocol's name
 
 
-@pytest.mark.endurance
-def test_it_keeps_the_contract(released: Path) -> None:
-    options = {"weights": str(released)}
-    assert failing("feature-network", EXTRACTOR=DINOV2, OPTIONS=options, SHAPE=(3, 16)) == set()
-
-
-def test_the_file_of_timm_gives_the_same_features(extractor: Extractor, weights: Any, tmp_path: Path) -> None:
-    save_file(weights, tmp_path / "timm.safetensors")
-    other = open_dinov2(tmp_path / "timm.safetensors")
-    assert torch.equal(other.features(random_images(1)).pooled, extractor.features(random_images(1)).pooled)
-    assert extractor.name == "vit_small_patch14_dinov2"  # only the large one has the protocol's name
-    assert other.sha256 != extractor.sha256  # another file; figures of the two are not ranked together
-
-
-OTHER = {
-    "it has registers": lambda weights: {**weights, "register_tokens": torch.zeros(1, 4, WIDTH)},
-    r"its class token has shape \(1, 1, 100\)": lambda weights: {
-        **weights,
-        "cls_token": torch.zeros(1, 1, 100),
-        "pos_embed": torch.zeros(1, 257, 100),
-    },
-    "its table of 300 positions is not a square": lambda weights: {
-        **weights,
-        "pos_embed": weights["pos_embed"][:, :300].clone(),
-    },
-    "Missing key": lambda weights: {name: one for name, one in weights.items() if not name.startswith("blocks.11.")},
-    "it has no class token": lambda weights: {"conv.weight": torch.zeros(3)},
-}
-
-
-@pytest.mark.parametrize("message", OTHER)
-def test_other_weights_are_refused_with_the_way_out(message: str, weights: Any, tmp_path: Path) -> None:
-    save_file(OTHER[message](weights), tmp_path / "other.safetensors")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"register_tokens": torch.zeros(1, 4, WIDTH)}, "it has registers"),
+        ({"cls_token": torch.zeros(1, 1, 100)}, r"its class token has shape \(1, 1, 100\)"),
+        ({"pos_embed": torch.zeros(1, 300, WIDTH)}, "its table of 300 positions is not a square"),
+        ({"pos_embed": torch.zeros(1, 257, 100)}, "its class token has shape"),
+        ({"cls_token": torch.zeros(WIDTH)}, "it has no class token"),
+    ],
+)
+def test_other_weights_are_refused_with_the_way_out(changes, message, weights, tmp_path):
+    save_file({**weights, **changes}, tmp_path / "other.safetensors")
     with pytest.raises(UserError, match=rf"not the weights of DINOv2 \(.*{message}.*give dinov2_vitl14_pretrain\.pth"):
         open_dinov2(tmp_path / "other.safetensors")
-
-
-def test_a_file_that_is_not_there() -> None:
-    with pytest.raises(UserError, match="/nowhere: cannot read the weights of DINOv2"):
-        open_dinov2("/nowhere")

@@ -1,26 +1,19 @@
-"""Every announced feature network keeps the rules of docs/extending/feature-network.md, whose tests find each broken
-one, and a wrong description is left out with its reason.
-"""
+"""Our classifiers keep the rules of docs/extending/feature-network.md, whose tests find each broken network."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import pytest
 
-from tests.announced import announce
 from tests.shown_checks import failing
 from tread_bench.core.config.choices import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.describe import metrics as registry
-from tread_bench.core.describe import plugins
-from tread_bench.core.describe.metrics import ExtractorOptions, MetricOptions, Needs, find_extractor, find_metric
+from tread_bench.core.describe.metrics import Needs, find_extractor, find_metric
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 
-DIGITS, INCEPTION = find_extractor("digits-classifier"), find_extractor("inception")
+DIGITS = find_extractor("digits-classifier")
 GREY = (1, 8)
 
 
@@ -28,12 +21,6 @@ GREY = (1, 8)
 def test_our_classifiers_keep_the_contract(name):
     options = {"weights": str(DIGITS_WEIGHTS)} if name == "trained-classifier" else {}
     assert failing("feature-network", EXTRACTOR=find_extractor(name), OPTIONS=options, SHAPE=GREY) == set()
-
-
-@pytest.mark.endurance
-def test_inception_keeps_the_contract(inception_weights):
-    options = {"weights": str(inception_weights)}
-    assert failing("feature-network", EXTRACTOR=INCEPTION, OPTIONS=options) == set()
 
 
 BROKEN = {
@@ -60,27 +47,6 @@ def test_spatial_features_are_there_exactly_if_the_description_says_so(has_spati
     assert "features" in failing("feature-network", EXTRACTOR=network, OPTIONS={}, SHAPE=GREY)
 
 
-class Other(ExtractorOptions):
-    """Another network."""
-
-    name: Literal["other"] = "other"
-    size: int = 8
-
-
-def announced_as(monkeypatch, **changes):
-    other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
-    announce(monkeypatch, (other, "two"))
-    return plugins.announced(registry.EXTRACTORS)
-
-
-def test_settings_of_a_network_are_part_of_its_identity(monkeypatch):
-    other = announced_as(monkeypatch)["other"]
-    monkeypatch.setattr(Other, "family", other)
-    sizes = [choose_extractor(Metrics().model_copy(update={"extractor": Other(size=n)}), DEFAULT_DATA) for n in (8, 9)]
-    shipped = choose_extractor(Metrics(), DEFAULT_DATA)
-    assert len({one.sha256 for one in (*sizes, shipped)}) == 3
-
-
 def test_a_network_is_written_as_its_name_or_with_its_settings():
     by_name = Metrics(extractor="digits-classifier")
     assert by_name.model_dump()["extractor"] == "digits-classifier"
@@ -93,15 +59,8 @@ def test_a_network_is_written_as_its_name_or_with_its_settings():
 
 def test_without_logits_the_inception_score_stays_empty_and_a_metric_that_needs_them_is_refused(monkeypatch):
     monkeypatch.setattr(type(DIGITS.options()), "family", replace(DIGITS, has_logits=False))
-    metrics = Metrics()
-    assert [one.name for one in metrics.measured(DEFAULT_DATA)] == ["fid", "kid", "precision_recall"]
-
-    class NeedsLogits(MetricOptions):
-        name: str = "mine"
-
-        @property
-        def family(self):
-            return replace(find_metric("fid"), needs=frozenset({Needs.LOGITS}))
-
-    with pytest.raises(UserError, match="metric mine: needs logits, and feature network digits-classifier has none"):
-        metrics.model_copy(update={"also": (NeedsLogits(),)}).measured(DEFAULT_DATA)
+    assert [one.name for one in Metrics().measured(DEFAULT_DATA)] == ["fid", "kid", "precision_recall"]
+    added = find_metric("fid_infinity")
+    monkeypatch.setattr(added.options, "family", replace(added, needs=frozenset({Needs.LOGITS})))
+    with pytest.raises(UserError, match="metric fid_infinity: needs logits, and feature network digits-classifier"):
+        Metrics(also=["fid_infinity"]).measured(DEFAULT_DATA)

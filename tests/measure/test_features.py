@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from safetensors.torch import save_file
 
 from tests.command_line import tread_bench
 from tests.data.image_sets import write_folder
-from tread_bench.cli.commands.features import features as train_features
-from tread_bench.core.config.choices import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
@@ -23,7 +20,6 @@ from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.latents.options import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.precision import full_float32
 from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
@@ -39,34 +35,28 @@ from tread_bench.measure.quality.networks.inception.extractor import open_incept
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 
+INCEPTION = {"name": "inception"}
 COLOUR_DATA = ParquetData(name="parquet", train=("a",), held_out=("b",), image_size=32, num_classes=10)
 
 
-def test_the_shipped_network_is_small_and_knows_the_digits(digits: DataSource) -> None:
-    assert DIGITS_WEIGHTS.stat().st_size < 100_000
+def test_the_shipped_network_knows_the_digits(digits):
     network, about = load_classifier(DIGITS_WEIGHTS)
     assert accuracy(network, digits.held_out) > 0.97
     assert about["data_sha256"] == digits.sha256
-    assert about["command"].startswith("tread-bench features ")
 
 
-def test_the_shipped_network_of_glyphs_is_small_and_knows_them_at_any_size() -> None:
-    assert GLYPHS_WEIGHTS.stat().st_size < 300_000
+def test_the_shipped_network_of_glyphs_knows_them_at_any_size():
     classifier, about = load_classifier(GLYPHS_WEIGHTS)
-    sides = 32, classifier.spec.image_size
-    for side in sides:
+    for side in (32, classifier.spec.image_size):
         options = GlyphsData(image_size=side)
         data = open_data(options)
-        assert isinstance(data.held_out, ImageSet)
         index = np.arange(len(data.held_out))
         logits = choose_extractor(Metrics(), options).features(data.held_out.uint8(index)).logits
-        assert logits is not None
         assert (logits.argmax(1) == data.held_out.labels(index)).float().mean() > 0.55
     assert about["data_sha256"] == data.sha256
-    assert about["command"].startswith("tread-bench features glyphs/route_placement ")
 
 
-def test_unit_variance_leaves_the_logits(digits: DataSource) -> None:
+def test_unit_variance_leaves_the_logits(digits):
     network = Classifier(default_spec(digits)).eval().requires_grad_(False)
     norm = network.body[-4]
     norm.bias.normal_(generator=torch.Generator().manual_seed(0))
@@ -80,39 +70,34 @@ def test_unit_variance_leaves_the_logits(digits: DataSource) -> None:
     assert torch.equal(after[0][:, ~varied], before[0][:, ~varied])
 
 
-def test_features_do_not_follow_the_precision_of_the_training(digits: DataSource) -> None:
+def test_features_do_not_follow_the_precision_of_the_training(digits):
     extractor, pixels = choose_extractor(Metrics(), DigitsData()), digits.train.uint8(np.arange(16))
     expected = extractor.features(pixels)[0]
+    torch.set_float32_matmul_precision("high")
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(extractor.features(pixels)[0], expected)
+    assert torch.get_float32_matmul_precision() == "high"  # it is given back
 
 
-def test_the_training_gets_its_precision_back() -> None:
-    torch.set_float32_matmul_precision("high")
-    with full_float32(torch.device("cpu")):
-        assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.get_float32_matmul_precision() == "high"
-
-
-def test_training_is_a_function_of_its_seed(digits: DataSource) -> None:
+def test_training_is_a_function_of_its_seed(digits):
     weights = [train_classifier(digits, iterations=8, seed=seed)[0].state_dict() for seed in (0, 0, 1)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert not torch.equal(weights[0]["head.weight"], weights[2]["head.weight"])
 
 
 @pytest.mark.parametrize(("noise", "iterations"), [(10, 350), (1000, 1000)])
-def test_training_ends_where_accuracy_settles(noise: int, iterations: int) -> None:
+def test_training_ends_where_accuracy_settles(noise, iterations):
     """After a cycle that gains less than two points, where dark and bright images are told apart; of noise, never."""
     rng, labels = np.random.default_rng(0), np.arange(64) % 2
     pixels = [(100 + 50 * labels[:, None, None, None] + noise * rng.normal(size=(64, 1, 4, 4))) for _ in range(2)]
     images = [ImageSet(one.clip(0, 255).astype(np.uint8), labels) for one in pixels]
-    calls: list[tuple[str, int, int]] = []
+    calls = []
     trained = train_classifier(DataSource(*images, 2), max_width=4, report=lambda *call: calls.append(call))
     assert trained.iterations == iterations and (trained.accuracy > 0.9) == (iterations < 1000)
     assert calls == [("feature network, iterations", step, 1000) for step in range(iterations)]
 
 
-def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
+def test_a_trained_file_is_found_again_and_chosen(tmp_path):
     path = tmp_path / "mine.safetensors"
     train_and_save(DigitsData(), path, iterations=3, seed=1, suite="my.yaml")
     extractor = choose_extractor(Metrics(extractor_weights=str(path)), DigitsData())
@@ -122,15 +107,14 @@ def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
     assert command == "tread-bench features my.yaml --iterations 3 --seed 1 --out mine.safetensors"
 
 
-@pytest.mark.parametrize(("size", "channels", "grid"), [(8, 1, 4), (28, 1, 4), (32, 3, 4), (4, 3, 4), (64, 3, 4)])
-def test_the_architecture_scales_with_the_image(size: int, channels: int, grid: int) -> None:
-    images = ImageSet(np.zeros((2, channels, size, size), np.uint8), np.zeros(2, np.int64))
+@pytest.mark.parametrize("size", [4, 8, 28, 64])
+def test_the_architecture_scales_with_the_image(size):
+    images = ImageSet(np.zeros((2, 3, size, size), np.uint8), np.zeros(2, np.int64))
     spec = default_spec(DataSource(images, images, 7))
-    assert -(-size // int(np.prod(spec.strides))) == grid
-    assert spec.widths[-1] >= 64
+    assert -(-size // int(np.prod(spec.strides))) == 4 and spec.widths[-1] >= 64
 
 
-def test_neither_latents_nor_unlabelled_images_train_a_classifier(tmp_path: Path) -> None:
+def test_neither_latents_nor_unlabelled_images_train_a_classifier(tmp_path):
     images = ImageSet(np.zeros((2, 3, 8, 8), np.uint8), np.zeros(2, np.int64))
     with pytest.raises(UserError, match="num_classes is 0"):
         train_classifier(DataSource(images, images, 0), iterations=1)
@@ -144,71 +128,49 @@ def test_neither_latents_nor_unlabelled_images_train_a_classifier(tmp_path: Path
 @pytest.mark.parametrize(
     ("metrics", "data", "message"),
     [
-        (
-            {},
-            COLOUR_DATA,
-            r"none ships for data 'parquet'.*bench features SUITE.*inception_weights",
-        ),
+        ({}, COLOUR_DATA, r"none ships for data 'parquet'.*bench features SUITE.*inception_weights"),
         ({"extractor": "inception"}, DigitsData(), r"set metrics\.inception_weights"),
         ({"extractor": "trained-classifier"}, DigitsData(), r"set metrics\.extractor_weights"),
         ({"extractor": "digits-classifier"}, COLOUR_DATA, "for 1x8x8 images, the data are 3x32x32"),
         ({"extractor": "glyphs-classifier"}, COLOUR_DATA, "takes grey images, the data have 3 channels: train one"),
         ({"inception_weights": "a", "extractor_weights": "b"}, DigitsData(), "both given"),
-        (
-            {"extractor": {"name": "inception", "weights": "a"}, "inception_weights": "b"},
-            DigitsData(),
-            r"metrics\.inception_weights and metrics\.extractor\.weights are both given",
-        ),
+        ({"extractor": {**INCEPTION, "weights": "a"}, "inception_weights": "b"}, DigitsData(), "both given"),
         ({"inception_weights": "/nowhere"}, DigitsData(), "cannot read the weights of torch-fidelity's Inception"),
         ({"extractor_weights": "/nowhere"}, DigitsData(), "no such file; train one"),
     ],
 )
-def test_a_choice_that_cannot_be_met_says_the_way_out(metrics: dict[str, Any], data: DataChoice, message: str) -> None:
+def test_a_choice_that_cannot_be_met_says_the_way_out(metrics, data, message):
     with pytest.raises(UserError, match=message):
         choose_extractor(Metrics(**metrics), data)
 
 
-def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
-    path = tmp_path / "classifier.safetensors"
-    path.write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
-    with pytest.raises(UserError, match="not a feature network"):
-        open_classifier(path)
-
-
-@pytest.mark.parametrize("content", [{}, [1, 2], {"fc.weight": 3}, {"fc.weight": torch.zeros(2)}])
-def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> None:
-    torch.save(content, tmp_path / "other.pth")
+def test_weights_of_something_else_are_refused(tmp_path):
+    torch.save({"fc.weight": torch.zeros(2)}, tmp_path / "other.pth")
     with pytest.raises(UserError, match=r"weights of torch-fidelity's Inception .* give weights-inception-2015"):
         open_inception(tmp_path / "other.pth")
+    (tmp_path / "cut.safetensors").write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
+    with pytest.raises(UserError, match="not a feature network"):
+        open_classifier(tmp_path / "cut.safetensors")
 
 
-CAPTIONED = """\
-name: captioned
-base:
-  backbone: {name: DiT, depth: 2, hidden: 32, heads: 2, patch: 4}
-  data: {name: image_folder, train: [pets], image_size: 4, num_classes: 0, captions: {template: "a {class}"}}
-  training: {iterations: 2, batch: 4}
-  metrics: {num_samples: 128, validation_samples: 3, similarity_samples: 3}
-rows: {dense: {}}
-"""
-
-
-def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path: Path, monkeypatch: Any) -> None:
+def test_captioned_images_in_class_folders_train_a_feature_network(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "pets", 33)
-    Path("pets.yaml").write_text(CAPTIONED)
+    captions = "{template: 'a {class}'}"
+    Path("pets.yaml").write_text(
+        "name: pets\nrows: {dense: {}}\nbase:\n  backbone: {name: DiT, depth: 2, hidden: 32, heads: 2, patch: 4}\n"
+        f"  data: {{name: image_folder, train: [pets], image_size: 4, num_classes: 0, captions: {captions}}}\n"
+        "  training: {iterations: 2, batch: 4}\n"
+        "  metrics: {num_samples: 128, validation_samples: 3, similarity_samples: 3}\n"
+    )
     with pytest.raises(SuiteError, match=r"train one: `tread-bench features SUITE --out "):
         load_plan(Path("pets.yaml"), look=Look.HEADERS)
-    train_features("pets.yaml", Path("pets.safetensors"), iterations=2)
-    classifier, _ = load_classifier(Path("pets.safetensors"))
-    assert classifier.spec.num_classes == 3
-    plan = load_plan(Path("pets.yaml"), ["metrics.extractor_weights=pets.safetensors"], look=Look.NETWORKS)
-    assert plan.cells[0].cell.data.num_classes == 0
-
-    # As a user types it.
     told = tread_bench("features", "pets.yaml", "--out", "told.safetensors", "--iterations", "2")
     assert told.stdout.startswith("After 2 iterations in ") and "of 3 held-out images correctly" in told.stdout
     assert "metrics.extractor_weights=told.safetensors" in told.stdout
     assert "feature network, iterations: 0 of 2" in told.stderr
+    assert load_classifier(Path("told.safetensors"))[0].spec.num_classes == 3
+    plan = load_plan(Path("pets.yaml"), ["metrics.extractor_weights=told.safetensors"], look=Look.NETWORKS)
+    assert plan.cells[0].cell.data.num_classes == 0
     as_json = tread_bench("features", "pets.yaml", "--out", "json.safetensors", "--iterations", "2", "--json")
     assert json.loads(as_json.stdout)["iterations"] == 2
