@@ -8,14 +8,10 @@ import torch
 
 from tests.captioned_digits import CaptionedDigits, captioned_cell, read_captioned
 from tests.model.methods.subjects import answering, network_of
-from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
-from tread_bench.measure.inside.gap import routed_gap
-from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.measure.inside.validation import held_out_batches, validation_losses
-from tread_bench.measure.quality.fingerprint import how_generated
 from tread_bench.runner.export import _PICTURES
 
 METRICS = {"num_samples": 60, "validation_samples": 12, "similarity_samples": 6, "kid_subset_size": 30}
@@ -50,17 +46,6 @@ def test_the_validation_loss_is_that_of_the_captions():
         assert losses[f"{time:g}"] != pytest.approx(other.square().mean().item(), rel=1e-5)
 
 
-def test_similarity_and_the_gap_to_inference_are_measured_with_captions():
-    routed = {"routed_rates": [0, 0.5], "routed_blocks": "1:2", "validation_samples": 12, "similarity_samples": 6}
-    cell, network = made("U-ViT", metrics=routed)
-    cell, objective = with_blocks(setting_of(cell)), build_objective(cell.objective)
-    gap = routed_gap(network, objective, DATA.held_out, cell.metrics)
-    assert gap.rates[0].cosine == pytest.approx([1.0] * network.num_blocks)
-    assert gap.rates[1].cosine[2] < 0.9999
-    similarity = layer_similarity(network, objective, DATA.held_out, 6, [0.2, 0.8])
-    assert [row[k] for k, row in enumerate(similarity.matrix)] == pytest.approx([1.0] * network.num_blocks)
-
-
 def test_an_evaluation_keeps_the_captions_of_its_grid(tmp_path):
     cell, network = made(metrics=METRICS)
     evaluator = Evaluator(cell, DATA, build_objective(cell.objective), tmp_path)
@@ -70,10 +55,3 @@ def test_an_evaluation_keeps_the_captions_of_its_grid(tmp_path):
     assert 0 < len(found.captions) <= 60 and (tmp_path / found.samples).exists()
     assert found.protocol_details["labels"] == "captions: one of each held-out sample, in order"
     assert "captions" in _PICTURES
-
-
-def test_what_captions_samples_have_is_part_of_the_protocol():
-    captioned = captioned_cell()
-    labelled = captioned.model_copy(update={"data": type(captioned).model_fields["data"].get_default()})
-    said = [how_generated(cell, None)["labels"] for cell in (captioned, labelled)]
-    assert said == ["captions: one of each held-out sample, in order", "balanced: sample index mod num_classes"]

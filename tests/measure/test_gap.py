@@ -21,17 +21,18 @@ def made(objective="flow", **backbone):
     return cell, answering(network_of(cell))
 
 
-@pytest.mark.parametrize("objective", ["flow", "edm"])
-def test_at_rate_zero_the_network_is_dense(digits, objective):
-    cell, network = made(objective)
+@pytest.mark.parametrize(("objective", "backbone"), [("flow", "DiT"), ("edm", "U-ViT")])  # with a prefix
+def test_at_rate_zero_the_network_is_dense(digits, objective, backbone):
+    cell, network = made(objective, name=backbone)
     objective = build_objective(cell.objective)
     gap = routed_gap(network, objective, digits.held_out, cell.metrics)
     dense = validation_losses(network, objective, digits.held_out, 12, 256)
     at_zero = gap.rates[0]
     assert at_zero.validation_loss_per_time == pytest.approx(dense)
     assert at_zero.validation_loss == pytest.approx(sum(dense.values()) / 8)
-    assert at_zero.cosine == pytest.approx([1.0] * 4)
+    assert at_zero.cosine == pytest.approx([1.0] * network.num_blocks)
     assert gap.blocks == "1:2" and [at.rate for at in gap.rates] == list(RATES)
+    assert gap.rates[-1].cosine[2] < 0.9999
 
 
 def test_what_stands_before_a_route_is_untouched_and_a_higher_rate_is_further_away(digits):

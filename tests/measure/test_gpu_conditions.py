@@ -66,20 +66,13 @@ def test_a_reading_holds_what_nvml_says_in_the_units_of_the_record(nvml):
     )
 
 
-def test_a_process_that_is_alone_has_no_others_even_where_a_container_hides_it(nvml):
-    for pids in ((), (4711,)):
-        nvml(nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=pid) for pid in pids])
-        assert read_gpu(UUID).other_processes == 0
-
-
-def test_what_a_device_does_not_tell_is_unknown_and_the_rest_stays(nvml):
-    nvml(nvmlDeviceGetEnforcedPowerLimit=NVMLError("Not Supported"))
+def test_what_a_device_does_not_tell_is_unknown_and_without_processes_it_has_no_others(nvml):
+    refused = NVMLError("Not Supported")
+    silent = ("nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrentClocksThrottleReasons")
+    nvml(**dict.fromkeys(silent, refused), nvmlDeviceGetComputeRunningProcesses=[])
     found = read_gpu(UUID)
-    assert found.power_limit_w is None and found.sm_clock_mhz == 1980
-
-
-def test_a_device_that_nvml_does_not_know_has_no_reading(nvml):
-    nvml()
+    assert found.power_limit_w is None and found.throttle_reasons is None and found.sm_clock_mhz == 1980
+    assert found.other_processes == 0  # a container hides them
     assert read_gpu("GPU-of-a-slice") is None
 
 
