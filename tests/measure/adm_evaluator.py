@@ -12,11 +12,6 @@ import scipy.linalg
 BLOCK = 10_000
 
 
-def spatial(maps):
-    """(n, 192, 17, 17) of `mixed_6/conv` -> (n, 2023): channels last, the first 7 of them."""
-    return np.moveaxis(maps, 1, -1)[..., :7].reshape(len(maps), -1)
-
-
 def statistics(activations):
     return np.mean(activations, axis=0, dtype=np.float64), np.cov(activations.astype(np.float64), rowvar=False)
 

@@ -12,17 +12,13 @@ import torch
 from torch_fidelity.defaults import DEFAULTS
 
 from tests.measure import adm_evaluator as adm
+from tread_bench import evaluate
 from tread_bench.core.config.metrics import Metrics, in_protocol
-from tread_bench.core.describe.metrics import metrics
-from tread_bench.measure.quality.features import images_to_features
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
-from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.precision_recall import metric as precision_recall
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
-from tread_bench.measure.sets.reference import open_reference
-from tread_bench.measure.sets.samples import open_samples
 
 
 def correlated(count, dims, seed, shift=0.0):
@@ -57,28 +53,6 @@ def test_fid_is_that_of_adm():
     expected = adm.frechet_distance(adm.statistics(samples), adm.statistics(reference))
     assert fid(samples, reference) == pytest.approx(expected, rel=1e-8)
     assert expected > 0.5
-
-
-def test_sfid_is_that_of_adm_and_channels_first_are_another_quantity():
-    random = np.random.default_rng(0)
-    profile = random.standard_normal((1, 9, 5, 5))
-    maps = [np.maximum(0, random.standard_normal((600, 9, 5, 5)) + profile + shift) for shift in (0.0, 0.1)]
-    samples, reference = (adm.spatial(part.astype(np.float32)) for part in maps)
-    expected = adm.frechet_distance(adm.statistics(samples), adm.statistics(reference))
-    assert fid(samples, reference) == pytest.approx(expected, rel=1e-5)
-    channels_first = maps[0].astype(np.float32).reshape(600, -1)[:, : samples.shape[1]]
-    assert fid(channels_first, reference) > 2 * expected
-
-
-def test_statistics_of_batches_are_those_of_the_whole():
-    samples, reference = correlated(900, 32, 0, shift=0.1), correlated(900, 32, 1)
-    batches = features_to_statistics(torch.from_numpy(part) for part in np.array_split(samples, 7))
-    expected = fid(samples, reference)
-    assert statistics_to_fid(batches, features_to_statistics(torch.from_numpy(reference))) == pytest.approx(
-        expected, rel=1e-10
-    )
-    whole = features_to_statistics(torch.from_numpy(samples))
-    assert torch.allclose(batches.covariance, whole.covariance, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("n", "m"), [(40, 90), (90, 40), (20, 30), (400, 400)])
@@ -152,78 +126,36 @@ def test_precision_has_an_interval_of_a_share():
     assert (found.recall.low, found.recall.high) == (None, None)
 
 
-def test_the_protocol_of_torch_fidelity_has_its_defaults_and_cells_their_own():
+def test_the_protocols_have_the_defaults_of_their_code_and_cells_their_own():
     kid, shares = (in_protocol(name, "torch-fidelity") for name in ("kid", "precision_recall"))
     assert (kid.subsets, kid.subset_size) == (DEFAULTS["kid_subsets"], DEFAULTS["kid_subset_size"]) == (100, 1000)
     assert (shares.neighbours, shares.distances) == (DEFAULTS["prc_neighborhood"], "float64")
     of_cells = {metric.name: metric for metric in Metrics().standard}["kid"]
     assert (of_cells.subsets, of_cells.subset_size) == (50, 100)
+    of_adm = in_protocol("inception_score", "adm"), in_protocol("precision_recall", "adm")
+    assert (of_adm[0].chunk, of_adm[1].distances) == (5000, "float16")
 
 
-def test_the_protocol_of_adm_sets_its_forms():
-    chosen = {name: in_protocol(name, "adm") for name in metrics()}
-    assert (chosen["inception_score"].chunk, chosen["precision_recall"].distances) == (5000, "float16")
-    default = {name: in_protocol(name, "torch-fidelity") for name in metrics()}
-    differing = {name for name in chosen if chosen[name] != default[name]}
-    assert differing == {"inception_score", "precision_recall", "kid"}  # of which ADM has none
-
-
-@pytest.mark.gpu
-def test_figures_on_a_gpu_are_those_on_the_cpu_but_for_rounding():
-    samples, reference = correlated(800, 96, 0, shift=0.1), correlated(900, 96, 1)
-    here = [torch.from_numpy(part) for part in (samples, reference)]
-    there = [part.cuda() for part in here]
-    distances = [statistics_to_fid(*map(features_to_statistics, sets)) for sets in (here, there)]
-    assert distances[1] == pytest.approx(distances[0], rel=1e-9)
-    assert features_to_fid(*there) == pytest.approx(features_to_fid(*here), rel=1e-9)
-    for precision in ("float16", "float32"):
-        found = [features_to_precision_recall(*sets, distances=precision) for sets in (here, there)]
-        assert found[1].precision.value == pytest.approx(found[0].precision.value, abs=2 / 800)
-        assert found[1].recall.value == pytest.approx(found[0].recall.value, abs=2 / 900)
-    logits = here[0] * 3
-    assert logits_to_inception_score(logits.cuda()).value == pytest.approx(logits_to_inception_score(logits).value)
-
-
-# With real weights: lavinal712/ADM-evaluation-suite-pytorch's table, and the tolerances of a right port.
-GOLDEN = {
-    "admnet_guided_upsampled_imagenet256.npz": (
-        "VIRTUAL_imagenet256_labeled.npz",
-        {"is": 215.837, "fid": 3.94256, "sfid": 6.140434, "precision": 0.82650, "recall": 0.5309},
-    ),
-    "admnet_guided_imagenet128.npz": (
-        "VIRTUAL_imagenet128_labeled.npz",
-        {"is": 141.4767, "fid": 2.973289, "sfid": 5.094564, "precision": 0.78138, "recall": 0.5929},
-    ),
+# With real weights: lavinal712/ADM-evaluation-suite-pytorch's table.
+GOLDEN = {  # figure: value, and the tolerance of a right port
+    "inception_score": (215.837, 0.216),
+    "fid": (3.94256, 0.002),
+    "sfid": (6.140434, 0.002),
+    "precision": (0.82650, 0.0015),
+    "recall": (0.5309, 0.0025),
 }
-TOLERANCES = {"is": 1e-3, "fid": 0.002, "sfid": 0.002, "precision": 0.0015, "recall": 0.0025}  # of the score: relative
-WEIGHTS = "weights-inception-2015-12-05-6726825d.pth"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", GOLDEN)
-def test_golden_figures_with_the_real_weights(name):
-    reference_name, expected = GOLDEN[name]
-    folder = Path(os.environ.get("TREAD_BENCH_GOLDEN", ""))
-    missing = [file for file in (WEIGHTS, name, reference_name) if not (folder / file).is_file()]
-    if "TREAD_BENCH_GOLDEN" not in os.environ or missing:
-        pytest.skip(f"TREAD_BENCH_GOLDEN must name a folder with {WEIGHTS}, {name} and {reference_name}")
-
-    # Features of the samples, and of the reference's own images.
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    extractor = open_inception(folder / WEIGHTS).to(device)
-    samples, reference = open_samples(folder / name), open_reference(folder / reference_name)
-    found = images_to_features(samples.batches(extractor.batch), extractor, spatial=True)
-    kept = images_to_features(reference.images.batches(extractor.batch), extractor)
-
-    # The five figures.
-    shares = features_to_precision_recall(found.pooled.to(device), kept.pooled.to(device))
-    figures = {
-        "is": logits_to_inception_score(found.logits).value,
-        "fid": statistics_to_fid(features_to_statistics(found.pooled), reference.stored["inception"]),
-        "sfid": statistics_to_fid(features_to_statistics(found.spatial), reference.stored["inception_spatial"]),
-        "precision": shares.precision.value,
-        "recall": shares.recall.value,
-    }
-    for figure, value in figures.items():
-        tolerance = TOLERANCES[figure] * (expected[figure] if figure == "is" else 1)
-        assert value == pytest.approx(expected[figure], abs=tolerance), figures
+def test_golden_figures_with_the_real_weights():
+    folder = Path(os.environ.get("TREAD_BENCH_GOLDEN", "golden"))
+    samples, reference = (
+        folder / name for name in ("admnet_guided_upsampled_imagenet256.npz", "VIRTUAL_imagenet256_labeled.npz")
+    )
+    if not (samples.is_file() and reference.is_file()):
+        pytest.skip(f"TREAD_BENCH_GOLDEN must name a folder with the weights, {samples.name} and {reference.name}")
+    names = ["inception_score", "fid", "sfid", "precision_recall"]
+    found = evaluate(samples, reference, metrics=names, networks="inception", weights=folder)
+    for row in found.rows:
+        value, tolerance = GOLDEN[row.figure]
+        assert row.value == pytest.approx(value, abs=tolerance)

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from tests.measure.random_images import random_images
 from tread_bench import evaluate
 from tread_bench.core.config.metrics import in_protocol
-from tread_bench.core.describe.metrics import (
-    Figure,
-    MetricFamily,
-    MetricOptions,
-    Needs,
-    find_extractor,
-    find_metric,
-    metrics,
-)
+from tread_bench.core.describe.metrics import Needs, find_extractor, find_metric
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
-from tread_bench.measure.quality.features import Extractor, open_extractor
-from tread_bench.measure.quality.fingerprint import doubtful_weights, protocol_details, protocol_fingerprint
+from tread_bench.measure.quality.features import Extractor, Features, open_extractor
+from tread_bench.measure.quality.fid.metric import FrechetDistance
+from tread_bench.measure.quality.fingerprint import doubtful_weights
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
-from tread_bench.measure.quality.reference import Reference
-from tread_bench.measure.quality.samples import Samples
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import SetRequest, evaluate_on, plan
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
@@ -43,19 +28,17 @@ COUNT = 6
 METRICS = ("fid", "sfid", "precision_recall", "inception_score")
 
 
-def write_images(path: Path, seed: int, count: int = COUNT) -> str:
+def write_images(path, seed, count=COUNT):
     np.savez(path, arr_0=random_images(count, seed=seed).permute(0, 2, 3, 1).numpy())
     return str(path)
 
 
-def write_grey(path: Path, seed: int = 0, count: int = COUNT) -> str:
+def write_grey(path, seed=0, count=COUNT):
     np.savez(path, arr_0=np.random.default_rng(seed).integers(0, 256, (count, 8, 8, 1), np.uint8))
     return str(path)
 
 
-def request(
-    samples: str, reference: str, metrics: Sequence[str], network: str, device: str = "cpu", **settings: object
-) -> SetRequest:
+def request(samples, reference, metrics, network, device="cpu", **settings):
     return SetRequest(
         samples=open_samples(samples),
         reference=open_reference(reference),
@@ -67,67 +50,40 @@ def request(
     )
 
 
-def measured(asked: SetRequest) -> tuple[EvaluatedNetwork, dict[str, EvaluatedFigure], list[str]]:
+def measured(asked):
     """The network, its rows by figure, and the works that were reported."""
-    works: dict[str, None] = {}
+    works = {}
     (planned,), _ = plan(asked)
     about, rows = evaluate_on(planned, asked, lambda name, done, of: works.update({name: None}))
     return about, {row.figure: row for row in rows}, list(works)
 
 
-def reasons(asked: SetRequest) -> dict[str, str]:
+def reasons(asked):
     """Why metrics cannot be measured, by their names."""
     return dict(reason.split(": ", 1) for reason in plan(asked)[1])
 
 
-class BrightnessOptions(MetricOptions):
-    """How bright images are, on average."""
-
-    name: Literal["brightness"] = "brightness"
-
-
-def brightness(options: BrightnessOptions) -> Callable[[Samples, Samples], dict[str, float]]:
-    def measure(generated: Samples, real: Samples) -> dict[str, float]:
-        own, theirs = (float(torch.cat([*images.batches()]).float().mean()) for images in (generated, real))
-        return {"brightness": own, "brighter_by": own - theirs}
-
-    return measure
-
-
-BRIGHTNESS = MetricFamily(
-    name="brightness",
-    options=BrightnessOptions,
-    builder=f"{__name__}:brightness",
-    figures=(
-        Figure(name="brightness", title="Brightness", definition="Mean pixel.", lower_is_better=None, of_itself=None),
-        Figure(name="brighter_by", title="Brighter by", definition="Beside real.", lower_is_better=None, of_itself=0.0),
-    ),
-    needs=frozenset({Needs.IMAGES}),
-    min_samples=lambda options: 2,
-    protocol=lambda options: "mean of pixels, 1",
-)
-
-
-def test_a_metric_reads_the_images_beside_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(metrics(), "brightness", BRIGHTNESS)
+def test_a_metric_reads_the_images_beside_a_network(tmp_path, monkeypatch):
+    """Of `MeanOfBatches`, recall is how near the mean pixels are."""
+    pair = find_metric("precision_recall")
+    builder, needs = "tests.measure.broken_metrics:MeanOfBatches", pair.needs | {Needs.IMAGES}
+    monkeypatch.setattr(pair.options, "family", replace(pair, builder=builder, needs=needs))
     samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
-    asked = request(samples, reference, (), "digits-classifier")
-    _, rows, _ = measured(replace(asked, metrics=[BrightnessOptions()]))
+    asked = request(samples, reference, ("precision_recall",), "digits-classifier")
     pixels, real = (float(np.load(path)["arr_0"].mean()) for path in (samples, reference))
-    assert [row.value for row in rows.values()] == pytest.approx([pixels, pixels - real], rel=1e-5)
-    alone = replace(asked, metrics=[BrightnessOptions()], reference=ReferenceSet("statistics", "0" * 64, None, {}))
-    assert reasons(alone) == {"brightness (digits-classifier)": "the images of the reference are not kept"}
+    assert measured(asked)[1]["recall"].value == pytest.approx(1 - abs(pixels - real), rel=1e-5)
 
 
-def test_what_no_set_has_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = write_grey(tmp_path / "a.npz")
+def test_what_no_set_has_is_not_read_and_one_reference_image_has_no_covariance(tmp_path, monkeypatch):
+    sets = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "one.npz", count=1)
+    asked = request(*sets, ("fid", "sfid"), "digits-classifier")
+    assert plan(asked) == ([], ["fid (digits-classifier): 1 reference images: it needs 2 or more"])
     family = find_metric("fid")
     monkeypatch.setattr(family.options, "family", replace(family, needs=family.needs | {Needs.CAPTIONS}))
-    found = reasons(request(mine, mine, ("fid",), "digits-classifier"))
-    assert found == {"fid (digits-classifier)": "there are no captions of the samples"}
+    assert reasons(asked) == {"fid (digits-classifier)": "there are no captions of the samples"}
 
 
-def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Path) -> None:
+def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path):
     mine = write_grey(tmp_path / "mine.npz")
     asked = request(mine, mine, METRICS, "digits-classifier")
     seen = open_extractor(asked.networks[0], (1, 8)).features(asked.samples.picture(COUNT))
@@ -141,18 +97,15 @@ def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Pa
     assert abs(rows["fid"].value) < 1e-6 and set(rows) == {"fid", "inception_score"}  # no sFID on this network at all
 
 
-def inception_statistics(weights: Path, images: Tensor) -> dict[str, NDArray[np.float64]]:
+def inception_statistics(weights, images):
     """As ADM's files store them."""
     seen = open_extractor(find_extractor("inception").options(weights=str(weights)), (3, 40)).features(images, True)
-    assert seen.spatial is not None
     own, spatial = features_to_statistics(seen.pooled), features_to_statistics(seen.spatial)
     stored = {"mu": own.mean, "sigma": own.covariance, "mu_s": spatial.mean, "sigma_s": spatial.covariance}
     return {name: tensor.numpy() for name, tensor in stored.items()}
 
 
-def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest(
-    tmp_path: Path, inception_weights: Path
-) -> None:
+def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest(tmp_path, inception_weights):
     samples = write_images(tmp_path / "samples.npz", seed=0)
     arrays = inception_statistics(inception_weights, random_images(COUNT, seed=0))
     images = random_images(COUNT, seed=1).permute(0, 2, 3, 1).numpy()
@@ -169,35 +122,30 @@ def test_stored_statistics_go_before_those_of_images_which_are_read_for_the_rest
 
 
 @pytest.mark.parametrize("answer", [False, True, None])
-def test_weights_are_doubted_that_are_known_not_to_be_the_published_ones(
-    answer: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_are_doubted_that_are_known_not_to_be_the_published_ones(answer, tmp_path, monkeypatch):
     monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_as_published", lambda *_: answer)
     (tmp_path / "w.pth").write_bytes(b"weights")
     network = find_extractor("inception").options(weights=str(tmp_path / "w.pth"))
     assert bool(doubtful_weights(network)) == (answer is False)
 
 
-def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path: Path) -> None:
-    counts = {"mine": COUNT, "others": COUNT, "real": COUNT, "fewer": 10}
-    grey = {
-        name: write_grey(tmp_path / f"{name}.npz", seed, count) for seed, (name, count) in enumerate(counts.items())
-    }
+def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path):
+    mine, others, real = (write_grey(tmp_path / f"{seed}.npz", seed) for seed in (0, 1, 2))
+    fewer = write_grey(tmp_path / "fewer.npz", 3, count=10)
 
-    def fingerprint(samples: str, reference: str, metrics: Sequence[str] = ("fid",)) -> str:
-        asked = request(grey[samples], grey[reference], metrics, "digits-classifier")
-        return measured(asked)[1]["fid"].fingerprint
+    def fingerprint(samples, reference, *more):
+        return measured(request(samples, reference, ("fid", *more), "digits-classifier"))[1]["fid"].fingerprint
 
-    first = fingerprint("mine", "real")
-    assert fingerprint("others", "real") == first  # other samples are what is compared
-    assert fingerprint("mine", "real", ("fid", "precision_recall")) == first  # whatever is measured beside it
-    assert len({first, fingerprint("mine", "others"), fingerprint("fewer", "real")}) == 3
+    first = fingerprint(mine, real)
+    assert fingerprint(others, real) == first  # other samples are what is compared
+    assert fingerprint(mine, real, "precision_recall") == first  # whatever is measured beside it
+    assert len({first, fingerprint(mine, others), fingerprint(fewer, real)}) == 3
 
 
 @pytest.mark.parametrize(("opened", "title"), [("named", "FD-NAMED"), ("smaller", "FID (smaller)")])
 def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol_alone(
-    opened: str, title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    opened, title, tmp_path, monkeypatch
+):
     asked = request(write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "mine.npz"), ("fid",), "digits-classifier")
     family = replace(find_extractor("digits-classifier"), name="named", distance="FD-NAMED")
     monkeypatch.setattr(type(asked.networks[0]), "family", property(lambda options: family))
@@ -209,26 +157,19 @@ def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol
     assert all(title in warning for warning in rows["fid"].warnings)
 
 
-def test_features_that_are_not_finite_and_figures_that_are_not_are_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = write_grey(tmp_path / "mine.npz")
+def test_features_that_are_not_finite_and_figures_that_are_not_are_errors(tmp_path, monkeypatch):
+    mine, real = write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "real.npz", 1)
     with monkeypatch.context() as patch:
-        patch.setitem(metrics(), "brightness", BRIGHTNESS)
-        patch.setattr(f"{__name__}.brightness", lambda _: lambda *_: {"brightness": math.nan, "brighter_by": 0})
-        asked = replace(request(mine, mine, (), "digits-classifier"), metrics=[BrightnessOptions()])
-        with pytest.raises(UserError, match=r"digits-classifier: Brightness came out as nan, .*with --metrics"):
-            measured(asked)
-
-    def broken(*_: object, **__: object) -> None:
-        raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
-
-    monkeypatch.setattr(Extractor, "features", broken)
+        patch.setattr(FrechetDistance, "__call__", lambda *_: {"fid": math.nan})
+        with pytest.raises(UserError, match=r"digits-classifier: FID came out as nan, .*with --metrics"):
+            measured(request(mine, real, ("fid",), "digits-classifier"))
+    wrong = torch.full((COUNT, 64), math.inf)
+    monkeypatch.setattr(Extractor, "features", lambda *_, **__: Features(wrong, wrong))
     with pytest.raises(UserError, match="feature network digits-classifier: features contain NaN"):
-        evaluate(mine, write_grey(tmp_path / "real.npz", 1), metrics="fid", networks="digits-classifier")
+        evaluate(mine, real, metrics="fid", networks="digits-classifier")
 
 
-def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path: Path, inception_weights: Path) -> None:
+def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path, inception_weights):
     pixels = random_images(COUNT, seed=0).permute(0, 2, 3, 1).numpy()
     for name, images in (("wide", pixels[:, :25]), ("square", pixels)):
         np.savez(tmp_path / f"{name}.npz", arr_0=images)
@@ -239,15 +180,7 @@ def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path: Pat
     assert rows["fid"].value > 0
 
 
-def test_a_reference_of_one_image_has_no_covariance(tmp_path: Path) -> None:
-    sets = write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "one.npz", count=1)
-    asked = request(*sets, ("fid", "sfid"), "digits-classifier")
-    assert plan(asked) == ([], ["fid (digits-classifier): 1 reference images: it needs 2 or more"])
-
-
-def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(tmp_path, monkeypatch):
     sets = write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "real.npz", 1, count=12)
     network, rows, _ = measured(request(*sets, ("fid", "precision_recall"), "digits-classifier"))
     assert network.protocol["reference_features"] == "all"
@@ -259,32 +192,15 @@ def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(
     assert fewer["fid"].value == rows["fid"].value
 
 
-def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint() -> None:
-    extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
-
-    def details() -> dict[str, Any]:
-        return protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
-
-    before = details()
-    assert "feature_network_settings" not in before
-    extractor.settings = {"resize": "torch"}
-    assert details() == {**before, "feature_network_settings": "resize: torch"}
-    assert protocol_fingerprint(**details()) != protocol_fingerprint(**before)
-
-
 @pytest.mark.gpu
-@pytest.mark.parametrize("has_statistics", [False, True])
-def test_a_gpu_gives_the_same_figures(tmp_path: Path, inception_weights: Path, has_statistics: bool) -> None:
+def test_a_gpu_gives_the_same_figures(tmp_path, inception_weights):
     samples, reference = (write_images(tmp_path / f"{seed}.npz", seed, count=40) for seed in (0, 1))
-    settings = {"weights": str(inception_weights)}
-    if has_statistics:
-        stored = inception_statistics(inception_weights, random_images(40, seed=1))
-        np.savez(reference, **np.load(reference), **stored)
-    _, expected, _ = measured(request(samples, reference, METRICS, "inception", **settings))
-    _, found, _ = measured(request(samples, reference, METRICS, "inception", "cuda", **settings))
-    for name, row in expected.items():
+    np.savez(reference, **np.load(reference), **inception_statistics(inception_weights, random_images(40, seed=1)))
+    here, there = (
+        measured(request(samples, reference, METRICS, "inception", device, weights=str(inception_weights)))[1]
+        for device in ("cpu", "cuda")
+    )
+    for name, row in here.items():
         tolerance = {"abs": 2 / 40} if name in ("precision", "recall") else {"rel": 1e-4}
-        assert found[name].value == pytest.approx(row.value, **tolerance)
-        assert found[name].fingerprint == row.fingerprint
-    _, again, _ = measured(request(samples, reference, ("fid", "sfid"), "inception", "cuda", **settings))
-    assert {name: row.value for name, row in again.items()} == {name: found[name].value for name in ("fid", "sfid")}
+        assert there[name].value == pytest.approx(row.value, **tolerance)
+        assert there[name].fingerprint == row.fingerprint
