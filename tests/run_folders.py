@@ -9,8 +9,8 @@ from typing import Any
 
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.core.config.compute import Compute
-from tread_bench.core.stored.documents import Choices
-from tread_bench.core.stored.records import TimingFigures
+from tread_bench.core.stored.documents import Choices, initial_record
+from tread_bench.core.stored.records import DataFile, TimingFigures
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import placed
@@ -42,6 +42,25 @@ def planned(folder: Path, text: str) -> Plan:
     """The plan of a suite that is written into a folder."""
     (folder / "toy.yaml").write_text(text)
     return load_plan(folder / "toy.yaml")
+
+
+def ready(
+    root: Path,
+    plan: Plan,
+    text: str = "",
+    cells: Sequence[PlannedCell] = (),
+    files: Mapping[str, DataFile] | None = None,
+) -> RunFolder:
+    """The folder of a plan, or of some of its cells, of which nothing has begun."""
+    folder = new_folder(root)
+    write_plan(plan, cells or plan.cells, text, folder, CHOICES, files=files)
+    return folder
+
+
+def end(folder: RunFolder, cell_id: str, **fields: Any) -> None:
+    """Write the record of a planned cell, which is done unless `fields` say otherwise."""
+    request, plan = folder.existing_request(cell_id), folder.existing_plan()
+    folder.write_record(initial_record(request, plan, **{"status": "done", **fields}))
 
 
 def begun(

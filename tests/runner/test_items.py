@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from tests.run_folders import CHOICES, COST, figures_of_speed, new_folder, put
+from tests.run_folders import COST, end, figures_of_speed, new_folder, put, ready
 from tread_bench.core.errors import failure_text
-from tread_bench.core.stored.documents import initial_record
 from tread_bench.runner.folder import Kept
 from tread_bench.runner.items import Todo, work_items
 from tread_bench.runner.options import Options, Shard
-from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.speed import _completed
 from tread_bench.suite.load import find_suite, load_plan
 
 PLAN = load_plan(find_suite("smoke"), ["seeds=2"])
 UNTIMED = load_plan(find_suite("smoke"), ["seeds=2", "timing.pairs=0"])
+TUNED = load_plan(find_suite("smoke"), ["tune={candidates: [1e-3, 2e-3, 4e-3], seeds: 1}"])
 CELL = PLAN.cells[0]
-DIVERGED = failure_text(FloatingPointError("fid is nan"))
 RETRY, FRESH, PART = Options(retry_failed=True), Options(fresh=True), Options(shard=Shard(1, 2))
 
+DONE, TIMED = {}, {"timing": figures_of_speed()}
+UNTRAINED = {"status": "failed", "reason": "no luck"}
+UNTIMEABLE = {**UNTRAINED, "cost": COST}
+DIVERGED = {**UNTRAINED, "reason": failure_text(FloatingPointError("fid is nan"))}
 
-TIMED = {"status": "done", "timing": figures_of_speed()}
-UNTRAINED, UNTIMEABLE = {"reason": "no luck"}, {"reason": "no luck", "cost": COST}
 
-
-def item(root, asked, plan=PLAN, has_checkpoint=False, record=None):
+def item(root, asked, record=None, plan=PLAN, has_checkpoint=False):
     """Of the first cell, whose record has some values, if there is one."""
-    folder = new_folder(root)
-    write_plan(plan, plan.cells, "", folder, CHOICES)
+    folder = ready(root, plan)
     if record is not None:
-        folder.write_record(initial_record(folder.existing_request(CELL.id), folder.plan(), **record))
+        end(folder, CELL.id, **record)
     if has_checkpoint:
         put(folder.cell(CELL.id) / "checkpoints" / "step-000000010.sha256", "here")
     (found,) = (item for item in work_items(plan.cells, plan, folder, asked) if item.cell.id == CELL.id)
@@ -42,19 +40,17 @@ def item(root, asked, plan=PLAN, has_checkpoint=False, record=None):
     [
         (Options(), {}, ("", Todo.TRAIN, None)),
         (Options(), {"has_checkpoint": True}, ("begun", Todo.TRAIN, None)),
-        (Options(), {"record": {"status": "done"}}, ("trained", Todo.FINISH, None)),
-        (PART, {"record": {"status": "done"}}, ("trained", Todo.KEEP, None)),
+        (Options(), {"record": DONE}, ("trained", Todo.FINISH, None)),
+        (PART, {"record": DONE}, ("trained", Todo.KEEP, None)),
         (Options(), {"record": TIMED}, ("finished", Todo.KEEP, None)),
-        (PART, {"record": TIMED}, ("finished", Todo.KEEP, None)),
-        (Options(), {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
-        (Options(), {"record": UNTRAINED}, ("finished", Todo.KEEP, None)),
+        (Options(), {"record": DONE, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
         (Options(), {"record": UNTIMEABLE}, ("finished", Todo.KEEP, None)),
         (RETRY, {"record": UNTIMEABLE}, ("finished", Todo.FINISH, Kept.TRAINING)),
         (RETRY, {"record": UNTRAINED, "has_checkpoint": True}, ("finished", Todo.TRAIN, Kept.CHECKPOINTS)),
         (RETRY, {"record": UNTRAINED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
-        (RETRY, {"record": {"reason": DIVERGED}, "has_checkpoint": True}, ("finished", Todo.TRAIN, Kept.NOTHING)),
-        (RETRY, {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
-        (FRESH, {"record": {"status": "done"}, "plan": UNTIMED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
+        (RETRY, {"record": DIVERGED, "has_checkpoint": True}, ("finished", Todo.TRAIN, Kept.NOTHING)),
+        (RETRY, {"record": DONE, "plan": UNTIMED}, ("finished", Todo.KEEP, None)),
+        (FRESH, {"record": DONE, "plan": UNTIMED}, ("finished", Todo.TRAIN, Kept.NOTHING)),
         (FRESH, {}, ("", Todo.TRAIN, Kept.NOTHING)),
     ],
 )
@@ -63,22 +59,18 @@ def test_what_is_to_be_done_for_a_cell(tmp_path, asked, left, expected):
 
 
 def test_a_training_that_chooses_a_learning_rate_is_not_timed(tmp_path):
-    plan = load_plan(find_suite("smoke"), ["tune={candidates: [1e-3, 2e-3, 4e-3], seeds: 1}"])
-    folder, cells = new_folder(tmp_path), plan.tuning_cells(plan.tuning)
-    write_plan(plan, cells, "", folder, CHOICES)
+    cells = TUNED.tuning_cells(TUNED.tuning)
+    folder = ready(tmp_path, TUNED, cells=cells)
     for cell in cells:
-        folder.write_record(initial_record(folder.existing_request(cell.id), folder.plan(), status="done"))
-    found = work_items(cells, plan, folder, Options())
+        end(folder, cell.id)
+    found = work_items(cells, TUNED, folder, Options())
     assert [(item.state, item.todo) for item in found] == [("finished", Todo.KEEP)] * len(cells)
 
 
 def test_a_cell_whose_steps_could_not_be_timed_is_what_training_left_when_it_is_finished_again(tmp_path):
-    folder = new_folder(tmp_path)
-    write_plan(PLAN, PLAN.cells, "", folder, CHOICES)
-    left = {"cost": COST, "attempts": ["done"]}
-    trained = initial_record(
-        folder.existing_request(CELL.id), folder.plan(), status="done", reason="no equal time", **left
-    )
+    folder = ready(tmp_path, PLAN)
+    end(folder, CELL.id, reason="no equal time", cost=COST, attempts=["done"])
+    trained = folder.record(CELL.id)
     folder.write_record(_completed(trained, "out of memory"))
     failed = folder.record(CELL.id)
     assert (failed.status, failed.reason) == ("failed", "out of memory")

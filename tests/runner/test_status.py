@@ -8,61 +8,44 @@ import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from tests.command_line import command, hear_signals, tread_bench
-from tests.run_folders import CHOICES, figures_of_speed
-from tests.toy_suite import toy_suite, write_suite
+from tests.run_folders import end, figures_of_speed, planned, ready
+from tests.toy_suite import toy_suite
 from tread_bench.cli.commands.status import headline
 from tread_bench.core.stored.cache import is_locked
-from tread_bench.core.stored.documents import initial_record
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress
-from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.status import status_of
-from tread_bench.suite.load import load_plan
-
-TOY = toy_suite(iterations=400, checkpoint_every=20, at="200, ")
+from tread_bench.suite.plan import Plan
 
 
 @pytest.fixture(scope="module")
-def toy(tmp_path_factory) -> Path:
-    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+def plan(tmp_path_factory) -> Plan:
+    return planned(tmp_path_factory.mktemp("suite"), toy_suite(iterations=400, checkpoint_every=20, at="200, "))
 
 
 @pytest.fixture
-def folder(toy, tmp_path) -> RunFolder:
+def folder(plan, tmp_path) -> RunFolder:
     """A planned run of which nothing has begun: rows dense and routed, two seeds each."""
-    return planned(toy, tmp_path / "run")
-
-
-def planned(suite: Path, root: Path) -> RunFolder:
-    plan, folder = load_plan(suite), RunFolder(root)
-    root.mkdir()
-    write_plan(plan, plan.cells, suite.read_text(), folder, CHOICES)
-    return folder
+    return ready(tmp_path / "run", plan)
 
 
 def cells_of(folder: RunFolder) -> list[str]:
     return folder.existing_plan().cells
 
 
-def end(folder: RunFolder, cell: str, is_timed: bool = True, **changes: object) -> None:
-    initial = initial_record(folder.existing_request(cell), folder.existing_plan())
-    timing = figures_of_speed() if is_timed else None
-    ended = {"status": "done", "attempts": ["done"], "timing": timing, **changes}
-    folder.write_record(initial.model_copy(update=ended))
+TIMED = {"timing": figures_of_speed()}
 
 
 def tell(folder: RunFolder, cell: str, done: int, ago: float = 0.0, **changes: object) -> None:
     """As a cell that has trained to the `done`th iteration, `ago` seconds ago."""
     now = time.time() - ago
     news = {
-        "cell": cell,
-        "phase": "training", "done": done, "of": 400, "loss": 0.5, "rate": 2.0, "host": socket.gethostname(),
-        "pid": 7, "device": "", "updated": now,
+        "cell": cell, "phase": "training", "done": done, "of": 400, "loss": 0.5, "rate": 2.0,
+        "host": socket.gethostname(), "pid": 7, "device": "", "updated": now,
     }  # fmt: skip
     progress = Progress.model_validate({**news, **changes})
     (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
@@ -75,8 +58,8 @@ def states(folder: RunFolder) -> list[str]:
 def test_every_state_is_told_from_files_and_locks_alone(folder):
     assert states(folder) == ["waiting"] * 4
     dense, other, routed, last = cells_of(folder)
-    end(folder, dense)
-    end(folder, other, is_timed=False)
+    end(folder, dense, **TIMED)
+    end(folder, other)
     folder.begin_attempt(last)
     with folder.cell_lock(routed):
         assert states(folder) == ["done", "trained", "running", "lost"]
@@ -87,15 +70,11 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
     assert [cell.reason for cell in status.cells] == ["", "", "broken off with its runner", "out of memory: 9 GiB"]
     assert (status.cells[3].attempts, status.cells[2].progress.done, status.is_complete) == (2, 7, False)
     for cell in (other, routed):
-        end(folder, cell)
+        end(folder, cell, **TIMED)
     assert status_of(folder).is_complete
     assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
-
-
-def test_a_smoke_run_is_said_to_be_one(folder):
-    assert headline(status_of(folder)).startswith("toy: ") and not status_of(folder).is_smoke
     folder.plan_path.write_text(folder.existing_plan().model_copy(update={"smoke": True}).model_dump_json())
-    assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
+    assert headline(status_of(folder)).startswith("toy (smoke run): ")
 
 
 def test_looking_changes_nothing_and_leaves_the_locks(folder):
@@ -120,32 +99,30 @@ def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
     assert is_locked(tmp_path / "none") is False
 
 
-def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
+def test_a_folder_without_a_plan_is_no_run_or_one_that_has_just_begun_or_was_lost(tmp_path):
     folder = RunFolder(tmp_path / "run")
+    assert_refused("is not a run folder", folder)
     with folder.lock():
         assert headline(status_of(folder)) == "a runner has just started"
         told = json.loads(tread_bench("status", folder.root, "--json").stdout)
         assert (told["suite"], told["device"], told["is_held"]) == (None, None, True)
+    assert_refused("interrupted before it wrote", folder)
 
 
-def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_that_is_no_run(tmp_path):
-    for place, told in ((tmp_path / "none", "is not a run folder"), (tmp_path / "run", "interrupted before it wrote")):
-        if place.name == "run":
-            with RunFolder(place).lock():
-                pass
-        refused = tread_bench("status", place)
-        assert (refused.returncode, refused.stdout, told in refused.stderr) == (2, "", True)
+def assert_refused(message, folder):
+    refused = tread_bench("status", folder.root)
+    assert (refused.returncode, refused.stdout, message in refused.stderr) == (2, "", True)
 
 
 def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
     dense, other, routed, last = cells_of(folder)
-    end(folder, dense, is_timed=False)
-    end(folder, routed, is_timed=False)
+    end(folder, dense)
+    end(folder, routed)
     assert "no runner is active, 2 of 4 cells have not started;" in headline(status_of(folder))
     folder.begin_attempt(other)
     assert "no runner is active, it was interrupted;" in headline(status_of(folder))
-    end(folder, other, is_timed=False)
-    end(folder, last, is_timed=False)
+    end(folder, other)
+    end(folder, last)
     assert "no runner is active, every cell is trained;" in headline(status_of(folder))
     (folder.cell(last) / "record.json").write_text("{")
     assert "1 of 4 cells cannot be read, for the reasons" in headline(status_of(folder))
@@ -164,7 +141,7 @@ def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
     (folder.cell(dense) / "record.json").write_text('{"status": ')
     (folder.cell(other) / "record.json").write_text("[]")
     (folder.cell(last) / "cell.json").write_text("{}")
-    end(folder, routed)
+    end(folder, routed, **TIMED)
     told = status_of(folder).cells
     assert [cell.state for cell in told] == ["unreadable", "unreadable", "done", "unreadable"]
     assert all("move it away and run its suite again" in cell.reason for cell in told if cell.state == "unreadable")
