@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.run_folders import CHOICES, new_folder
+from tests.run_folders import end, ready
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.numbers.statistics import paired_test_power, seeds_to_find
-from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import Evaluation
-from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
 
 THIRD_ROW = "  other: {method: tread, routes: 2:2@0.5}\n"
@@ -41,18 +39,15 @@ def finished(suite, tmp_path) -> Path:
 
 
 def write_run(suite: Path, root: Path, overrides: list[str], smoke: bool = False) -> Path:
-    plan, folder = load_plan(suite, overrides), new_folder(root)
-    write_plan(plan, plan.cells, SUITE, folder, CHOICES)
+    plan = load_plan(suite, overrides)
+    folder = ready(root, plan)
     if smoke:
-        written = json.loads(folder.plan_path.read_text())
-        folder.plan_path.write_text(json.dumps({**written, "smoke": True}))
+        folder.plan_path.write_text(folder.existing_plan().model_copy(update={"smoke": True}).model_dump_json())
     for cell in plan.cells:
-        record = initial_record(folder.existing_request(cell.id), folder.existing_plan())
         found = [evaluation(cell.cell, iteration, FIDS[cell.row][cell.seed]) for iteration in cell.cell.metrics.at]
         if cell.row == "longer":
             found[-1] = evaluation(cell.cell, found[-1].iteration, AT_ITS_END[cell.seed])
-        own = {"status": "done", "evaluations": found, "cost": cell_cost(cell.cell)}
-        folder.write_record(record.model_copy(update=own))
+        end(folder, cell.id, evaluations=found, cost=cell_cost(cell.cell))
     return root
 
 
@@ -73,13 +68,11 @@ def detection(*arguments: object):
 
 def test_a_stated_spread_gives_each_row_the_seeds_of_the_first_step_of_holm(suite):
     found = detection(suite, "--detect", 1.5, "--spread", 1.2)
-    assert [(row["row"], row["reference"], row["spread"]) for row in found["rows"]] == [
-        ("routed", "dense", 1.2),
-        ("other", "dense", 1.2),
-    ]
-    assert {row["seeds"] for row in found["rows"]} == {seeds_to_find(1.5 / 1.2, 1000, 0.05 / 2)}
-    assert {row["seeds_upper"] for row in found["rows"]} == {found["rows"][0]["seeds"]}
-    assert found["difference"] == 1.5 and {row["pairs"] for row in found["rows"]} == {None}
+    seeds = seeds_to_find(1.5 / 1.2, 1000, 0.05 / 2)
+    known = {"reference": "dense", "spread": 1.2, "pairs": None, "seeds": seeds, "seeds_upper": seeds}
+    for name, row in zip(("routed", "other"), found["rows"], strict=True):
+        assert row == {"row": name, "power": row["power"], **known}
+    assert found["difference"] == 1.5
 
 
 def test_a_run_gives_each_row_its_own_spread_with_its_bound(suite, finished):
@@ -114,10 +107,7 @@ def test_rows_that_a_run_lacks_are_not_known(suite, tmp_path):
     [
         (("--detect", "1.5"), "neither was given"),
         (("--detect", "1.5", "--spread", "1", "--from", "run"), "both were given"),
-        (
-            ("--detect", "0", "--spread", "inf"),
-            "--detect 0: must be a finite number above 0, in FID\n--spread inf",
-        ),
+        (("--detect", "0", "--spread", "inf"), "--detect 0: must be a finite number above 0, in FID\n--spread inf"),
         (("--spread", "1"), "add --detect FID"),
         (("--from", "run"), "add --detect FID"),
         (("--detect", "1.5", "--from", "nowhere"), "not a run folder"),

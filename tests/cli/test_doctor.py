@@ -13,7 +13,10 @@ from tread_bench.core.describe.metrics import find_extractor
 INCEPTION = find_extractor("inception").published[0]
 
 
-def test_weights_that_are_missing_come_with_their_publisher_and_their_metrics(
+SHA256 = "53959fa102f31e51d8d1ee12fe89c2fd7cd556dbaf2c6102046d195a504850a0"  # of b"other weights"
+
+
+def test_weights_come_with_their_publisher_and_their_metrics_and_whether_they_are_the_published_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREAD_BENCH_WEIGHTS", str(tmp_path))
@@ -28,20 +31,13 @@ def test_weights_that_are_missing_come_with_their_publisher_and_their_metrics(
     assert metrics[0] >= {"fid", "sfid", "kid", "precision_recall", "inception_score"}
     assert metrics[0] - metrics[1] == {"inception_score", "sfid"}
 
-
-def test_a_file_is_shown_with_its_hash_and_whether_it_is_the_published_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TREAD_BENCH_WEIGHTS", str(tmp_path))
-    (tmp_path / INCEPTION.file).write_bytes(b"other weights")
-    dinov2 = find_extractor("dinov2").published[1]
-    (tmp_path / dinov2.file).write_bytes(b"other weights")
+    # A file is shown with its hash.
+    unhashed = find_extractor("dinov2").published[1]
+    for published in (INCEPTION, unhashed):
+        (tmp_path / published.file).write_bytes(b"other weights")
     found = examine()["weights"]
     assert found["inception"]["file"] == f"{tmp_path / INCEPTION.file}, sha256 {SHA256[:12]}, not the published file"
-    assert found["dinov2"]["file"] == f"{tmp_path / dinov2.file}, sha256 {SHA256[:12]}, no hash is published"
-
-
-SHA256 = "53959fa102f31e51d8d1ee12fe89c2fd7cd556dbaf2c6102046d195a504850a0"  # of b"other weights"
+    assert found["dinov2"]["file"] == f"{tmp_path / unhashed.file}, sha256 {SHA256[:12]}, no hash is published"
 
 
 def test_it_is_printed_as_a_table() -> None:

@@ -43,17 +43,16 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
         ("{name: parquet, image_size: 0, num_clases: 3}", [], r"num_clases(.|\n)*num_classes"),
         (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
         ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
+        ("mine.yaml", [], "uses 2 data sources, and this takes one"),
     ],
 )
-def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str], told: str) -> None:
+def test_what_is_not_one_data_source_is_refused(
+    source: str, overrides: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(SUITE + "matrix: {data: [digits, random_latents]}\n")
     with pytest.raises((UserError, SuiteError), match=told):
         data_of(source, overrides)
-
-
-def test_a_suite_of_two_data_sources_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(SUITE + "matrix: {data: [digits, random_latents]}\n")
-    with pytest.raises(UserError, match="uses 2 data sources, and this takes one"):
-        data_of(str(tmp_path / "mine.yaml"), [])
 
 
 def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
@@ -67,15 +66,9 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
     command = ["encode", "mine.yaml", "--data-root", ".", "--vae", "vae", "--out", "latents"]
     app(command, standalone_mode=False)
     told = capsys.readouterr()
-    assert yaml.safe_load(told.out) == {
-        "data": {
-            "name": "latents",
-            "train": [str(tmp_path / "latents" / "train")],
-            "held_out": [str(tmp_path / "latents" / "held_out")],
-            "decoder": str(tmp_path / "vae"),
-            "decoded_size": SIDE,
-        }
-    }
+    splits = {split: [str(tmp_path / "latents" / split)] for split in ("train", "held_out")}
+    decoder = {"decoder": str(tmp_path / "vae"), "decoded_size": SIDE}
+    assert yaml.safe_load(told.out) == {"data": {"name": "latents", **splits, **decoder}}
     assert "train on c" in told.err and f"train: {TRAIN} of {TRAIN}" in told.err
     assert (tmp_path / "latents" / "held_out" / "manifest.json").exists()
     with pytest.raises(UserError, match="belongs to another encoding"):

@@ -10,17 +10,22 @@ from contextlib import ExitStack
 import pytest
 
 from tests.fake_executor import NUMERICS, Executor
-from tests.run_folders import new_folder
+from tests.run_folders import ready
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, initial_record
-from tread_bench.core.stored.files import StoreError, write_json
+from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.services.display import Lines
+from tread_bench.services.display import CountedLines, Lines
 from tread_bench.suite.load import find_suite, load_plan
+
+
+def done(folder: RunFolder, key: str) -> Ended:
+    """A cell's good end, which leaves its record to the runner."""
+    return Ended(key, value=initial_record(folder.existing_request(key), folder.plan(), status="done"))
 
 
 @pytest.fixture
@@ -60,11 +65,8 @@ def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_re
     begun = []
 
     def end(task):
-        folder = RunFolder(tmp_path)
-        request = folder.existing_request(task.key)
-        begun.append(request.row)
-        record = initial_record(request, folder.plan(), status="done")
-        return Ended(task.key, value=record)
+        begun.append(RunFolder(tmp_path).existing_request(task.key).row)
+        return done(RunFolder(tmp_path), task.key)
 
     result, folder = run(end, "timing.pairs=0", rows=("tread-1:2",))
     assert begun == ["tread-1:2"] and [record.row for record in result.records] == begun
@@ -114,8 +116,7 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
             attempts[task.key] += 1
             if attempts[task.key] > 1:
                 dying.close()
-                record = initial_record(folder.existing_request(task.key), folder.plan(), status="done")
-                return Ended(task.key, value=record)
+                return done(folder, task.key)
             dying.enter_context(folder.cell_lock(task.key))
             return Ended(task.key, failure="its node died", lost=True)
 
@@ -125,21 +126,12 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
     assert sum("its node died; attempt 1; it will be retried" in line for line in told) == 2
 
 
-def test_a_machine_that_does_not_see_the_folder_cannot_be_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(is_shared=False))
-    plan = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"])
-    with pytest.raises(StoreError, match="all machines share"):
-        runner.run(plan, "", tmp_path, Options(executor="ray"), Lines(lambda *_, **__: None))
-
-
 def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):
     folder = RunFolder(tmp_path)
 
     def end(task):
         if task.reports:
-            return Ended(
-                task.key, value=initial_record(folder.existing_request(task.key), folder.plan(), status="done")
-            )
+            return done(folder, task.key)
         if task.function.endswith("measure_speed"):
             return Ended(task.key, value=MeasuredSpeed.model_construct(timing=None, conditions=Conditions(**NUMERICS)))
         elsewhere = Conditions(**{**NUMERICS, "cpu_capability": "NEON"})
@@ -155,22 +147,36 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     text = find_suite("smoke").read_text() + "  again: {evaluate: dense, sampling.steps: 3}\n"
     suite = tmp_path / "suite.yaml"
     suite.write_text(text.replace("timing: {pairs: 3, warmup: 1}\n", ""))
-    folder = RunFolder(tmp_path / "run")
     asked = []
 
     def end(task):
         asked.append(task.key)
         if task.key.startswith("dense"):
             return Ended(task.key, failure="time limit of 1 min")
-        return Ended(task.key, value=initial_record(folder.existing_request(task.key), folder.plan(), status="done"))
+        return done(folder, task.key)
 
     monkeypatch.setattr(preparation, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell for cell in plan.cells if cell.row == "dense")
-    known = {"seed": 0, "reference": "dense", "backbone": "DiT", "config": dense.cell.model_dump(mode="json")}
-    begun = {"cell": dense.id, "suite": plan.suite.name, "row": "dense", **known}
-    write_json(new_folder(folder.root).made(dense.id) / "cell.json", begun)
+    folder = ready(tmp_path / "run", plan)
     with folder.cell_lock(dense.id):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2
     assert not any(key.startswith("again") for key in asked)
+
+
+def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = CountedLines(" on cuda", said.append, lambda: now[0])
+    for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
+        now[0] = seconds
+        lines(split, done, 100)
+    lines("held_out", 5, 5)
+    lines("held_out", 5, 5)  # stands still
+    assert said == [
+        "train on cuda: 10 of 100",
+        "train: 40 of 100, 0:30 elapsed, about 1:00 left",
+        "train: 100 of 100, 1:30 elapsed",
+        "held_out on cuda: 5 of 5",
+    ]

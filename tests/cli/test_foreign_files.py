@@ -79,10 +79,6 @@ def a_pipe_as_a_member(folder: Path) -> list[object]:
     return latents(folder, "repa", lambda root: instead(min(root.rglob("*.npy"))))
 
 
-def a_pipe_as_labels(folder: Path) -> list[object]:
-    return latents(folder, "repa", lambda root: instead(root / "dataset.json"))
-
-
 def a_pipe_as_an_image(folder: Path) -> list[object]:
     root = images(folder)
     instead(root / "a" / "1.png")
@@ -128,38 +124,34 @@ def images_whose_header_ends_in_a_bracket(folder: Path) -> list[object]:
     return ["evaluate", folder / "set.npy", "--reference", images(folder)]
 
 
-def of_type(kind: str, bits: int) -> Callable[[Path], list[object]]:
-    def write(folder: Path) -> list[object]:
-        size = 11 * 4 * 8 * 8 * bits // 8
-        about = {"latents": {"dtype": kind, "shape": [11, 4, 8, 8], "data_offsets": [0, size]}}
-        head = json.dumps(about).encode()
-        path = folder / "a.safetensors"
-        path.write_bytes(struct.pack("<Q", len(head)) + head + bytes(size))
-        of_the_set = {"train": [str(path)], "held_out": [str(path)], "image_size": 8, "num_classes": 0, "scale": 1.0}
-        return plan_of(folder, {"name": "latents", **of_the_set})
-
-    return write
+def with_safetensors(folder: Path, kind: str, bits: int) -> Path:
+    """A file of tensors of a type that NumPy does not have."""
+    size = 11 * 4 * 8 * 8 * bits // 8
+    head = json.dumps({"latents": {"dtype": kind, "shape": [11, 4, 8, 8], "data_offsets": [0, size]}}).encode()
+    (folder / "a.safetensors").write_bytes(struct.pack("<Q", len(head)) + head + bytes(size))
+    return folder / "a.safetensors"
 
 
-def weights_of_type(kind: str, bits: int) -> Callable[[Path], list[object]]:
-    def write(folder: Path) -> list[object]:
-        of_type(kind, bits)(folder)
-        network = f"{{name: inception, weights: {folder / 'a.safetensors'}}}"
-        return ["evaluate", images(folder), "--reference", images(folder), "--network", network]
-
-    return write
+def latents_of_type_f8(folder: Path) -> list[object]:
+    path = str(with_safetensors(folder, "F8_E8M0", 8))
+    of_the_set = {"train": [path], "held_out": [path], "image_size": 8, "num_classes": 0, "scale": 1.0}
+    return plan_of(folder, {"name": "latents", **of_the_set})
 
 
-def damaged_lmdb(place: int) -> Callable[[Path], list[object]]:
-    """Pages of an LMDB are overwritten, from one of them on."""
+def weights_of_type_f4(folder: Path) -> list[object]:
+    network = f"{{name: inception, weights: {with_safetensors(folder, 'F4', 4)}}}"
+    return ["evaluate", images(folder), "--reference", images(folder), "--network", network]
+
+
+def a_damaged_lmdb(folder: Path) -> list[object]:
+    """Its pages are overwritten, from the third on."""
 
     def harm(root: Path) -> None:
         path = root / "train" / "data.mdb"
-        content = bytearray(path.read_bytes())
-        content[place * 4096 :] = b"\xff" * (len(content) - place * 4096)
-        path.write_bytes(content)
+        content = path.read_bytes()
+        path.write_bytes(content[: 2 * 4096] + b"\xff" * (len(content) - 2 * 4096))
 
-    return lambda folder: latents(folder, "maskdit-lmdb", harm)
+    return latents(folder, "maskdit-lmdb", harm)
 
 
 def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
@@ -180,7 +172,6 @@ def an_exported_schedule_with_another_key(folder: Path) -> list[object]:
 CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a zip archive": (a_pipe_as_archive, "set.zip"),
     "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
-    "a pipe as dataset.json": (a_pipe_as_labels, f"dataset.json cannot be read ({PIPE})"),
     "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
     "a pipe as a sample": (a_pipe_as_a_sample, f"1.png: {PIPE}; copy it again, or take it out"),
     "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
@@ -189,10 +180,9 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "a header that ends in a bracket": (a_header_that_ends_in_a_bracket, "not a readable NumPy header"),
     "images whose header does": (images_whose_header_ends_in_a_bracket, "set.npy: no array that can be read"),
-    "F8_E8M0": (of_type("F8_E8M0", 8), "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
-    "weights of type F4": (weights_of_type("F4", 4), "tensors of type 'F4' are not read; store float32"),
-    "weights of type F8_E8M0": (weights_of_type("F8_E8M0", 8), "tensors of type 'F8_E8M0' are not read"),
-    "a damaged LMDB": (damaged_lmdb(2), "data.mdb: not a readable LMDB"),
+    "F8_E8M0": (latents_of_type_f8, "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
+    "weights of type F4": (weights_of_type_f4, "tensors of type 'F4' are not read; store float32"),
+    "a damaged LMDB": (a_damaged_lmdb, "data.mdb: not a readable LMDB"),
     "an exported schedule": (
         an_exported_schedule_with_another_key,
         "records.0.unknown config.schedule key 'warmth'",

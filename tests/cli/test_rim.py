@@ -44,14 +44,16 @@ def test_streams_and_limits(line, status, message, tmp_path):
     assert_told(shell(line, "list", "selectors", cwd=tmp_path), status, message)
 
 
-def test_a_run_whose_processes_have_no_memory_for_torch_says_so_once(tmp_path):
-    done = shell("ulimit -v 500000; {}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
-    assert_told(done, 2, r"^(out of memory: use smaller|ImportError: libtorch_cpu\.so: failed to map) .*\n$")
-
-
-def test_a_run_that_may_open_few_files_says_so_once(tmp_path):
-    done = shell("ulimit -n 16; {}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
-    assert_told(done, 2, r"^a run needs 64 open files, and may open 16 here: raise the limit with `ulimit -n`\n$")
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("-v 500000", r"^(out of memory: use smaller|ImportError: libtorch_cpu\.so: failed to map) .*\n$"),
+        ("-n 16", r"^a run needs 64 open files, and may open 16 here: raise the limit with `ulimit -n`\n$"),
+    ],
+)
+def test_a_run_that_may_not_use_what_it_needs_says_so_once(limit, message, tmp_path):
+    done = shell(f"ulimit {limit}; {{}}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
+    assert_told(done, 2, message)
 
 
 @pytest.mark.full
@@ -84,11 +86,7 @@ def test_an_ascii_locale_reads_and_writes_what_others_do_also_below_a_name_that_
     assert_told(done, 0, "")
     assert done.stdout.isascii() and "FID" in done.stdout
     assert "Größe, Δ" in (folder / "run" / "index.html").read_text(encoding="utf-8")
-    for again in (
-        ("status", folder / "run"),
-        ("report", folder / "run"),
-        ("run", suite, "--out", folder / "run"),
-    ):
+    for again in (("status", folder / "run"), ("report", folder / "run"), ("run", suite, "--out", folder / "run")):
         assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 
 
@@ -102,9 +100,8 @@ def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
     return [sys.executable, str(tmp_path / "changed.py")]
 
 
-def ended(tmp_path: Path, body: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    asked = in_place_of_a_command(tmp_path, body)
-    return subprocess.run(asked, capture_output=True, text=True, timeout=100, env={**os.environ, **environment})
+def ended(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(in_place_of_a_command(tmp_path, body), capture_output=True, text=True, timeout=100)
 
 
 @pytest.mark.parametrize(
@@ -143,20 +140,13 @@ def has_loaded_libraries(process: subprocess.Popen[str]) -> bool:
     return process.poll() is not None or "site-packages" in Path(f"/proc/{process.pid}/maps").read_text()
 
 
-def interrupted(
-    asked: list[str],
-    when: Callable[[subprocess.Popen[str]], object],
-    *,
-    again_after: float | None = None,
-    **environment: str,
-):
+def interrupted(asked: list[str], when: Callable[[subprocess.Popen[str]], object], again_after: float | None = None):
     """Status and stderr of a command that Ctrl-C reaches, as from a terminal: with all processes that it started.
 
     `python -m` may end by the signal itself, where code from a string was interrupted. Shells show that as 130, too.
     """
-    started = {**os.environ, **environment}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(asked, env=started, text=True, start_new_session=True, preexec_fn=hear_signals, **pipes)
+    process = subprocess.Popen(asked, text=True, start_new_session=True, preexec_fn=hear_signals, **pipes)
     when(process)
     os.killpg(process.pid, signal.SIGINT)
     if again_after is not None:

@@ -1,3 +1,5 @@
+"""What `sample` decodes with, and whose captions it takes, are those of the run."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -11,18 +13,6 @@ from tread_bench.data.latents.options import LatentsData
 from tread_bench.services.samples import refuse_other_files
 
 
-def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):
-    decoder = tmp_path / "decoder.pt2"
-    decoder.write_bytes(b"one decoder")
-    data = LatentsData(name="latents", train=["a"], held_out=["b"], decoder=str(decoder))
-    record = SimpleNamespace(data_files=contents_of([str(decoder)]))
-    job = SimpleNamespace(id="c", plan=SimpleNamespace(files={}), folder=SimpleNamespace(record=lambda cell: record))
-    refuse_other_files(job, data)
-    decoder.write_bytes(b"two decoder")
-    with pytest.raises(ChangedDataError, match=r"decoder\.pt2 has changed since its run began"):
-        refuse_other_files(job, data)
-
-
 class CaptionedLatents(LatentsData):
     @property
     def text_shape(self):
@@ -33,13 +23,18 @@ class CaptionedLatents(LatentsData):
         return replace(LATENTS, files=lambda options, generates: [(("train", 0), options.train[0])])
 
 
-def test_captions_are_those_of_the_data_that_the_run_began_with(tmp_path):
-    path = tmp_path / "train.safetensors"
-    path.write_bytes(b"some captions")
-    data = CaptionedLatents(name="latents", train=[str(path)], held_out=["b"])
-    files = contents_of([str(path)])
-    job = SimpleNamespace(id="c", plan=SimpleNamespace(files=files), folder=SimpleNamespace(record=lambda cell: None))
+@pytest.mark.parametrize(("kind", "changed"), [(LatentsData, "decoder.pt2"), (CaptionedLatents, "train.safetensors")])
+@pytest.mark.parametrize("known_from", ["plan", "record"])
+def test_decoder_and_captions_are_those_of_the_images_of_the_cell(tmp_path, kind, changed, known_from):
+    path = tmp_path / changed
+    path.write_bytes(b"some content")
+    of_files = {"decoder": str(path)} if changed == "decoder.pt2" else {"decoder": None}
+    data = kind(name="latents", train=[str(path)], held_out=["b"], **of_files)
+    known = contents_of([str(path)])
+    record = SimpleNamespace(data_files=known) if known_from == "record" else None
+    plan = SimpleNamespace(files=known if known_from == "plan" else {})
+    job = SimpleNamespace(id="c", plan=plan, folder=SimpleNamespace(record=lambda cell: record))
     refuse_other_files(job, data)
-    path.write_bytes(b"more captions")
-    with pytest.raises(ChangedDataError, match=r"train\.safetensors has changed since its run began"):
+    path.write_bytes(b"more content")
+    with pytest.raises(ChangedDataError, match=f"{changed} has changed since its run began"):
         refuse_other_files(job, data)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.yardstick import slowness
 from tread_bench.cli.app import app
 
 
@@ -24,10 +22,6 @@ def derived(out: Path) -> dict[str, bytes]:
     files = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith(".")]
     found = {str(path.relative_to(out)): path.read_bytes() for path in files}
     return {name: text for name, text in found.items() if name != "plan.json" and not name.startswith("cells/")}
-
-
-def times(out: Path) -> dict[str, int]:
-    return {name: (out / name).stat().st_mtime_ns for name in derived(out)}
 
 
 @pytest.mark.parametrize(
@@ -53,10 +47,3 @@ def test_what_is_missing_empty_or_older_than_the_records_is_made_again(toy, toy_
     assert derived(toy_run) == before
     if kind != "suite.yaml":
         assert "made again" in told and str(harmed.relative_to(toy_run)) in told
-
-
-def test_without_anything_missing_nothing_is_written_and_that_at_once(toy, toy_run):
-    before, start = times(toy_run), time.process_time()
-    assert "nothing to do" in again(toy, toy_run)
-    assert times(toy_run) == before
-    assert time.process_time() - start < 2 * slowness()

@@ -16,10 +16,6 @@ DOCUMENTS = sorted(
 )
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
 def broken_links(file: Path) -> list[str]:
     """Relative links of a Markdown file to no file, or to no heading of one."""
     links = re.findall(r"\]\(([^)\s]+)\)|(?:href|src|srcset)=\"([^\"\s]+)\"", prose(file))

@@ -95,12 +95,11 @@ def test_it_is_read_as_it_was_written_and_twice_the_same(run, exported, tmp_path
 
 def test_the_command_writes_it_and_says_what_is_missing_and_what_failed_cells_said(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for options in ([], ["--overwrite"]):
-        done = CliRunner().invoke(app, ["report", str(run.root), "--export", "run.zip", *options])
-        assert (done.exit_code, done.stdout) == (0, "run.zip\n")
-        said, missing = done.stderr.splitlines()
-        assert said.startswith("what cells said when they failed is in it as they said it: look for paths and hosts")
-        assert missing == "1 of 4 cells have no record yet and are not in it"
+    done = CliRunner().invoke(app, ["report", str(run.root), "--export", "run.zip"])
+    assert (done.exit_code, done.stdout) == (0, "run.zip\n")
+    said, missing = done.stderr.splitlines()
+    assert said.startswith("what cells said when they failed is in it as they said it: look for paths and hosts")
+    assert missing == "1 of 4 cells have no record yet and are not in it"
     assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from itertools import pairwise
 
 import pytest
 
@@ -72,23 +73,21 @@ def test_a_slow_disk_is_written_to_less_often(folder, now, monkeypatch):
         notes.append(now[0])
 
     monkeypatch.setattr(heartbeat, "_replace", slow)
-    beat, began = heart(folder), now[0]
-    for done in range(1000):
-        now[0] += 0.1
-        beat("training", done, 1000, None)
-    assert len(notes) > 20
-    assert 0.02 * (len(notes) - 2) <= heartbeat.SHARE * (now[0] - began)  # but for the two phases
+    beat = heart(folder)
+    for done in range(100):
+        now[0] += 1.1
+        beat("training", done, 100, None)
+    waits = [later - earlier for earlier, later in pairwise(notes[1:])]
+    assert len(waits) > 10 and min(waits) >= 0.02 / heartbeat.SHARE
 
 
-def test_what_is_damaged_is_nothing(folder):
+def test_what_is_damaged_or_another_s_is_nothing(folder):
     heart(folder)
     path = folder.cell("a") / "progress.json"
     whole = path.read_bytes()
-    for end in range(len(whole)):
-        path.write_bytes(whole[:end])
+    for content in (whole[:-1], b"", b"\xff" + whole, whole.replace(b'"a"', b'"b"')):
+        path.write_bytes(content)
         assert read_progress(folder, "a") is None
-    path.write_bytes(b"\xff" + whole)
-    assert read_progress(folder, "a") is None
     path.unlink()
     assert read_progress(folder, "a") is None
 

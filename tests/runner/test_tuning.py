@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import pytest
+from pandas import read_csv
 
-from tests.command_line import figures, tread_bench
-from tests.toy_suite import METRICS
+from tests.command_line import tread_bench
+from tests.toy_suite import METRICS, results
 
 CANDIDATES = (1e-3, 4e-3, 1.6e-2)
 SUITE = f"""\
@@ -38,10 +38,6 @@ def of_role(found, is_tuning):
     return {cell: record for cell, record in found.items() if (record.get("role") == "tuning") is is_tuning}
 
 
-def compared(out):
-    return {cell: figures(record) for cell, record in records(out).items()}
-
-
 def test_each_row_is_studied_at_the_rate_of_its_lowest_loss(whole):
     tuning, study = (of_role(records(whole), is_tuning) for is_tuning in (True, False))
     assert (len(tuning), len(study)) == (NUM_TUNING, NUM_STUDY)
@@ -60,20 +56,16 @@ def test_candidates_train_for_their_share_and_are_in_no_table(whole):
     for record in of_role(found, is_tuning=True).values():
         row, _, _ = record["row"].partition(" lr=")
         assert record["config"]["training"]["iterations"] == round(lengths[row] / 2)
-    with open(whole / "results.csv", newline="") as file:
-        lines = list(csv.DictReader(file))
-    assert {line["cell"] for line in lines} == set(of_role(found, is_tuning=False))
-    assert all(line["tuned"] in ("best of 3", "edge of 3") for line in lines)
+    table = read_csv(whole / "results.csv")
+    assert set(table.cell) == set(of_role(found, is_tuning=False))
+    assert set(table.tuned) <= {"best of 3", "edge of 3"}
 
-
-def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
+    # The page has the candidates, their cost, and what extends them.
     page = (whole / "index.html").read_text()
     assert 'id="tuning"' in page and (whole / "figures" / "tuning.svg").exists()
     assert f"{NUM_TUNING} cells, " in page and "that failed" not in page
     assert "Each row at its best of 3 learning rates, by dense validation loss over 1 tuning seed" in page
-    with open(whole / "results.csv", newline="") as file:
-        at_edge = any(line["tuned"] == "edge of 3" for line in csv.DictReader(file))
-    assert ("tune.candidates=[" in page) is at_edge
+    assert ("tune.candidates=[" in page) is ("edge of 3" in set(table.tuned))
     assert "may be advised in more than 5 % of such studies" in page  # one tuning seed, at half the training
 
 
@@ -81,15 +73,14 @@ def test_the_page_has_the_candidates_their_cost_and_what_extends_them(whole):
 def test_more_candidates_keep_what_is_measured(whole, suite, tmp_path):
     out = tmp_path / "run"
     assert tread_bench("run", suite, "--out", out).returncode == 0
-    before = compared(out)
+    before = results(out)
     done = tread_bench("run", suite, "--out", out, *MORE)
     assert done.returncode == 0, done.stderr
-    after = compared(out)
+    after = results(out)
     assert before.keys() <= after.keys() and len(of_role(records(out), is_tuning=True)) == NUM_TUNING + 2
     for cell, record in of_role(before, is_tuning=True).items():
         assert after[cell] == record
-    with open(out / "results.csv", newline="") as file:
-        assert all(line["tuned"] in ("best of 4", "edge of 4") for line in csv.DictReader(file))
+    assert set(read_csv(out / "results.csv").tuned) <= {"best of 4", "edge of 4"}
 
 
 @pytest.mark.full
@@ -100,4 +91,4 @@ def test_shards_run_their_candidates_and_then_their_study(whole, suite, tmp_path
     for part in ("2/2", "1/2", "2/2"):
         tread_bench("run", suite, "--out", out, "--shard", part)
     assert tread_bench("run", suite, "--out", out).returncode == 0
-    assert compared(out) == compared(whole)
+    assert results(out) == results(whole)

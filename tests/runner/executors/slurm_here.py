@@ -94,13 +94,8 @@ def _daemon(log: Path, command: list[str], environment: dict[str, str]) -> Itera
     """One that the kernel ends with this process, should nothing here get to do that."""
     command = ["setpriv", "--pdeathsig", "KILL", *command]
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, env={**os.environ, **environment}, **streams)
     try:
         yield
     finally:

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from textwrap import dedent
 
 import psutil
 import pytest
@@ -44,6 +44,9 @@ def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_l
     failed = run_one(task("operator:truediv", 1, 0), retries=3)
     assert (failed.failure, failed.lost) == ("ZeroDivisionError: division by zero", False)
     assert (tmp_path / "log").read_text().count("Traceback") == 1
+    failed = run_one(task("builtins:exec", "raise OSError(27, 'File too large', 'step-1.safetensors')"), retries=3)
+    assert (str(failed.disk), failed.failure) == ("[Errno 27] File too large: 'step-1.safetensors'", "")
+    assert " is gone, or " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "log" / "log")).failure
 
 
 def test_a_process_finds_what_every_cell_would_load_first(task):
@@ -61,30 +64,36 @@ def test_what_ends_a_process_from_outside_is_a_loss(task, number):
     assert ("memory" in ended.failure) == (number == signal.SIGKILL)
 
 
-def test_an_error_of_the_disk_is_told_apart(task):
-    ended = run_one(task("builtins:exec", "raise OSError(27, 'File too large', 'step-1.safetensors')"), retries=3)
-    assert (str(ended.disk), ended.failure) == ("[Errno 27] File too large: 'step-1.safetensors'", "")
+def printed_by(tmp_path: Path, program: str, **environment: str) -> str:
+    """What a script of its own prints."""
+    imports = """
+        import multiprocessing
+        from pathlib import Path
+        from tread_bench.runner.executors.local import Local
+        from tread_bench.runner.executors.tasks import Task, run_one
+    """
+    (tmp_path / "script.py").write_text(dedent(imports) + dedent(program))
+    about = {"capture_output": True, "text": True, "timeout": 200, "env": {**os.environ, **environment}}
+    done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, **about)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-OWN_SERVER = """
-import multiprocessing, sys
-from pathlib import Path
-from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.tasks import Task, run_one
-
-if __name__ == "__main__":
-    own = multiprocessing.get_context("forkserver").Process(target=print)
-    own.start()
-    own.join()
-    print(run_one(Task("a", "signal:pthread_sigmask", (0, []), Path(sys.argv[1])), Local(), 0))
-"""
+def test_a_script_without_a_guard_runs_once(tmp_path):
+    task = 'run_one(Task("a", "operator:add", (2, 3), Path("log")), Local())'
+    assert printed_by(tmp_path, f"print('once', {task}.value)\n") == "once 5\n"
 
 
 def test_a_program_that_forks_processes_from_a_server_of_its_own_can_run_cells(tmp_path):
-    script = tmp_path / "own_server.py"
-    script.write_text(OWN_SERVER)
-    done = subprocess.run([sys.executable, script, tmp_path / "log"], capture_output=True, text=True)
-    assert "failure=''" in done.stdout and "SIGINT" in done.stdout, done.stdout + done.stderr
+    program = """
+        if __name__ == "__main__":
+            own = multiprocessing.get_context("forkserver").Process(target=print)
+            own.start()
+            own.join()
+            print(run_one(Task("a", "signal:pthread_sigmask", (0, []), Path("log")), Local()))
+    """
+    said = printed_by(tmp_path, program)
+    assert "failure=''" in said and "SIGINT" in said
 
 
 def test_a_server_that_ends_as_it_starts_is_told(task, monkeypatch):
@@ -97,15 +106,17 @@ def test_a_server_that_ends_as_it_starts_is_told(task, monkeypatch):
         run_one(task("operator:add", 2, 3))
 
 
-def test_a_crash_in_native_code_is_an_outcome(task):
-    for function, argument, name in (("os:abort", (), "SIGABRT"), ("ctypes:string_at", (1,), "SIGSEGV")):
-        ended = run_one(task(function, *argument), retries=3)
-        assert (ended.failure.split(";")[0], ended.lost) == (f"crash in native code ({name})", False)
-
-
-def test_an_exit_status_is_an_outcome(task):
-    ended = run_one(task("os:_exit", 3))
-    assert ("status 3" in ended.failure, ended.lost) == (True, False)
+@pytest.mark.parametrize(
+    ("function", "argument", "failure"),
+    [
+        ("os:abort", (), "crash in native code (SIGABRT)"),
+        ("ctypes:string_at", (1,), "crash in native code (SIGSEGV)"),
+        ("os:_exit", (3,), "the process ended with status 3"),
+    ],
+)
+def test_a_crash_or_an_exit_is_an_outcome(task, function, argument, failure):
+    ended = run_one(task(function, *argument), retries=3)
+    assert (ended.failure.split(";")[0], ended.lost) == (failure, False)
 
 
 def test_a_lost_task_is_started_again_a_stated_number_of_times(task, tmp_path):
@@ -121,26 +132,12 @@ def test_a_hang_is_ended_by_its_limit_and_its_neighbour_goes_on(task, tmp_path, 
     assert ends == [Ended("a", failure="time limit of 0.02 min"), Ended("b")]
 
 
-def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
-    (tmp_path / "file").touch()
-    assert " is gone, or " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
-
-
 @pytest.mark.full
-def test_what_killed_cells_leave_in_the_folder_of_temporary_files_goes_with_the_run(tmp_path, request):
-    short = tempfile.TemporaryDirectory(dir="/tmp")  # a path that a socket may have
-    request.addfinalizer(short.cleanup)
-    place = Path(short.name)
+def test_what_killed_cells_leave_in_the_folder_of_temporary_files_goes_with_the_run(tmp_path):
     work = "import os, pathlib, tempfile; pathlib.Path(tempfile.mkdtemp(), 'x').touch(); os.kill(os.getpid(), 9)"
-    code = f"""
-from pathlib import Path
-from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.tasks import Task, run_one
-print(run_one(Task("a", "builtins:exec", ({work!r},), Path({str(tmp_path)!r}) / "log"), Local()).lost)
-"""
-    asked = [sys.executable, "-c", code]
-    done = subprocess.run(asked, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, text=True, timeout=100)
-    assert done.stdout == "True\n" and not list(place.iterdir())
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # a path that a socket may have
+        program = f'print(run_one(Task("a", "builtins:exec", ({work!r},), Path("log")), Local()).lost)\n'
+        assert printed_by(tmp_path, program, TMPDIR=place) == "True\n" and not os.listdir(place)
 
 
 def test_no_cell_makes_a_semaphore_that_a_kill_would_leave(task):
@@ -159,25 +156,3 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
     assert all(event.lost and "server" in event.failure for event in events)
     wait_for(lambda: not any(alive(pid) for pid in children), seconds=10)
     assert run_one(task("operator:add", 2, 3)).value == 5
-
-
-@pytest.mark.full
-def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
-    code = f"""
-from pathlib import Path
-from tread_bench.core.errors import UserError
-from tread_bench.runner.executors import local
-from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.tasks import Task
-tasks = [Task(str(k), "builtins:exec", ({HOLD_THE_GIL!r},), Path({str(tmp_path)!r}) / str(k)) for k in range(2)]
-for event in Local(2)(tasks):
-    print(event, flush=True)
-"""
-    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert "Started" in runner.stdout.readline() and "Started" in runner.stdout.readline()
-    time.sleep(0.5)
-    family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
-    assert len(family) >= 3
-    os.kill(runner.pid, signal.SIGKILL)
-    runner.communicate()
-    wait_for(lambda: not any(alive(pid) for pid in family), seconds=10)

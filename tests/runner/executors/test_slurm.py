@@ -11,34 +11,14 @@ from importlib.util import find_spec
 import pytest
 
 from tests.command_line import command, tread_bench, wait_for
+from tests.runner.executors.ends import assert_ends_are_told, ends_of
 from tests.runner.executors.slurm_here import SKIP_REASON, slurm_here
 from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors import slurm
 from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
-from tread_bench.runner.executors.tasks import Ended, Task
-
-KILL_THE_JOB = "import os, signal; os.kill(int(os.environ['TREAD_BENCH_RUNNER']), signal.SIGKILL)"
 
 needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="the extra `slurm` is not installed")
-
-
-def ends_of(executor: Slurm, log) -> dict[str, Ended]:
-    about = {
-        "value": ("operator:add", 2, 3),
-        "failure": ("operator:truediv", 1, 0),
-        "kill": ("signal:raise_signal", 9),
-        "job": ("builtins:exec", KILL_THE_JOB),
-    }
-    tasks = [Task(key, function, tuple(arguments), log) for key, (function, *arguments) in about.items()]
-    return {event.key: event for event in executor(tasks) if isinstance(event, Ended)}
-
-
-def assert_ends_are_told(ends: dict[str, Ended]) -> None:
-    assert ends["value"] == Ended("value", value=5)
-    assert ends["failure"].failure == "ZeroDivisionError: division by zero" and not ends["failure"].lost
-    assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
-    assert "ended without a result" in ends["job"].failure and ends["job"].lost
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +36,13 @@ def node(tmp_path_factory):
 def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, tmp_path, monkeypatch):
     monkeypatch.setattr(slurm, "GRACE_S", 2.0)  # its disk is this machine's
     monkeypatch.setattr(slurm, "QUEUE_S", 1.0)
-    assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log"))
+    assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm"), tmp_path), "ended without a result")
     assert longest_job_minutes() == math.inf
     monkeypatch.setenv("SBATCH_PARTITION", "second")
     assert longest_job_minutes() == 60
     monkeypatch.setenv("SBATCH_PARTITION", "absent")
     with pytest.raises(UserError, match=r"sbatch refused the jobs: .*partition"):
-        ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log")
+        ends_of(Slurm(tmp_path / "slurm"), tmp_path)
 
 
 @needs_submitit
@@ -78,11 +58,8 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 )
 def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path, pairs, how):
     suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
-    far = subprocess.Popen(
-        command("run", suite, "--out", out, "--executor", "slurm", "--set", f"timing.pairs={pairs}"),
-        text=True,
-        stderr=subprocess.PIPE,
-    )
+    asked = command("run", suite, "--out", out, "--executor", "slurm", "--set", f"timing.pairs={pairs}")
+    far = subprocess.Popen(asked, text=True, stderr=subprocess.PIPE)
     wait_for(lambda: list(out.glob("cells/*/checkpoints/*.sha256")), seconds=200)
     running = ["squeue", "--me", "--array", "--noheader", "--states=R", "--format=%i"]
     for job in subprocess.run(running, capture_output=True, text=True).stdout.split():
