@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from ipaddress import ip_address
@@ -82,3 +83,24 @@ def test_ranks_meet_where_no_other_machine_can_reach_them():
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() and {ip_address(address).is_loopback for address in done.stdout.split()} == {True}
+
+
+STOPPING = """
+import os, signal, time
+from tread_bench.cell.launch import launch
+
+def stop(report):
+    if os.environ["RANK"] == "0":
+        os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(60)
+
+if __name__ == "__main__":
+    launch("stopping:stop", (), 2, print)
+"""
+
+
+@pytest.mark.full
+def test_a_launcher_that_is_told_to_end_leaves_no_semaphores(tmp_path):
+    (tmp_path / "stopping.py").write_text(STOPPING)
+    done = subprocess.run([sys.executable, tmp_path / "stopping.py"], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, "leaked" in done.stderr) == (-signal.SIGTERM, False), done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -102,6 +103,8 @@ def launch(function: str, arguments: tuple[Any, ...], processes: int, tell: Tell
         watching.join()
         raise watch.cause(error) from None
     except SignalException as stopped:  # the ranks are gone: end as a process that does not handle the signal
+        stopped.__traceback__ = None
+        gc.collect()  # semaphores of torch's launcher, which Python would else report as leaked
         signal.signal(stopped.sigval, signal.SIG_DFL)
         os.kill(os.getpid(), stopped.sigval)
     finally:
