@@ -24,6 +24,7 @@ from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
 from tread_bench.cli.app import GONE, app
 from tread_bench.cli.commands.listing import Listed, list_, rows_of
+from tread_bench.cli.console import stdout_console
 from tread_bench.core.describe.families import find_family
 from tread_bench.runner.folder import MADE
 from tread_bench.suite.load import find_suite, load_plan
@@ -285,6 +286,13 @@ def test_a_folder_in_the_git_repository_of_others_has_no_commit(tmp_path, monkey
     (tmp_path / "prepare.py").touch()
     monkeypatch.setattr(prepare, "__file__", str(tmp_path / "prepare.py"))
     assert prepare.git_state() is None
+
+
+@pytest.mark.parametrize("terminal", ["", "1"])
+def test_what_is_printed_is_no_markup(terminal, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", terminal)
+    stdout_console().print("[red]a")
+    assert "red" in capsys.readouterr().out
 
 
 def test_a_launcher_of_several_processes_is_refused_before_anything_is_written(tmp_path):

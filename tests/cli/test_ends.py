@@ -6,11 +6,14 @@ import errno
 import shutil
 from collections import Counter
 from contextlib import ExitStack
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import ready
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, initial_record
 from tread_bench.core.stored.files import StoreError
@@ -88,6 +91,17 @@ def test_a_run_says_which_device_it_has_taken(run, tmp_path):
         told = []
         run(end, "limits.retries=0", told=told, **options)
         assert [line for line in told if line.startswith("device: ")] == ([said] if said else []), options
+
+
+def test_numerical_choices_are_made_on_a_gpu_where_one_may_be_used(run, monkeypatch):
+    def stop(executor, tasks):
+        raise UserError(f"{tasks[0].gpus} GPUs")
+
+    monkeypatch.setattr(Executor, "may_have_gpus", lambda executor: True)
+    monkeypatch.setattr(Executor, "__call__", stop)
+    for device, gpus in (("auto", 1), ("cuda", 1), ("cpu", 0)):
+        with pytest.raises(UserError, match=f"^{gpus} GPUs"):
+            run(None, device=device)
 
 
 def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_ended(run, tmp_path):
@@ -180,3 +194,13 @@ def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
         "train: 100 of 100, 1:30 elapsed",
         "held_out on cuda: 5 of 5",
     ]
+
+
+def test_lines_of_a_run_are_neither_wrapped_nor_markup_and_say_how_long_it_may_take() -> None:
+    out, now = StringIO(), [100.0]
+    lines = Lines(Console(file=out, width=20).print, lambda: now[0])
+    lines.begin("training", {"a": "dense", "b": "routed"}, 1)
+    now[0] += 10
+    lines.ended("a", "no [red] luck")
+    ended = "[1/2] dense: FAILED: no [red] luck, 0:10 elapsed, about 0:10 left"
+    assert out.getvalue().splitlines() == ["training: 2 to do, 1 at a time", ended]

@@ -86,16 +86,6 @@ def a_pipe_as_an_image(folder: Path) -> list[object]:
     return plan_of(folder, {"name": "image_folder", **folders, "image_size": 8, "channels": 3, "num_classes": 2})
 
 
-def a_pipe_as_a_sample(folder: Path) -> list[object]:
-    root = images(folder)
-    instead(root / "a" / "1.png")
-    return ["evaluate", root, "--reference", root]
-
-
-def a_device_as_a_set(folder: Path) -> list[object]:
-    return ["evaluate", images(folder), "--reference", "/dev/zero"]
-
-
 def a_pipe_as_a_page(folder: Path) -> list[object]:
     run = a_run(folder)
     instead(run / "index.html")
@@ -173,8 +163,6 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "a pipe as a zip archive": (a_pipe_as_archive, "set.zip"),
     "a pipe as a member": (a_pipe_as_a_member, f".npy cannot be read ({PIPE})"),
     "a pipe as an image": (a_pipe_as_an_image, f"1.png: cannot be read ({PIPE})"),
-    "a pipe as a sample": (a_pipe_as_a_sample, f"1.png: {PIPE}; copy it again, or take it out"),
-    "a device as a set": (a_device_as_a_set, f"/dev/zero cannot be read ({PIPE})"),
     "a pipe as a page": (a_pipe_as_a_page, "index.html cannot be written (it is a device or a pipe)"),
     "a pipe as config.json": (a_pipe_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
     "/dev/zero as config.json": (a_device_as_a_config, f"config.json cannot be read ({PIPE}); name the config.json"),
@@ -183,10 +171,7 @@ CASES: dict[str, tuple[Callable[[Path], list[object]], str]] = {
     "F8_E8M0": (latents_of_type_f8, "latents are F8_E8M0; store float16 (F16) or float32 (F32)"),
     "weights of type F4": (weights_of_type_f4, "tensors of type 'F4' are not read; store float32"),
     "a damaged LMDB": (a_damaged_lmdb, "data.mdb: not a readable LMDB"),
-    "an exported schedule": (
-        an_exported_schedule_with_another_key,
-        "records.0.unknown config.schedule key 'warmth'",
-    ),
+    "an exported schedule": (an_exported_schedule_with_another_key, "records.0.unknown config.schedule key 'warmth'"),
 }
 
 

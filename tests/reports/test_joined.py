@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from synthetic_records import record, study
@@ -15,7 +17,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.page import run as page
 from tread_bench.reports.study import Study
-from tread_bench.runner.sources import read_joined, read_run
+from tread_bench.runner.sources import _names, read_joined, read_run
 from tread_bench.services.report import write_report
 
 
@@ -79,5 +81,6 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
         write_run(tmp_path / folder / "run", study(seeds=1))
     joined = read_joined([tmp_path / folder / "run" for folder in ("x", "y")])
     assert {record.row.partition("/run/")[0] for record in joined.records} == {"x", "y"}
+    assert _names([Path("/x/run"), Path("/y/run")]) == ["x/run", "y/run"]
     with pytest.raises(UserError, match="given twice"):
         read_joined([tmp_path / "x" / "run", tmp_path / "y" / ".." / "x" / "run"])

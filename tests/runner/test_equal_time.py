@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from tests.command_line import figures
 from tests.run_folders import planned
 from tests.toy_suite import METRICS
-from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
+from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner import runner
 from tread_bench.runner.options import Options, Shard
 from tread_bench.runner.speed import equal_time
@@ -37,6 +36,8 @@ SCHEDULED = """\
   until: {method: tread, routes: 1:2@0.5, schedule: {until: 0.75}, training: *equal_cost}
   rising: {method: tread, routes: 1:2@0.5, schedule: {warmup: 0.5}, training: *equal_cost}
   with-a-loss: {method: tread, routes: 1:2@0.5, schedule: {until: 0.5}, auxiliary: [mae], training: *equal_cost}
+  fixed: {method: tread, routes: 1:2@0.5, training: {iterations: 50}}
+  of-a-routed-one: {backbone: {depth: 3}, training: {budget: {macs_of: fixed}}}
 """
 
 
@@ -59,7 +60,7 @@ def timings_of(plan, **rows):
 
 
 @pytest.mark.parametrize(
-    ("row", "dense", "own", "iteration", "interval"),
+    ("row", "reference", "own", "iteration", "interval"),
     [
         # In pairs it is the reference's iterations times the speed-up.
         ("routed", timed(), timed(1.5, dense_ms=70.0), 60, (0.9 * 60, 1.1 * 60)),
@@ -75,35 +76,29 @@ def timings_of(plan, **rows):
         ("smaller", timed(), timed(1.01, dense_ms=60.6), 40 * 100 / 60, (None, None)),
         ("smaller", timed(), timed(2.0, dense_ms=70.0, beside=DENSE), 80, (0.9 * 80, 1.1 * 80)),
         ("smaller", timed(), timed(2.0, dense_ms=70.0, beside="DiT (depth 9)"), 40 * 100 / 35, (None, None)),
+        # A routed reference takes its own steps.
+        ("of-a-routed-one", timed(2.0), timed(dense_ms=40.0), 50 * 50 / 40, (None, None)),
         # Under a schedule the mean of routed and dense steps counts; steps of other kinds are not timed.
         ("until", timed(), timed(2.0), 40 * 100 / (0.75 * 50 + 0.25 * 100), None),
         ("rising", timed(), timed(), None, None),
         ("with-a-loss", timed(), timed(), None, None),
-        # Without both timings, or a budget, there is none.
+        # It is at least the first; without both timings, or a budget, there is none.
+        ("routed", timed(), timed(0.01), 1, None),
         ("routed", timed(), None, None, None),
         ("routed", None, timed(), None, None),
         ("dense", timed(), timed(), None, None),
     ],
 )
 def test_a_row_is_evaluated_where_it_has_trained_as_long_as_its_reference(
-    tmp_path, row, dense, own, iteration, interval
+    tmp_path, row, reference, own, iteration, interval
 ):
     plan = planned(tmp_path, SUITE.replace("timing:", f"{SCHEDULED}timing:"))
-    timings = {key: timing for key, timing in timings_of(plan, **{"dense": dense, row: own}).items() if timing}
-    found = equal_time(plan.rows[row][0], plan, timings)
+    (cell,), named = plan.rows[row], "fixed" if row == "of-a-routed-one" else "dense"
+    known = {plan.rows[named][0].row_key: reference, cell.row_key: own}
+    found = equal_time(cell, plan, {key: timing for key, timing in known.items() if timing})
     assert found == iteration or found.iteration == round(iteration)
     if interval:
         assert (found.low, found.high) == pytest.approx(interval)
-
-
-def test_a_routed_reference_takes_its_own_steps(plan):
-    (row,) = plan.rows["smaller"]
-    budget = row.cell.training.budget.model_copy(update={"macs_of": "routed"})
-    cell = row.cell.model_copy(update={"training": row.cell.training.model_copy(update={"budget": budget})})
-    row = replace(row, cell=cell)
-    iterations = plan.rows["routed"][0].cell.training.iterations
-    found = equal_time(row, plan, timings_of(plan, routed=timed(2.0), smaller=timed(dense_ms=40.0)))
-    assert found == EqualTime(iteration=round(iterations * 50 / 40))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def test_news_goes_on_as_it_came_and_is_noted_at_a_new_phase_or_once_a_second(fo
     told = []
     beat = heart(folder, lambda *news: told.append(news))
     first = read_progress(folder, "a")
-    assert (first.phase, first.of, first.host, first.pid) == ("starting", 0, socket.gethostname(), os.getpid())
+    assert (first.phase, first.done, first.of) == ("starting", 0, 0)
+    assert (first.host, first.pid) == (socket.gethostname(), os.getpid())
     news = [("training", 1, 9, 0.5), ("training", 2, 9, 0.4), ("training", 3, 9, 0.3), ("evaluating", 3, 9, None)]
     noted = []
     for one, later in zip(news, (0.1, 0.5, 1.0, 0.1), strict=True):

@@ -16,13 +16,14 @@ import pytest
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import ONE_SEED, write_suite
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
-from tread_bench.suite.plan import plan_table
+from tread_bench.suite.plan import checkpoint_bytes, plan_table
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -131,6 +132,8 @@ def test_space_that_a_run_has_taken_is_not_asked_for_again(trained_toy, tmp_path
     fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), 1)
     taken = sum(path.stat().st_size for path in trained_toy.rglob("cells/**/*") if path.is_file())
     assert fresh - preparation.needed_bytes(plan.cells, folder, 1) == taken > 0
+    another = preparation.needed_bytes(plan.cells, folder, 2) - preparation.needed_bytes(plan.cells, folder, 1)
+    assert another == checkpoint_bytes(cell_cost(plan.cells[0].cell).stored_params)  # that it is writing
 
 
 SECRETS = {

@@ -36,15 +36,10 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmdParameters=config_overrides
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 ProctrackType=proctrack/pgid
-TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
-MpiDefault=none
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
 SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1
 EnforcePartLimits=ALL
-JobRequeue=1
 KillWait=2
 ReturnToService=2
 NodeName=one NodeHostname={host} NodeAddr=127.0.0.1 Port={port_of_one} CPUs=1 RealMemory=1000000

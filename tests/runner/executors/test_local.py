@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -54,6 +55,11 @@ def test_a_process_finds_what_every_cell_would_load_first(task):
     kernels = "sys.modules['tread_bench.model.ops.cpu.adaln_operator'].prepare.cache_info().currsize"
     found = run_one(task("builtins:eval", f"(sys := __import__('sys')) and [{families} > 0, {kernels} > 0]"))
     assert (found.value, found.failure) == ([True, True], "")
+
+
+def test_a_process_may_start_others_if_its_task_has_several(task):
+    is_daemon = task("builtins:eval", "__import__('multiprocessing').current_process().daemon")
+    assert [run_one(replace(is_daemon, processes=number)).value for number in (1, 2)] == [True, False]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
