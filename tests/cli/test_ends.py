@@ -173,6 +173,7 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell for cell in plan.cells if cell.row == "dense")
     folder = ready(tmp_path / "run", plan)
+    folder.plan_path.unlink()  # as where its process has just begun
     with folder.cell_lock(dense.id):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2

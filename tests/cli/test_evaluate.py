@@ -154,7 +154,7 @@ def test_a_mistake_is_one_message_before_any_work(
     with pytest.raises(UserError, match=told):
         evaluate(*sets, *DIGITS, *arguments)
     assert not images_seen
-    assert sorted(path.name for path in folder.iterdir()) == ["cache", "mine", "mine.npz", "notes", "real"]
+    assert {path.name for path in folder.iterdir()} - {"cache"} == {"mine", "mine.npz", "notes", "real"}
 
 
 def test_default_networks_without_weights_are_left_out_and_nothing_else_is_an_error(
