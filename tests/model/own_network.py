@@ -41,3 +41,14 @@ class MyNetwork(nn.Module):
     def image(self, tokens, condition):
         image = self.out(tokens * condition[:, None]).unflatten(2, self.shape[2:]).unflatten(1, self.shape[:2])
         return image.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
+
+
+def walked(blocks, tokens, condition, route, places):
+    """All tokens (B, S, D) through the blocks, but through those of a route only those at `places` (B, K)."""
+    samples = torch.arange(len(tokens))[:, None]
+    for number, block in enumerate(blocks):
+        if number in route:
+            tokens = tokens.index_put((samples, places), block(tokens[samples, places], condition))
+        else:
+            tokens = block(tokens, condition)
+    return tokens

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.model.own_network import AdaBlock, MyNetwork
+from tests.model.own_network import AdaBlock, MyNetwork, walked
 from tread_bench import RoutedNetwork, TokenOrder, TokenSequence
 from tread_bench.contract import check_backbone, check_wrapped
 from tread_bench.core.describe.families import BackboneSpec, Family
@@ -36,67 +36,16 @@ VIT = {
 }
 
 
-class RotaryBlock(nn.Module):
-    """Attention that learns where tokens stand from rotations of queries and keys alone."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-
-    def forward(self, x, angles):
-        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
-        q, k = (torch.view_as_real(torch.view_as_complex(one.unflatten(2, (-1, 2))) * angles) for one in (q, k))
-        mixed = nn.functional.scaled_dot_product_attention(q.flatten(2)[:, None], k.flatten(2)[:, None], v[:, None])
-        return x + mixed[:, 0]
-
-
-class RotaryNet(nn.Module):
-    """Sequences (B, N, 3) to sequences, of N up to 32."""
-
-    def __init__(self):
-        super().__init__()
-        self.into = nn.Linear(3, WIDTH)
-        self.blocks = nn.ModuleList(RotaryBlock(WIDTH) for _ in range(BLOCKS))
-        self.out = nn.Linear(WIDTH, 3)
-        turns = torch.outer(torch.arange(32), 0.5 ** torch.arange(WIDTH // 2))
-        self.register_buffer("angles", torch.polar(torch.ones_like(turns), turns), persistent=False)
-
-    def forward(self, x, t, y):
-        tokens = self.into(x)
-        for block in self.blocks:
-            tokens = block(tokens, self.angles[: x.shape[1]])
-        return self.out(tokens)
-
-
-ROTARY = {
-    "embed": lambda net, x, t, y: TokenSequence(net.into(x), rows={"angles": net.angles[None, : x.shape[1]]}),
-    "blocks": lambda net: net.blocks,
-    "call": lambda net, block, tokens: block(tokens.tokens, tokens.rows["angles"]),
-    "head": lambda net, tokens: net.out(tokens.tokens),
-}
-
-
 @pytest.fixture
 def vit():
     torch.manual_seed(0)
     return MyNetwork(8, 2, 3, 2, BLOCKS, WIDTH)
 
 
-@pytest.fixture
-def rotary():
-    torch.manual_seed(0)
-    return RotaryNet()
-
-
 def images(batch=3, dtype=torch.float32):
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(batch, 2, 8, 8, generator=generator, dtype=dtype)
     return x, torch.rand(batch, generator=generator, dtype=dtype), torch.arange(batch) % 4
-
-
-def sequences(batch=3):
-    return torch.randn(batch, 12, 3, generator=torch.Generator().manual_seed(1)), torch.zeros(batch), None
 
 
 def ids_of(batch, tokens, kept, seed=2):
@@ -115,33 +64,14 @@ def test_without_routes_it_is_the_network_itself(vit, training):
     assert [id(p) for p in routed.parameters()] == [id(p) for p in vit.parameters()]  # nothing is copied
 
 
-def by_hand(net, x, t, y, start, end, ids):
-    """Sample by sample: the kept tokens, with the prefix, through the blocks from `start` to `end`."""
-    condition = net.condition(t, y)
-    outputs = []
-    for sample, kept in enumerate(ids.tolist()):
-        own = condition[sample : sample + 1]
-        whole = torch.cat([own, net.tokens(x)[sample]])
-        for block in net.blocks[:start]:
-            whole = block(whole[None], own)[0]
-        places = [0, *(1 + token for token in kept)]
-        inside = whole[places]
-        for block in net.blocks[start : end + 1]:
-            inside = block(inside[None], own)[0]
-        rows = {place: inside[number] for number, place in enumerate(places)}
-        whole = torch.stack([rows.get(place, whole[place]) for place in range(len(whole))])
-        for block in net.blocks[end + 1 :]:
-            whole = block(whole[None], own)[0]
-        outputs.append(whole[1:])
-    return net.image(torch.stack(outputs), condition)
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_routed_it_is_what_one_would_write_by_hand(vit, training):
     vit.double()
     routed = RoutedNetwork(vit, **VIT).train(training)
     inputs, ids = images(dtype=torch.float64), ids_of(3, TOKENS, 8)
-    expected = by_hand(vit, *inputs, 1, 3, ids)
+    sequence, condition = embed(vit, *inputs)
+    places = nn.functional.pad(1 + ids, (1, 0))  # with the condition's token in front
+    expected = vit.image(walked(vit.blocks, sequence.tokens, condition, range(1, 4), places)[:, 1:], condition)
     seen = routed(*inputs, routes="1:3@0.5", ids=[ids])
     torch.testing.assert_close(seen, expected, rtol=1e-12, atol=1e-12)
     gradients = (torch.autograd.grad(out.square().sum(), list(vit.parameters())) for out in (expected, seen))
@@ -150,17 +80,9 @@ def test_routed_it_is_what_one_would_write_by_hand(vit, training):
     assert not torch.allclose(seen, vit(*inputs))
 
 
-def test_the_number_of_tokens_may_differ_from_call_to_call(rotary):
-    routed = RoutedNetwork(rotary, **ROTARY)
-    for tokens in (4, 7, 32):
-        x = torch.randn(2, tokens, 3)
-        assert routed(x, torch.zeros(2), routes="1:3@0.5").shape == x.shape
-
-
 def test_selectors_that_choose_by_place_are_for_a_grid_that_is_stated(vit):
     routed = RoutedNetwork(vit, **VIT, grid=(4, 4))
     kept = []
-    routed(*images(), routes="1:1@0.5", selector="rows", on_block=lambda block, state: None)
     vit.blocks[1].register_forward_pre_hook(lambda block, given: kept.append(given[0]))
     routed(*images(), routes="1:1@0.5", selector="rows")
     assert kept[0].shape[1] == 1 + 8
@@ -207,11 +129,8 @@ def changed(**parts):
     ("arguments", "message"),
     [
         ({**VIT, "network": MyNetwork.forward}, "network is a function: it must be the torch.nn.Module that owns"),
-        (changed(blocks=lambda net: []), r"blocks returned a list: it must return a list of one block or more"),
-        (
-            changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]),
-            "block 5 has parameters that the network does not",
-        ),
+        (changed(blocks=lambda net: []), "blocks returned a list: it must return a list of one block or more"),
+        (changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]), "block 5 has parameters that the network does"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
@@ -238,49 +157,28 @@ def test_a_block_that_needs_every_token_is_named_in_a_route_and_runs_dense(vit):
     message = r"block 2 failed on 8 of 16 tokens \(RuntimeError: .*\): inside a route it must take any of them; give"
     with pytest.raises(ValueError, match=message):
         routed(*images(), routes="1:3@0.5")
-
-
-def test_what_fails_dense_is_the_network_s_own_error(vit):
-    vit.blocks[2] = FixedTable()
     vit.blocks[2].table = nn.Parameter(torch.zeros(3, WIDTH))
-    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
-        RoutedNetwork(vit, **VIT)(*images())
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):  # dense it is the network's own error
+        routed(*images())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            changed(embed=lambda net, x, t, y: net.patches(x)),
-            r"embed returned \(3, 16, 4, 4\) float32: tokens are \(B, S, D\) of floating point, here with B = 3",
-        ),
-        (
-            changed(embed=lambda net, x, t, y: (net.tokens(x), net.positions)),
-            r"embed returned \(16, 16\) float32 beside the tokens: conditioning is tensors \(B, ...\), here with B = 3",
-        ),
-        (
-            changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), slice(16, None))),
-            "embed returned 16 tokens, of which 0 can be routed, and one or more must be: state routable and grid",
-        ),
-        (changed(grid=(4, 5)), r"embed returned 17 tokens, of which 16 can be routed, for a grid \(4, 5\): state"),
-        (
-            changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), slice(0, 16, 2))),
-            r"routable = slice\(0, 16, 2\): routable tokens stand together, in step 1",
-        ),
-        (
-            changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), rows={"cos": net.positions})),
-            r"embed returned rows 'cos' as \(16, 16\) float32 for 16 tokens: rows are \(B, S, ...\), or \(1, S, ...\)",
-        ),
-        (
-            changed(call=lambda net, block, tokens, c: (block(tokens.tokens, c), None)),
-            r"block 0 returned a tuple for tokens \(3, 17, 16\): it must return these tokens; with call= pick them",
-        ),
-        (
-            changed(call=lambda net, block, tokens, c: block(tokens.tokens, c)[:, ::2]),
-            r"block 0 returned \(3, 9, 16\) float32 for tokens \(3, 17, 16\)",
-        ),
-    ],
-)
+def with_tokens(**sequence):
+    return changed(embed=lambda net, x, t, y: TokenSequence(net.tokens(x), **sequence))
+
+
+MISFITS = [
+    (changed(embed=lambda net, x, t, y: net.patches(x)), r"\(3, 16, 4, 4\) float32: tokens are \(B, S, D\) of"),
+    (changed(embed=lambda net, x, t, y: (net.tokens(x), net.positions)), r"conditioning is tensors \(B, ...\), here"),
+    (with_tokens(routable=slice(16, None)), "16 tokens, of which 0 can be routed, and one or more must be"),
+    (changed(grid=(4, 5)), r"embed returned 17 tokens, of which 16 can be routed, for a grid \(4, 5\): state"),
+    (with_tokens(routable=slice(0, 16, 2)), r"routable = slice\(0, 16, 2\): routable tokens stand together"),
+    (with_tokens(rows={"cos": torch.zeros(16, 16)}), r"rows 'cos' as \(16, 16\) float32 for 16 tokens: rows are"),
+    (changed(call=lambda net, block, tokens, c: (block(tokens.tokens, c), None)), "block 0 returned a tuple for"),
+    (changed(call=lambda net, block, tokens, c: tokens.tokens[:, ::2]), r"\(3, 9, 16\) float32 for tokens \(3, 17"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISFITS)
 def test_what_its_functions_return_is_held_to_the_rule(vit, arguments, message):
     with pytest.raises(ValueError, match=message):
         RoutedNetwork(vit, **arguments)(*images(), routes="1:3@0.5")
@@ -293,95 +191,71 @@ def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
         routed(*images())
 
 
-def test_kept_ids_must_ascend_where_the_order_of_tokens_counts(vit):
-    ids = ids_of(3, TOKENS, 8).flip(1)
-    assert RoutedNetwork(vit, **VIT)(*images(), routes="1:3@0.5", ids=[ids]).shape == (3, 2, 8, 8)
-    with pytest.raises(ValueError, match="be ascending"):
-        RoutedNetwork(vit, **VIT, token_order=TokenOrder.SEQUENCE)(*images(), routes="1:3@0.5", ids=[ids])
-
-
 # --- the checks -------------------------------------------------------------------------------------------------------
 
 
-def test_sound_wrappings_break_nothing_and_come_back_as_they_were(vit, rotary):
+def test_sound_wrappings_break_nothing_and_come_back_as_they_were(vit):
     vit.blocks[1].eval()
     weights = deepcopy(vit.state_dict())
     assert check_wrapped(RoutedNetwork(vit, **VIT), *images()) == []
     assert all(torch.equal(weights[name], value) for name, value in vit.state_dict().items())
     assert vit.training and vit.blocks[0].training and not vit.blocks[1].training
-    assert check_wrapped(RoutedNetwork(rotary, **ROTARY), *sequences()) == []
-    shown = RoutedNetwork(vit, **VIT)
-    assert check_wrapped(shown, *images(), original=lambda x, t, y: vit.eval()(x, t, y)) == []
+    assert check_wrapped(RoutedNetwork(vit, **VIT), *images(), original=lambda x, t, y: vit.eval()(x, t, y)) == []
 
 
-def block_of(net, block, tokens):
-    return block(tokens.tokens, tokens.rows["angles"])
+def embed_all(net, x, t, y):
+    """The condition's token stands among those of the image."""
+    sequence, condition = embed(net, x, t, y)
+    return sequence.tokens, condition
 
 
-def windowed(net, block, tokens):
-    """Pairs of the tokens present attend to each other alone, whichever they are."""
-    x, angles = tokens.tokens, tokens.rows["angles"]
-    pairs = x.shape[1] // 2
-    part, turns = (one[:, : 2 * pairs].reshape(-1, 2, one.shape[2]) for one in (x, angles))
-    return torch.cat([block(part, turns).reshape(len(x), 2 * pairs, -1), x[:, 2 * pairs :]], dim=1)
+def embed_a_row(net, x, t, y):
+    sequence, condition = embed(net, x, t, y)
+    return replace(sequence, rows={"row": torch.zeros(1, 1 + TOKENS, 1)}), condition
 
 
-def remembers(net, block, tokens):
+def gathered(net, block, tokens, condition):
+    """Scales what went through a gather."""
+    return tokens.tokens * (2 - tokens.rows["row"].is_contiguous())
+
+
+def by_number(net, block, tokens, condition):
+    """Adds positions in the order of the tokens present, whichever they are."""
+    positions = nn.functional.pad(net.positions, (0, 0, 1, 0))
+    return block(tokens.tokens + positions[: tokens.tokens.shape[1]], condition)
+
+
+def remembers(net, block, tokens, condition):
     """Adds what the block computed when it was called before."""
     before = getattr(block, "before", torch.zeros(()))
-    block.before = block_of(net, block, tokens).detach()
-    return block_of(net, block, tokens) + (before if before.shape == tokens.tokens.shape else 0)
+    block.before = block(tokens.tokens, condition).detach()
+    return block(tokens.tokens, condition) + (before if before.shape == tokens.tokens.shape else 0)
 
 
-def counts(net, block, tokens):
+def counts(net, block, tokens, condition):
     """Computes something else each time."""
     block.calls = getattr(block, "calls", 0) + 1
-    return block_of(net, block, tokens) / block.calls
+    return block(tokens.tokens, condition) / block.calls
 
 
-def stores(net, x, t, y):
-    sequence = ROTARY["embed"](net, x, t, y)
-    net.stored = sequence.tokens
-    return sequence
-
-
-def writes_into_stored(net, block, tokens):
-    """Updates the tokens that left."""
-    with torch.no_grad():
-        net.stored.data.add_(1)
-    return block_of(net, block, tokens)
-
-
-def gathered(net, block, tokens):
-    """Scales what went through a gather."""
-    return tokens.tokens * (2 - tokens.rows["angles"].is_contiguous())
-
-
-def sequence_with_text(net, x, t, y):
-    """A learned token behind those of the image, counted among them."""
-    return torch.cat([net.into(x), torch.ones(len(x), 1, WIDTH)], dim=1)
-
-
-OUTSIDE = RotaryNet()
+OUTSIDE = MyNetwork(8, 2, 3, 2, BLOCKS, WIDTH)
 BROKEN = [
-    ("dense", {"head": lambda net, tokens: 2 * net.out(tokens.tokens)}),
-    ("routable", {"embed": sequence_with_text, "call": lambda net, block, tokens: tokens, "head": lambda net, x: x}),
-    ("blocks", {"call": lambda net, block, tokens: tokens.tokens.mul_(0.5)}),
+    ("dense", {"head": lambda net, tokens, condition: 2 * net.image(tokens.image, condition)}),
+    ("routable", {"embed": embed_all, "head": lambda net, tokens, condition: net.image(tokens[:, 1:], condition)}),
+    ("blocks", {"call": lambda net, block, tokens, condition: tokens.tokens.mul_(0.5)}),
     ("independence", {"call": remembers}),
-    ("rate_zero", {"call": gathered}),
-    ("blocks", {"embed": stores, "call": writes_into_stored}),
-    ("order", {"call": lambda net, block, tokens: block(tokens.tokens, net.angles[: tokens.tokens.shape[1]])}),
-    ("order", {"call": windowed}),
+    ("rate_zero", {"embed": embed_a_row, "call": gathered}),
+    ("order", {"call": by_number}),
     ("checkpointing", {"call": counts}),
-    ("copies", {"head": lambda net, tokens: OUTSIDE.out(tokens.tokens)}),
+    ("copies", {"head": lambda net, tokens, condition: OUTSIDE.image(tokens.image, condition)}),
 ]
 BROKEN_STREAMS = {"rows", "text"}  # in test_wrapped_streams.py
 
 
 @pytest.mark.parametrize(("check", "parts"), BROKEN)
-def test_each_check_finds_what_it_is_there_for(rotary, check, parts):
-    network = OUTSIDE if check == "copies" else rotary
-    violations = check_wrapped(RoutedNetwork(network, **{**ROTARY, **parts}), *sequences())
+def test_each_check_finds_what_it_is_there_for(vit, check, parts):
+    network = OUTSIDE if check == "copies" else vit
+    violations = check_wrapped(RoutedNetwork(network, **changed(**parts)), *images())
     assert check in {violation.check for violation in violations}, violations
     for violation in violations:
         assert ("expected" in violation.message and "saw" in violation.message) or "raised" in violation.message
@@ -392,10 +266,10 @@ def test_every_check_is_shown_to_find_something():
     assert found == {check.__name__.removeprefix("check_") for check in WRAPPED_CHECKS}
 
 
-def test_too_few_tokens_are_refused_with_the_way_out(rotary):
-    x, t, y = sequences()
-    with pytest.raises(ValueError, match="3 tokens are too few to route: take a larger x"):
-        check_wrapped(RoutedNetwork(rotary, **ROTARY), x[:, :3], t, y)
+def test_too_few_tokens_are_refused_with_the_way_out():
+    x, t, y = images()
+    with pytest.raises(ValueError, match="1 tokens are too few to route: take a larger x"):
+        check_wrapped(RoutedNetwork(MyNetwork(2, 2, 3, 2, BLOCKS, WIDTH), **VIT), x[:, :, :2, :2], t, y)
 
 
 # --- as the backbone of a family --------------------------------------------------------------------------------------

@@ -8,43 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.model.own_network import AdaBlock
+from tests.model.own_network import AdaBlock, walked
 from tests.model.two_streams import BATCH, KINDS, TEXT, built, normal, shown, wrappings
 from tread_bench import RoutedNetwork, TokenSequence
 from tread_bench.contract import check_wrapped
-from tread_bench.core.describe.routes import resolve_routes
-from tread_bench.model.backbone import run_blocks
 from tread_bench.model.ops.routing import lowest
-
-
-def ids_of(seed=2):
-    return lowest(torch.rand(BATCH, 16, generator=torch.Generator().manual_seed(seed)), 8)
-
-
-@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
-def test_rows_that_need_no_gradient_are_gathered_once_per_route_and_dtype():
-    """Ernie's time embeddings in bfloat16, and in float32 for the block after a route, which starts another route."""
-    made = built("ernie")
-    made.net.requires_grad_(False)
-    rows = []
-    own = made.routed._functions["call"]
-
-    def call(net, block, tokens, *given):
-        rows.append(tokens.rows)
-        return own(net, block, tokens, *given)
-
-    made.routed._functions["call"] = call
-    ids = [ids_of(), ids_of(seed=3)]
-    with torch.autocast("cpu", torch.bfloat16):
-        state = made.routed.start(*made.inputs)
-        run_blocks(made.routed, state, resolve_routes("0:0@0.5,1:3@0.5", 4), ids, float32_after_route=True)
-    assert [one["time"].dtype for one in rows] == [torch.bfloat16, torch.float32, torch.bfloat16, torch.bfloat16]
-    assert rows[2]["time"] is rows[3]["time"] and rows[1]["mask"] is rows[3]["mask"]
-    assert all(one["mask"].dtype == torch.bool for one in rows)
-    for sample, kept in enumerate(ids[1].tolist()):
-        whole = state.tables["rotary"][sample]
-        assert torch.equal(rows[3]["rotary"][sample], whole[[*kept, *range(16, 16 + TEXT)]])
-
 
 # --- where tokens stand -----------------------------------------------------------------------------------------------
 
@@ -62,10 +30,7 @@ class Between(torch.nn.Module):
         return torch.cat([self.first.expand(len(x), -1, -1), x, self.text(y)], dim=1)
 
     def forward(self, x, t, y):
-        tokens = self.tokens(x, y)
-        for block in self.blocks:
-            tokens = block(tokens, t)
-        return tokens
+        return walked(self.blocks, self.tokens(x, y), t, (), None)
 
 
 @pytest.mark.parametrize("two_streams", [False, True])
@@ -91,13 +56,9 @@ def test_tokens_that_are_never_routed_may_stand_on_both_sides(two_streams):
     assert check_wrapped(routed, x, t, y) == []
 
     # By hand.
-    ids = ids_of()
-    tokens = net.blocks[0](net.tokens(x, y), t)
+    ids = lowest(torch.rand(BATCH, 16, generator=torch.Generator().manual_seed(2)), 8)
     places = torch.cat([torch.zeros(BATCH, 1).long(), 1 + ids, torch.arange(17, 17 + TEXT).expand(BATCH, -1)], dim=1)
-    samples = torch.arange(BATCH)[:, None]
-    expected = tokens.clone()
-    expected[samples, places] = net.blocks[2](net.blocks[1](tokens[samples, places], t), t)
-    expected = net.blocks[3](expected, t)
+    expected = walked(net.blocks, net.tokens(x, y), t, range(1, 3), places)
     seen = routed(x, t, y, routes="1:2@0.5", ids=[ids])
     torch.testing.assert_close(seen, expected, rtol=1e-12, atol=1e-12)
 

@@ -43,37 +43,25 @@ def normal(*shape: int, seed: int = 1) -> Tensor:
 
 @dataclass(frozen=True)
 class Kind:
-    """A network of diffusers, as its own pipeline calls it."""
+    """A network of diffusers: its class and sizes, inputs for it, and how its own pipeline calls it."""
 
-    build: Callable[[Any], nn.Module]
-    inputs: Callable[[], tuple[Tensor, Tensor, dict[str, Tensor]]]
-    itself: Callable[[nn.Module, Tensor, Tensor, dict[str, Tensor]], Tensor]
-
-
-# --- FLUX -------------------------------------------------------------------------------------------------------------
+    name: str
+    sizes: dict[str, Any]
+    inputs: Callable[[], tuple[Tensor, Tensor, Any]]
+    itself: Callable[[nn.Module, Tensor, Tensor, Any], Any]
 
 
-def _flux(diffusers):
-    return diffusers.FluxTransformer2DModel(
-        in_channels=6,
-        num_layers=3,
-        num_single_layers=3,
-        attention_head_dim=12,
-        num_attention_heads=2,
-        joint_attention_dim=10,
-        pooled_projection_dim=7,
-        axes_dims_rope=(4, 4, 4),
-    )
+HEADS = {"attention_head_dim": 12, "num_attention_heads": 2}
+WITH_TEXT = {"num_layers": 4, "joint_attention_dim": 10, "caption_projection_dim": WIDTH, "pooled_projection_dim": 7}
 
 
 def _flux_inputs():
     rows, columns = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
-    image_ids = torch.stack([torch.zeros(SIDE * SIDE), rows.flatten(), columns.flatten()], dim=1)
     y = {
         "encoder_hidden_states": normal(BATCH, TEXT, 10, seed=2),
         "pooled_projections": normal(BATCH, 7, seed=3),
         "txt_ids": torch.arange(TEXT).float()[:, None].expand(-1, 3) / 3,
-        "img_ids": image_ids,
+        "img_ids": torch.stack([torch.zeros(SIDE * SIDE), rows.flatten(), columns.flatten()], dim=1),
         "text_mask": text_mask(),
     }
     return normal(BATCH, SIDE * SIDE, 6), torch.tensor([0.1, 0.5, 0.9]), y
@@ -85,58 +73,12 @@ def _flux_itself(net, x, t, y):
     return net(x, timestep=t, joint_attention_kwargs={"attention_mask": mask}, **given).sample
 
 
-# --- SD3 --------------------------------------------------------------------------------------------------------------
-
-
-def _sd3(diffusers):
-    return diffusers.SD3Transformer2DModel(
-        sample_size=8,
-        patch_size=2,
-        in_channels=4,
-        num_layers=4,
-        attention_head_dim=12,
-        num_attention_heads=2,
-        joint_attention_dim=10,
-        caption_projection_dim=WIDTH,
-        pooled_projection_dim=7,
-        out_channels=4,
-        pos_embed_max_size=8,
-        dual_attention_layers=(1,),
-        qk_norm="rms_norm",
-    )
-
-
-def _images():
-    return normal(BATCH, 4, 2 * SIDE, 2 * SIDE), torch.tensor([1.0, 500.0, 999.0])
+def _images(**y):
+    return normal(BATCH, 4, 2 * SIDE, 2 * SIDE), torch.tensor([1.0, 500.0, 999.0]), y
 
 
 def _sd3_inputs():
-    y = {"encoder_hidden_states": normal(BATCH, TEXT, 10, seed=2), "pooled_projections": normal(BATCH, 7, seed=3)}
-    return *_images(), y
-
-
-def _sd3_itself(net, x, t, y):
-    return net(x, timestep=t, **y).sample
-
-
-# --- PixArt -----------------------------------------------------------------------------------------------------------
-
-
-def _pixart(diffusers):
-    return diffusers.PixArtTransformer2DModel(
-        num_attention_heads=2,
-        attention_head_dim=12,
-        in_channels=4,
-        out_channels=8,
-        num_layers=4,
-        cross_attention_dim=WIDTH,
-        sample_size=8,
-        caption_channels=10,
-    )
-
-
-def _pixart_inputs():
-    return *_images(), {"encoder_hidden_states": normal(BATCH, TEXT, 10, seed=2), "text_mask": text_mask()}
+    return _images(encoder_hidden_states=normal(BATCH, TEXT, 10, seed=2), pooled_projections=normal(BATCH, 7, seed=3))
 
 
 def _pixart_itself(net, x, t, y):
@@ -144,62 +86,46 @@ def _pixart_itself(net, x, t, y):
     return net(x, y["encoder_hidden_states"], timestep=t, encoder_attention_mask=mask).sample
 
 
-# --- Wan --------------------------------------------------------------------------------------------------------------
-
-
-def _wan(diffusers):
-    return diffusers.WanTransformer3DModel(
-        num_attention_heads=2,
-        attention_head_dim=12,
-        in_channels=3,
-        out_channels=3,
-        text_dim=10,
-        freq_dim=16,
-        ffn_dim=32,
-        num_layers=4,
-        rope_max_seq_len=16,
-    )
-
-
 def _wan_inputs():
     return normal(BATCH, 3, 2, 6, 4), torch.tensor([1.0, 500.0, 999.0]), normal(BATCH, TEXT, 10, seed=2)
 
 
-def _wan_itself(net, x, t, y):
-    return net(x, t, y).sample
-
-
-# --- Ernie-Image ------------------------------------------------------------------------------------------------------
-
-
-def _ernie(diffusers):
-    return diffusers.ErnieImageTransformer2DModel(
-        hidden_size=WIDTH,
-        num_attention_heads=2,
-        num_layers=4,
-        ffn_hidden_size=32,
-        in_channels=4,
-        out_channels=4,
-        patch_size=2,
-        text_in_dim=10,
-        rope_axes_dim=(4, 4, 4),
-    )
-
-
-def _ernie_inputs():
-    return *_images(), {"text_bth": normal(BATCH, TEXT, 10, seed=2), "text_lens": LENGTHS}
-
-
-def _ernie_itself(net, x, t, y):
-    return net(x, t, **y).sample
-
-
 KINDS = {
-    "flux": Kind(_flux, _flux_inputs, _flux_itself),
-    "sd3": Kind(_sd3, _sd3_inputs, _sd3_itself),
-    "pixart": Kind(_pixart, _pixart_inputs, _pixart_itself),
-    "wan": Kind(_wan, _wan_inputs, _wan_itself),
-    "ernie": Kind(_ernie, _ernie_inputs, _ernie_itself),
+    "flux": Kind(
+        "FluxTransformer2DModel",
+        {**HEADS, "in_channels": 6, "num_layers": 3, "num_single_layers": 3, "axes_dims_rope": (4, 4, 4)}
+        | {"joint_attention_dim": 10, "pooled_projection_dim": 7},
+        _flux_inputs,
+        _flux_itself,
+    ),
+    "sd3": Kind(
+        "SD3Transformer2DModel",
+        {**HEADS, **WITH_TEXT, "sample_size": 8, "patch_size": 2, "in_channels": 4, "out_channels": 4}
+        | {"pos_embed_max_size": 8, "dual_attention_layers": (1,), "qk_norm": "rms_norm"},
+        _sd3_inputs,
+        lambda net, x, t, y: net(x, timestep=t, **y).sample,
+    ),
+    "pixart": Kind(
+        "PixArtTransformer2DModel",
+        {**HEADS, "sample_size": 8, "in_channels": 4, "out_channels": 8, "num_layers": 4}
+        | {"cross_attention_dim": WIDTH, "caption_channels": 10},
+        lambda: _images(encoder_hidden_states=normal(BATCH, TEXT, 10, seed=2), text_mask=text_mask()),
+        _pixart_itself,
+    ),
+    "wan": Kind(
+        "WanTransformer3DModel",
+        {**HEADS, "in_channels": 3, "out_channels": 3, "num_layers": 4, "ffn_dim": 32}
+        | {"text_dim": 10, "freq_dim": 16, "rope_max_seq_len": 16},
+        _wan_inputs,
+        lambda net, x, t, y: net(x, t, y).sample,
+    ),
+    "ernie": Kind(
+        "ErnieImageTransformer2DModel",
+        {"hidden_size": WIDTH, "num_attention_heads": 2, "num_layers": 4, "ffn_hidden_size": 32, "text_in_dim": 10}
+        | {"in_channels": 4, "out_channels": 4, "patch_size": 2, "rope_axes_dim": (4, 4, 4)},
+        lambda: _images(text_bth=normal(BATCH, TEXT, 10, seed=2), text_lens=LENGTHS),
+        lambda net, x, t, y: net(x, t, **y).sample,
+    ),
 }
 
 
@@ -209,7 +135,7 @@ def built(kind: str) -> SimpleNamespace:
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        net = KINDS[kind].build(diffusers)
+        net = getattr(diffusers, KINDS[kind].name)(**KINDS[kind].sizes)
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
