@@ -60,13 +60,3 @@ def test_kept_tokens_equal_a_loop_over_cells(selector, choice, grid):
     ids = drawn(selector, grid, kept=(grid[0] * grid[1] + 1) // 2)
     x = tokens(*ids.shape)
     assert torch.equal(q_shift_kept(x, neighbours(ids, grid, choice)), by_loops(x, ids, grid, choice))
-
-
-@pytest.mark.parametrize(
-    ("selector", "kept", "smaller"),
-    [("strided", 32, (8, 4)), ("strided", 16, (4, 4)), ("rows", 24, (3, 8)), ("columns", 24, (8, 3))],
-)
-def test_on_a_kept_grid_the_choice_grid_is_the_dense_shift_of_that_grid(selector, kept, smaller):
-    ids = drawn(selector, (8, 8), kept)
-    x = tokens(*ids.shape)
-    assert torch.equal(q_shift_kept(x, neighbours(ids, (8, 8), "grid")), q_shift(x, smaller))

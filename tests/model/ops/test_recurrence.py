@@ -106,27 +106,3 @@ def test_usual_decays_take_the_short_way_and_others_do_not():
     usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
     assert recurrence_torch._is_mild(usual) and not recurrence_torch._is_mild(extreme)
     assert not recurrence_torch._is_mild(torch.full_like(usual, torch.nan))
-
-
-@every_kernel
-@pytest.mark.parametrize("decays", DECAYS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_bfloat16_is_rounded_float32_without_nan(kind, decays, kernel):
-    arguments, grad = inputs(kind, 37, decays)
-    narrow, function = [x.bfloat16() for x in arguments], computing(arguments, kernel)
-    computed = with_gradients(function, narrow, grad, torch.bfloat16)
-    exact = with_gradients(token_by_token, narrow, grad.bfloat16(), torch.float64)
-    assert all(x.dtype == torch.bfloat16 and x.isfinite().all() for x in computed)
-    assert worst([x.double() for x in computed], exact) <= 1e-2
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert torch.equal(
-            computing(arguments, kernel)(*arguments), with_gradients(computing(arguments, kernel), arguments, grad)[0]
-        )
-
-
-def test_what_is_not_finite_stays_visible():
-    arguments, _ = inputs("gated linear attention", 9)
-    arguments[3][0, 1, 4, 2] = torch.nan
-    for kernel in ("torch", "numba"):
-        y = linear_recurrence(*arguments, kernel)
-        assert y[0, 1, 4:].isnan().all() and y[0, 1, :4].isfinite().all() and y[1].isfinite().all(), kernel

@@ -9,8 +9,6 @@ from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import keeps_grid, selectors
 from tread_bench.model.ops.selecting import select
 
-STRUCTURED = sorted(selectors().keys() - {"random"})
-
 
 def kept_tokens(selector, grid, rate, draws=64, seed=0):
     """Which tokens are kept, (draws, rows, columns) of bool."""
@@ -69,20 +67,14 @@ def test_blocks_keep_whole_windows():
     assert len(sides(kept_tokens("blocks", (8, 8), 15 / 16))[0].unique()) == 1
 
 
-@pytest.mark.parametrize("kept_of_each", [1, 2, 3])
+@pytest.mark.parametrize("kept_of_each", [1, 1.75, 2, 3])
 def test_stratified_keeps_as_many_of_every_window_each_drawn_by_itself(kept_of_each):
+    """Between whole numbers, one more of some windows."""
     kept = kept_tokens("stratified", (4, 6), 1 - kept_of_each / 4, draws=4000)
     counts = sum(kept.roll((-i, -j), (1, 2)).long() for i in (0, 1) for j in (0, 1))
     tilings = torch.stack([counts[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1)  # one of the four fits
-    assert (tilings == kept_of_each).all((2, 3)).any(1).all()
+    assert ((tilings - kept_of_each).abs() < 1).all((2, 3)).any(1).all()
     assert len(kept.flatten(1).unique(dim=0)) > 3000, "six windows of four or six choices, under four tilings"
-
-
-def test_between_whole_numbers_stratified_keeps_one_more_of_some_windows():
-    kept = kept_tokens("stratified", (4, 4), 0.6)
-    counts = sum(kept.roll((-i, -j), (1, 2)).long() for i in (0, 1) for j in (0, 1))
-    tilings = torch.stack([counts[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1)
-    assert (((tilings == 1) | (tilings == 2)).all((2, 3)).any(1)).all() and (kept.sum((1, 2)) == 7).all()
 
 
 @pytest.mark.parametrize(
@@ -94,11 +86,6 @@ def test_strided_keeps_a_lattice(rate, down, across):
     kept = kept_tokens("strided", (8, 8), rate, draws=256)
     assert same_on_joined_edges(kept, lattice)
     assert len(kept.flatten(1).unique(dim=0)) == down * across
-
-
-def test_between_lattices_strided_holds_the_coarser_and_is_held_by_the_finer():
-    coarse, between, fine = (kept_tokens("strided", (8, 8), rate) for rate in (0.75, 0.6, 0.5))
-    assert (coarse <= between).all() and (between <= fine).all()
 
 
 @pytest.mark.parametrize("selector", selectors())
@@ -113,15 +100,6 @@ def test_keeps_grid_is_what_the_draws_show(selector, grid, rate):
 
 
 @pytest.mark.parametrize("selector", selectors())
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_the_numbers_that_a_selector_is_given_stay_as_they_are(selector, dtype):
-    scores = torch.rand(8, 16, dtype=dtype, generator=torch.Generator().manual_seed(0))
-    before = scores.clone()
-    ids = select(selector, scores, (4, 4), 4)
-    assert torch.equal(scores, before) and torch.equal(select(selector, scores, (4, 4), 4), ids)
-
-
-@pytest.mark.parametrize("selector", STRUCTURED)
 def test_all_rates_of_one_draw_are_nested(selector):
-    more, less = (kept_tokens(selector, (6, 6), rate) for rate in (0.25, 0.5))
-    assert (less <= more).all()
+    fewest, fewer, more, most = (kept_tokens(selector, (8, 8), rate) for rate in (0.75, 0.6, 0.5, 0.25))
+    assert (fewest <= fewer).all() and (fewer <= more).all() and (more <= most).all()

@@ -12,7 +12,6 @@ from importlib.metadata import version
 import pytest
 import torch
 
-from tests.model.ops import wkv_reference
 from tests.model.ops.wkv_reference import bi_wkv_reference, inputs, relative_errors, with_gradients
 from tread_bench.model.ops import wkv_torch
 from tread_bench.model.ops.wkv import bi_wkv
@@ -72,32 +71,24 @@ def test_what_is_not_finite_stays_visible(bad, where, kernel):
 
 def in_a_subprocess(script, **environment):
     """What the script prints as JSON in a fresh interpreter."""
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
 TRITON = """
-import importlib.util, json, torch
+import json, torch
+from tests.model.ops import wkv_reference
 from tread_bench.model.ops.wkv import bi_wkv
-spec = importlib.util.spec_from_file_location("helpers", {file!r})
-helpers = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(helpers)
-device, found = {device!r}, {{}}
+errors = {{}}
 for name, case in {cases!r}.items():
-    arguments, grad_y = helpers.inputs(*case)
-    exact = helpers.with_gradients(helpers.bi_wkv_reference, arguments, grad_y, torch.float64)
-    arguments = [x.to(device) for x in arguments]
-    computed = helpers.with_gradients(bi_wkv, arguments, grad_y.to(device), kernel="triton")
-    found[name] = helpers.relative_errors(computed, exact)
-print(json.dumps(found))
+    arguments, grad_y = wkv_reference.inputs(*case)
+    exact = wkv_reference.with_gradients(wkv_reference.bi_wkv_reference, arguments, grad_y, torch.float64)
+    arguments = [x.to({device!r}) for x in arguments]
+    computed = wkv_reference.with_gradients(bi_wkv, arguments, grad_y.to({device!r}), kernel="triton")
+    errors[name] = wkv_reference.relative_errors(computed, exact)
+print(json.dumps(errors))
 """
 TINY = {
     "odd": (2, 7, 5, 1.0, 0.1),
@@ -110,9 +101,7 @@ TRITON_VERSION = tuple(map(int, version("triton").split(".")[:2])) if importlib.
 
 
 def check_triton(cases, device, **environment):
-    for name, errors in in_a_subprocess(
-        TRITON.format(file=wkv_reference.__file__, cases=cases, device=device), **environment
-    ).items():
+    for name, errors in in_a_subprocess(TRITON.format(cases=cases, device=device), **environment).items():
         limit = 1e-4 if name in ("wide k", "steep", "steep growth") else 1e-5  # y is all but one v: v - y cancels
         assert all(error <= limit for error in errors.values())
 
