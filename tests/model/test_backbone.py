@@ -90,51 +90,10 @@ def test_bypassed_tokens_return_with_their_value_in_every_stream(toy, x):
         assert (before[~bypassed] != after[~bypassed]).all()
 
 
-class ToyWithText(Toy):
-    """A third stream of three rows, that no route takes: block i adds i + 1 and the sum of the tokens present."""
-
-    def embed(self, x, t, y):
-        state = super().embed(x, t, y)
-        return replace(state.with_streams(text=x.new_zeros(len(x), 3, 1)), unrouted=("text",))
-
-    def run_block(self, block, state):
-        text = state.streams["text"] + block + 1 + state.streams["a"].sum(1, keepdim=True)
-        return super().run_block(block, state.with_streams(text=text))
-
-
-def test_an_unrouted_stream_is_whole_in_a_route_and_sees_the_tokens_present(x):
-    model = build_backbone(replace(FAMILY, builder=f"{__name__}:ToyWithText"), SPEC)
-    ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 4)
-    seen, sums = [], []
-
-    def look(block, state):
-        seen.append((state.routed, state.streams["text"].shape[1], state.background and state.background.keys()))
-
-    final = run_blocks(model, model.start(x, torch.zeros(3), None), [ResolvedRoute(1, 3, 0.75)], [ids], look)
-    inside = (("a", "b"), 3, {"a", "b"})
-    assert seen == [(("a", "b"), 3, None), inside, inside, *[(("a", "b"), 3, None)] * 3]
-    assert torch.equal(final.stream(), final.streams["a"] + final.streams["b"])
-
-    # By hand: the tokens present before each block, of which there are 18, 6, 6, 6, 18, 18.
-    tokens, prefix = x.flatten(1), 200.0
-    kept = torch.zeros(3, 16, dtype=torch.float64).scatter(1, ids, 1.0)
-    for block, present in enumerate([1, kept, kept, kept, 1, 1]):
-        sums.append((tokens * present).sum(1) + prefix)
-        tokens, prefix = tokens + (block + 1) * present, prefix + 2 * (block + 1)
-        if block == 4:
-            skipped = x.flatten(1) + 1 + 2 * kept  # after block 1
-            tokens, prefix = tokens + 1000 * skipped, prefix + 1000 * 206
-    expected = (sum(sums) + 21).view(3, 1, 1).expand(3, 3, 1)
-    torch.testing.assert_close(final.streams["text"], expected, rtol=1e-12, atol=0)
-
-
-def test_a_long_skip_of_an_unrouted_stream_is_refused(x):
-    model = build_backbone(replace(FAMILY, builder=f"{__name__}:ToyWithText"), SPEC)
-    state = model.start(x, torch.zeros(3), None)
-    with pytest.raises(
-        ValueError, match="stream 'text' is unrouted, and a long skip holds one that a route takes: a, b"
-    ):
-        state.push_skip("text")
+def test_a_long_skip_of_an_unrouted_stream_is_refused(toy, x):
+    state = replace(toy.start(x, torch.zeros(3), None), unrouted=("b",))
+    with pytest.raises(ValueError, match="stream 'b' is unrouted, and a long skip holds one that a route takes: a"):
+        state.push_skip("b")
 
 
 def test_skip_between_two_routes_is_expanded_then_gathered(toy, x):
@@ -168,10 +127,8 @@ def test_labels_for_an_unconditional_model_are_refused(toy, x):
 def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
     inputs, ids = (x, torch.zeros(3)), lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
     expected = toy(*inputs, routes=[Route(1, 3, 0.5)], ids=[ids])
-    for given in ("1:3@0.5", ["1:-3@0.5"], [Route(1, 3, 0.5)]):
-        resolved = toy.family.resolve(toy.spec, given, "random")
+    for given in ("1:3@0.5", ["1:-3@0.5"]):
         assert torch.equal(toy(*inputs, routes=given, ids=[ids]), expected)
-        assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), resolved, [ids])), expected)
         toy.check_ids(given, [ids], toy.start(*inputs, None))
     family, spec = make_spec("DiT", depth=6, hidden=8, heads=2, image_size=8)
     assert cost_of(family, spec, "1:3@0.5") == cost_of(family, spec, [Route(1, 3, 0.5)])
@@ -187,16 +144,6 @@ class DrawnByItself(Toy):
         nn.init.normal_(self.table.weight, std=0.02)
 
 
-class DrawnByName(DrawnByItself):
-    """The same with a rule for each module."""
-
-    def init_module(self, name, module):
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=0.3)
-        else:
-            nn.init.ones_(module.scale)
-
-
 def test_what_a_constructor_draws_is_kept_and_a_function_of_the_seed():
     """torch's own draw of the embedding is N(0, 1): it must not come back."""
     family = replace(FAMILY, builder=f"{__name__}:DrawnByItself")
@@ -206,11 +153,6 @@ def test_what_a_constructor_draws_is_kept_and_a_function_of_the_seed():
     assert torch.equal(torch.random.get_rng_state(), before)  # none of it came from the global generator
     assert torch.equal(first, same) and not torch.equal(first, other)
     assert first.std().item() == pytest.approx(0.02, rel=0.1)
-
-
-def test_with_init_module_weights_are_drawn_by_module_name():
-    built = build_backbone(replace(FAMILY, builder=f"{__name__}:DrawnByName"), SPEC, seed=0)
-    assert built.table.weight.std().item() == pytest.approx(0.3, rel=0.1) and built.scale == 1
 
 
 def sequence_toy():
@@ -241,18 +183,3 @@ def test_unsorted_ids_are_refused_where_order_counts_and_harmless_where_not(toy,
     assert torch.equal(toy(*inputs, routes=routes, ids=[ids.flip(1)]), toy(*inputs, routes=routes, ids=[ids]))
     with pytest.raises(ValueError, match=r"ids of route 1:3@0\.5: must lie in 0\.\.15 and be ascending"):
         sequence_toy()(*inputs, routes=routes, ids=[ids.flip(1)])
-
-
-def test_gradient_checkpointing_runs_blocks_again_on_the_same_tokens(toy, x):
-    ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
-
-    def gradient():
-        toy.seen.clear()
-        final = run_blocks(toy, toy.start(x, torch.zeros(3), None), [ResolvedRoute(1, 3, 0.5)], [ids])
-        return torch.autograd.grad(final.streams["b"].square().sum(), toy.scale)[0], list(toy.seen)
-
-    plain, seen = gradient()
-    toy.gradient_checkpointing = True
-    again, seen_twice = gradient()
-    assert sorted(seen_twice) == sorted(seen * 2)
-    assert torch.equal(plain, again)

@@ -7,7 +7,7 @@ import random
 import torch
 from torch import nn
 
-from tread_bench.model.backbone import come_back, leave, run_blocks
+from tread_bench.model.backbone import come_back, leave
 from tread_bench.model.methods.base import Method, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
 from tread_bench.model.prediction import Prediction
@@ -53,13 +53,8 @@ class NamesOtherTokens(Tread):
 
 class DrawsFromTorch(Tread):
     def train_forward(self, backbone, start, batch_range, on_block=None):
-        kept = self.draw(backbone, batch_range, start.device)
-        drawn = [
-            torch.rand(len(ids), backbone.spec.num_tokens).topk(ids.shape[1]).indices.sort().values
-            for ids in kept.values()
-        ]
-        state = run_blocks(backbone, start, [self.routes[number] for number in kept], drawn, on_block)
-        return Prediction(backbone.finish(state), dict(zip(kept, drawn, strict=True)))
+        prediction = super().train_forward(backbone, start, batch_range, on_block)
+        return Prediction(prediction.output + (torch.rand(()) if batch_range.routing else 0.0), prediction.kept)
 
 
 class KeepsAState(Tread):
@@ -142,32 +137,24 @@ class MergesPairs(Method):
         kept = {0: tokens[:, ::2]} if batch_range.routing else {}
 
         def inside(number, state):
-            before = state.stream()
-            mean = before.unflatten(1, (-1, 2)).mean(2)
+            mean = state.stream().unflatten(1, (-1, 2)).mean(2)
             merged = leave(state, kept[number]).with_stream(mean)
             merged = run_range(backbone, merged, self.routes[number].blocks, on_block)
-            return come_back(merged).with_stream(self.unmerged(merged.stream(), mean, before))
+            return come_back(merged).with_stream(self.unmerged(merged.stream()))
 
         state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
         return Prediction(backbone.finish(state), kept)
 
-    def unmerged(self, after, mean, before):
+    def unmerged(self, after):
         return after.repeat_interleave(2, dim=1)
 
 
 class UnmergesToTheNext(MergesPairs):
-    def unmerged(self, after, mean, before):
+    def unmerged(self, after):
         return after.repeat_interleave(2, dim=1).roll(1, dims=1)
 
 
-class AddsChangesToTheNext(MergesPairs):
-    """Each token has its own value, and the change of another pair."""
-
-    def unmerged(self, after, mean, before):
-        return before + (after - mean).repeat_interleave(2, dim=1).roll(2, dims=1)
-
-
 class SendsGradientsElsewhere(MergesPairs):
-    def unmerged(self, after, mean, before):
+    def unmerged(self, after):
         elsewhere = torch.cat([after, after], dim=1)
-        return super().unmerged(after, mean, before).detach() + elsewhere - elsewhere.detach()
+        return super().unmerged(after).detach() + elsewhere - elsewhere.detach()

@@ -7,6 +7,7 @@ import torch
 from tests.small_backbones import BACKBONES
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.describe.methods import methods
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import build_backbone
@@ -26,18 +27,7 @@ OPTIONS = {
     "mdt": {"interpolater_heads": 2},
     "elit": {"groups": 2, "heads": 2},
 }
-METHODS = (
-    "dense",
-    "tread",
-    "mask",
-    "deferred_masking",
-    "mdt",
-    "drop",
-    "sprint",
-    "elit",
-    "mod",
-    "layer_skip",
-)
+METHODS = tuple(methods())
 
 
 def cell_of(method="tread", backbone="DiT", **keys) -> Cell:

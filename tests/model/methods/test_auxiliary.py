@@ -39,19 +39,8 @@ def test_mae_is_its_formula_summed_and_weighted_over_routes():
     first = sum(error(0, i) for i in (1, 2, 3)) + sum(error(1, i) for i in (0, 1, 2))
     third = error(0, 3) + error(1, 0)
     assert seen.item() == pytest.approx(0.1 * (0.5 * first / 6 + 2.0 * third / 2), rel=1e-5)
-
-
-def test_mae_adds_to_the_loss_of_the_same_cell_without_it():
-    routes = "1:1@0.5,3:3@0.25"
-    plain, added = (trainer_of(cell_of("tread", routes=routes, auxiliary=a), perturbed=True) for a in ([], ["mae"]))
-    batch = plain.batch(0)
-    with torch.no_grad():
-        difference = added.loss(batch) - plain.loss(batch)
-        x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
-        prediction = plain.network.train_forward(x_t, batch.t, batch.y, batch.range)
-        denoised = x_t - batch.t.view(-1, 1, 1, 1) * prediction.output
-        expected = Mae(0.1, [0.5, 0.5], 2)(prediction, Images(batch.x, x_t, denoised))
-    torch.testing.assert_close(difference, expected, rtol=1e-4, atol=1e-6)
+    (by_default,) = network_of(cell_of("tread", routes="1:1@0.5,3:3@0.25", auxiliary=["mae"])).auxiliaries
+    assert by_default.route_weights == (0.5, 0.5)
 
 
 @pytest.mark.parametrize(("method", "present"), [("dense", 16), ("tread", 8), ("sprint", 8), ("mod", 16)])
@@ -136,11 +125,7 @@ def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):
     ("model", "file", "message"),
     [
         ("test_vitt", "vit.safetensors", "test_vit"),
-        (
-            "test_resnet",
-            "vit.safetensors",
-            "of test_resnet .*Missing key.*another auxiliary repa.model",
-        ),
+        ("test_resnet", "vit.safetensors", "of test_resnet .*Missing key.*another auxiliary repa.model"),
         ("test_vit", "none.safetensors", "cannot read"),
         ("test_vit", "broken.safetensors", "not a file of weights"),
     ],

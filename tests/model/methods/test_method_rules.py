@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
-from tests.model.methods.subjects import BACKBONES
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
-from tread_bench.model.backbone import build_backbone
 from tread_bench.suite.plan import expand
 
 DIT = {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
@@ -17,6 +14,10 @@ DRWKV = {"name": "DRWKV", "depth": 13, "hidden": 32, "patch": 2}
 MASK = {"name": "mask", "decoder_heads": 4}
 DEFERRED = {"name": "deferred_masking", "mixer_heads": 5}
 ELIT = {"name": "elit", "groups": 2}
+
+TWO_WEIGHTS = {"name": "mae", "route_weights": [1, 1]}
+OF_A_MODEL = {"name": "repa", "model": "test_vit"}
+LATENTS = {"data": "random_latents", "metrics.generate": False}
 
 
 def plan_of(row, backbone=DIT):
@@ -28,11 +29,11 @@ MISTAKES = [
     ({"method": "mask", "routes": "2:8@0.5"}, "routes", "0:-1@RATE"),
     ({"method": "mask", "routes": "0:5@0.5,6:11@0.5"}, "routes", "one route"),
     (
-        {"method": {"name": "mask", "decoder_heads": 7}, "routes": "0:-1@0.5"},
+        {"method": {**MASK, "decoder_heads": 7}, "routes": "0:-1@0.5"},
         "decoder_heads",
-        "must divide method.decoder_width 512",
+        "divide method.decoder_width",
     ),
-    ({"method": {"name": "mask", "decoder_width": 30}, "routes": "0:-1@0.5"}, "decoder_width", "multiple of 4"),
+    ({"method": {**MASK, "decoder_width": 30}, "routes": "0:-1@0.5"}, "decoder_width", "multiple of 4"),
     ({"method": "sprint", "routes": "1:4@0.5,6:8@0.5"}, "routes", "keep one"),
     ({"method": "sprint", "routes": "0:8@0.5"}, "routes", "start at 1 or later"),
     ({"method": "sprint", "routes": "2:11@0.5"}, "routes", "end at 10 or before"),
@@ -64,29 +65,12 @@ MISTAKES = [
     ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
     ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "drop, mdt, sprint, tread"),
     ({"method": "mask", "routes": "0:-1@0.5", "auxiliary": ["mae"]}, "auxiliary", "method.mae_weight"),
-    (
-        {"method": "tread", "routes": "2:8@0.5", "auxiliary": [{"name": "mae", "route_weights": [1, 1]}]},
-        "auxiliary",
-        "each of the 1 routes",
-    ),
+    ({"method": "tread", "routes": "2:8@0.5", "auxiliary": [TWO_WEIGHTS]}, "auxiliary", "each of the 1 routes"),
     ({"method": "dense", "auxiliary": ["repa", "repa"]}, "auxiliary", "twice"),
     ({"method": "dense", "auxiliary": [{"name": "repa", "block": 12}]}, "auxiliary", "0..11"),
-    ({"method": "dense", "auxiliary": [{"name": "repa", "model": "test_vit"}]}, "auxiliary", "repa.weights"),
-    (
-        {"method": "dense", "auxiliary": [{"name": "repa", "model": "test_vit", "weights": "/none/x.pth"}]},
-        "auxiliary",
-        "no such file",
-    ),
-    (
-        {
-            "method": "dense",
-            "data": "random_latents",
-            "metrics.generate": False,
-            "auxiliary": [{"name": "repa", "model": "test_vit", "weights": __file__}],
-        },
-        "auxiliary",
-        "random_latents has 4 channels",
-    ),
+    ({"method": "dense", "auxiliary": [OF_A_MODEL]}, "auxiliary", "repa.weights"),
+    ({"method": "dense", "auxiliary": [{**OF_A_MODEL, "weights": "/none/x.pth"}]}, "auxiliary", "no such file"),
+    ({"auxiliary": [{**OF_A_MODEL, "weights": __file__}], **LATENTS}, "auxiliary", "random_latents has 4 channels"),
     ({"method": "layer_skip", "routes": "2:8@0.5", "auxiliary": ["repa"]}, "auxiliary", "no tokens to align"),
     ({"method": "dense", "auxiliary": "rapa"}, "auxiliary", "repa"),
     ({"method": "dense", "auxiliary": 3}, "auxiliary", "list of losses"),
@@ -119,25 +103,6 @@ def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_
     assert way_out in str(caught.value)
     assert plan_of({"method": method, "routes": way_out}, UVIT).cells
     assert plan_of({"method": method, "routes": routes}, DIT).cells
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
-    cell = plan_of({"method": "dense"}, BACKBONES[backbone]).cells[0]
-    model = build_backbone(cell.family, cell.spec, {"attention": "math"}, seed=0)
-    saved, joined, stack = 0, [], []
-
-    def note(block, state):
-        nonlocal saved
-        if len(state.skips) > saved:
-            stack.append(block)
-        elif len(state.skips) < saved:
-            joined.append((stack.pop(), block))
-        saved = len(state.skips)
-
-    with torch.no_grad():
-        model(torch.zeros(1, 1, 8, 8), torch.zeros(1), torch.zeros(1, dtype=torch.long), on_block=note)
-    assert sorted(joined) == sorted(cell.family.long_skips(cell.spec))
 
 
 @pytest.mark.parametrize("patch", [2, 4], ids=["4 x 4 tokens", "2 x 2, so that the first token alone is on the way"])

@@ -11,12 +11,12 @@ from tests.model.methods.broken_methods import ReturnsATensor
 from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of, watch
 from tests.pairs import in_turn
 from tread_bench.cell import run as cell
-from tread_bench.cell.run import weights_sha256
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.numbers import draws
 from tread_bench.measure.inside.gradients import block_parameters
-from tread_bench.model.backbone import Skip, build_backbone, come_back, leave
-from tread_bench.model.network import build_network
+from tread_bench.model.backbone import Skip, come_back, leave
+from tread_bench.model.losses.auxiliary import Images
+from tread_bench.model.losses.mae.network import Mae
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))
 WITH_MODULES = [name for name in METHODS if find_method(name).has_modules]
@@ -114,33 +114,7 @@ def test_detached_tokens_get_no_gradient_through_the_bypass():
     assert tokens_with_gradient(detach=False)[0].all()
 
 
-def test_masks_of_a_warm_up_are_nested():
-    network = network_of(cell_of("tread"))
-    drawn = [
-        network.method.draw(network.backbone, batch_range(routing=share), torch.device("cpu"))
-        for share in (0.4, 0.7, 1)
-    ]
-    few, more, all_of_them = (next(iter(ids.values())) for ids in drawn)
-    assert few.shape[1] > more.shape[1] > all_of_them.shape[1] == 8
-    for larger, smaller in ((few, more), (more, all_of_them)):
-        assert all(set(s.tolist()) <= set(b.tolist()) for s, b in zip(smaller, larger, strict=True))
-
-
 # Token dropping
-
-
-@pytest.mark.parametrize("backbone", BACKBONES)
-def test_what_a_dropped_token_held_has_no_part_in_the_prediction(backbone):
-    network = network_of(cell_of("drop", backbone, routes="0:-1@0.5"), perturbed=True).eval()
-    x, t, y = inputs()
-    kept = network.method.draw(network.backbone, batch_range(), x.device)[0]
-    dropped = torch.ones(6, 16, dtype=torch.bool).scatter(1, kept, False)
-    pixels = dropped.view(6, 1, 4, 4).repeat_interleave(2, 2).repeat_interleave(2, 3)
-    with torch.no_grad():
-        same = predict(network, batch=(torch.where(pixels, x + 5, x), t, y))
-        other = predict(network, batch=(torch.where(pixels, x, x + 5), t, y))
-        assert torch.equal(same, predict(network))
-    assert not torch.allclose(other, predict(network))
 
 
 def test_kept_tokens_come_back_as_they_left_and_a_mask_token_for_each_other():
@@ -167,18 +141,28 @@ def test_the_mask_loss_is_the_mean_over_kept_pixels_and_mae_on_the_others():
         loss = trainer.loss(batch)
         x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
         prediction = trainer.network.train_forward(x_t, batch.t, batch.y, batch.range)
-    velocity = prediction.output
+    velocity, is_kept = prediction.output, torch.zeros(6, 16, dtype=torch.bool).scatter(1, prediction.kept[0], True)
+    pixels = is_kept.view(6, 1, 4, 4).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    error = (velocity - (batch.noise - batch.x)).square()
+    images = Images(batch.x, x_t, x_t - batch.t.view(-1, 1, 1, 1) * velocity)
+    torch.testing.assert_close(loss, error[pixels].mean() + Mae(0.1, [1.0], 2)(prediction, images))
 
-    def of_samples(values):
-        return values.view(6, 4, 2, 4, 2).transpose(2, 3).flatten(3).flatten(1, 2)  # (B, N, values of a patch)
 
-    error = of_samples((velocity - (batch.noise - batch.x)).square()).mean(2)
-    noised = of_samples(x_t)
-    target = (noised - noised.mean(2, keepdim=True)) / (noised.var(2, keepdim=True) + 1e-6).sqrt()
-    denoised = of_samples(x_t - batch.t.view(-1, 1, 1, 1) * velocity)
-    is_kept = torch.zeros(6, 16, dtype=torch.bool).scatter(1, prediction.kept[0], True)
-    on_dropped = (denoised - target).square().mean(2)[~is_kept].mean()
-    torch.testing.assert_close(loss, error[is_kept].mean() + 0.1 * on_dropped)
+# MDT
+
+
+def test_the_loss_of_mdt_is_the_sum_of_those_of_both_passes():
+    trainer = trainer_of(cell_of("mdt"), perturbed=True)
+    batch = trainer.batch(0)
+    with torch.no_grad():
+        loss = trainer.loss(batch)
+        x_t = trainer.objective.corrupt(batch.x, batch.noise, batch.t)
+        prediction = trainer.network.train_forward(x_t, batch.t, batch.y, batch.range)
+        velocity = batch.noise - batch.x
+        expected = sum((one - velocity).square().mean() for one in (prediction.output, prediction.second))
+        whole = trainer.network(x_t, batch.t, batch.y)
+    torch.testing.assert_close(loss, expected)
+    assert torch.equal(prediction.second, whole), "the pass over all tokens is what is evaluated"
 
 
 # SPRINT
@@ -254,27 +238,6 @@ def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
         short, dense, seen = backbone.finish(state), backbone(*inputs()), predict(network)
     for sample in range(6):
         torch.testing.assert_close(seen[sample], (dense if sample in passing else short)[sample])
-
-
-def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
-    network = network_of(cell_of("layer_skip", routes="1:3@0.999"), perturbed=True).eval()
-    called = []
-    watch(network.backbone, lambda block, before, after: called.append(block))
-    predict(network)
-    assert called == [0, 4]
-
-
-@every
-def test_a_method_leaves_the_backbone_that_it_is_given_as_it_is(method, backbone):
-    cell = cell_of(method, backbone)
-    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0).eval()
-    before = weights_sha256(model)
-    networks = [build_network(cell, model, 0).eval() for _ in range(2)]
-    assert weights_sha256(model) == before
-    with torch.no_grad():
-        first, second = (network(*inputs()) for network in networks)
-        model(*inputs())
-    assert torch.equal(first, second)
 
 
 @every

@@ -42,15 +42,6 @@ def test_the_text_is_whole_in_every_block_that_a_step_runs(name):
 
 
 @torch.no_grad()
-def test_a_sample_that_loses_its_deep_path_keeps_the_text_from_before_it():
-    subject = subject_of("sprint", path_drop=0.999999)
-    network, start = subject.network, start_of(subject)
-    shallow = network.method.shallow_forward(network.backbone, start)
-    found = network.method.train_forward(network.backbone, start, BatchRange(0, 0, len(subject.x))).output
-    torch.testing.assert_close(found, shallow, rtol=1e-5, atol=1e-6)
-
-
-@torch.no_grad()
 def test_one_that_keeps_its_deep_path_goes_on_with_the_text_from_there():
     subject = subject_of("sprint", path_drop=0.0)
     network, backbone, start = subject.network, subject.network.backbone, start_of(subject)
@@ -81,32 +72,3 @@ def test_mixture_of_depths_scales_the_image_alone():
     chosen = torch.zeros(len(subject.x), 16).topk(8, dim=1).indices.sort(dim=1).values  # as of equal weights
     expected = backbone.run_block(1, leave(first, chosen)).streams["text"]
     torch.testing.assert_close(second.streams["text"], expected)
-
-
-@torch.no_grad()
-def test_a_sample_that_skips_blocks_keeps_its_text():
-    subject = subject_of("layer_skip")
-    backbone, states = subject.network.backbone, {}
-    watch(backbone, lambda block, before, after: states.update({block: before}))
-    subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
-    before = run_range(backbone, start_of(subject), range(1)).streams
-    count = len(states[2].streams["x"])
-    assert 0 < count < len(subject.x)
-    for name in ("x", "text"):
-        same = (states[4].streams[name] == before[name]).flatten(1).all(1)
-        assert same.sum() == len(subject.x) - count, name
-
-
-@torch.no_grad()
-def test_the_block_after_a_route_has_its_text_in_float32_as_well():
-    subject = subject_of("tread", float32_after_route=True)
-    backbone, dtypes = subject.network.backbone, []
-
-    def look(block, state, after):
-        dtypes.append((state.streams["text"].dtype, torch.is_autocast_enabled("cpu")))
-
-    watch(backbone, look)
-    with torch.autocast("cpu", torch.bfloat16):
-        start = start_of(subject)
-        subject.network.method.train_forward(backbone, start, BatchRange(0, 0, len(subject.x)))
-    assert dtypes[4] == (torch.float32, False) and all(is_on for _, is_on in dtypes[:4])
