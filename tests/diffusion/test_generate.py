@@ -52,9 +52,9 @@ def images(objective, batch, network=None, seed=3, **sampling):
 
 
 INDEPENDENT = [
-    *((FLOW, name, None) for name in ("euler", "heun")),
-    *((objective, name, None) for objective, name in product((EDM, DDPM), samplers())),
-    *((EDM, name, Churn(s_churn=3)) for name in ("euler", "heun")),
+    *product((FLOW,), ("euler", "heun"), (None,)),
+    *product((EDM, DDPM), samplers(), (None,)),
+    *product((EDM,), ("euler", "heun"), (Churn(s_churn=3),)),
 ]
 
 
