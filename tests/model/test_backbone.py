@@ -24,7 +24,6 @@ class Toy(Backbone):
     def __init__(self, spec=None, kernels=None):
         super().__init__()
         self.scale = nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
-        self.seen: list[tuple[int, int]] = []
 
     def embed(self, x, t, y):
         tokens = x.flatten(1).unsqueeze(-1)
@@ -33,7 +32,6 @@ class Toy(Backbone):
         return TokenState({"a": whole, "b": whole * 0 + 1}, grid=self.spec.grid, num_prefix=2)
 
     def run_block(self, block, state):
-        self.seen.append((block, state.streams["a"].shape[1]))
         a, b = state.streams["a"] + block + 1, state.streams["b"] * self.scale
         state = state.with_streams(a=a, b=b)
         if block == 1:
@@ -73,11 +71,6 @@ def states_after_blocks(toy, x, routes, ids):
     states = {}
     final = run_blocks(toy, toy.start(x, torch.zeros(3), None), routes, ids, lambda i, s: states.update({i: s}))
     return states, final
-
-
-def test_tokens_per_block_are_those_of_the_route(toy, x):
-    toy(x, torch.zeros(3), routes=[Route(1, 3, 0.5)])
-    assert toy.seen == [(0, 18), (1, 10), (2, 10), (3, 10), (4, 18), (5, 18)]
 
 
 def test_bypassed_tokens_return_with_their_value_in_every_stream(toy, x):

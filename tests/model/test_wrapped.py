@@ -238,6 +238,17 @@ def counts(net, block, tokens, condition):
     return block(tokens.tokens, condition) / block.calls
 
 
+def test_rows_without_a_gradient_are_gathered_once_per_route(vit):
+    rows = []
+
+    def call(net, block, tokens, condition):
+        rows.append(tokens.rows["row"])
+        return block(tokens.tokens, condition)
+
+    RoutedNetwork(vit, **changed(embed=embed_a_row, call=call))(*images(), routes="1:3@0.5")
+    assert rows[1] is rows[2] is rows[3] and rows[1].shape == (3, 1 + TOKENS // 2, 1)
+
+
 OUTSIDE = MyNetwork(8, 2, 3, 2, BLOCKS, WIDTH)
 BROKEN = [
     ("dense", {"head": lambda net, tokens, condition: 2 * net.image(tokens.image, condition)}),

@@ -42,6 +42,15 @@ def test_the_text_is_whole_in_every_block_that_a_step_runs(name):
 
 
 @torch.no_grad()
+def test_a_sample_that_loses_its_deep_path_keeps_the_text_from_before_it():
+    subject = subject_of("sprint", path_drop=0.999999)
+    network, start = subject.network, start_of(subject)
+    shallow = network.method.shallow_forward(network.backbone, start)
+    found = network.method.train_forward(network.backbone, start, BatchRange(0, 0, len(subject.x))).output
+    torch.testing.assert_close(found, shallow, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
 def test_one_that_keeps_its_deep_path_goes_on_with_the_text_from_there():
     subject = subject_of("sprint", path_drop=0.0)
     network, backbone, start = subject.network, subject.network.backbone, start_of(subject)
