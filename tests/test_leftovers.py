@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -41,11 +42,9 @@ def with_variable(value: str) -> list[psutil.Process]:
     """All processes that were started with this value of SOUGHT."""
     found = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error):
             if process.environ().get("SOUGHT") == value:
                 found.append(process)
-        except psutil.Error:
-            continue
     return found
 
 
@@ -57,8 +56,8 @@ def test_a_test_that_is_cut_off_leaves_no_process(
     value = uuid4().hex
     monkeypatch.setenv("SOUGHT", value)
     (tmp_path / "test_hanging.py").write_text(TESTS)
-    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "--timeout", "3", "--timeout-method", method]
-    asked = [sys.executable, "-m", "pytest", *options, tmp_path, "--rootdir", tmp_path, "-c", "/dev/null"]
+    asked = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", "--timeout", "3"]
+    asked += ["--timeout-method", method, tmp_path, "--rootdir", tmp_path, "-c", "/dev/null"]
     ended = subprocess.run(asked, capture_output=True, text=True)
     assert ended.stdout.count("Timeout") >= least, ended.stdout + ended.stderr
     assert method == "thread" or "2 failed, 1 passed" in ended.stdout, ended.stdout

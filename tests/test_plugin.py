@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 import os
 import re
@@ -24,7 +23,6 @@ import tread_bench
 from tests import command_line
 from tests.robustness.warm import Attempt, Warm
 from tests.shown_checks import PAGES, PLUG_INS, blocks, checks_of
-from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
 SHOWN = {  # by kind, whose folder is called as its page: the files that the page shows
@@ -45,12 +43,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run_with(installed: Path, *command: object) -> str:
-    """Standard output of a Python command that finds the plug-in."""
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
-    done = subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
+def run_beside(folder: Path, *command: object) -> subprocess.CompletedProcess[str]:
+    """A Python command that finds what is installed in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
+
+
+def run_with(installed: Path, *command: object) -> None:
+    done = run_beside(installed, *command)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -105,34 +106,26 @@ def listed_beside(folder: Path, group: str, body: str, kind: str) -> subprocess.
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
     (about / "entry_points.txt").write_text(f"[{group}]\nOdd = odd:ODD\n")
-    command = [sys.executable, "-m", "tread_bench", "list", kind, "--json"]
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    done = run_beside(folder, "-m", "tread_bench", "list", kind, "--json")
     assert done.returncode == 0, done.stderr
     return done
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "raise SystemExit(0)",
-        "raise KeyError('\x1b[2J' + 'long' * 10**6)",
-    ],
-)
+ODD = "ODD = SamplerFamily(name='odd', about='', builder='a:B', order=1, takes_churn=True)"
+LEFT_OUT = {
+    "raise SystemExit(0)": "",
+    "raise KeyError('\x1b[2J' + 'long' * 10**6)": "",
+    f"from tread_bench import SamplerFamily\n{ODD}": "missing 1 required keyword-only argument: 'call_times'",
+}
+
+
+@pytest.mark.parametrize("body", LEFT_OUT)
 def test_whatever_a_plugin_does_at_import_it_is_named_and_takes_no_other_with_it(body: str, tmp_path: Path) -> None:
-    done = listed_beside(tmp_path, "tread_bench.backbones", body, "backbones")
-    assert "DiT" in {one["family"] for one in json.loads(done.stdout)}
-    assert "left out: backbone plug-in Odd = odd:ODD of odd" in done.stderr
-    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and len(done.stderr) < 2000
-
-
-def test_a_description_that_leaves_something_out_is_left_out_with_what_is_missing(tmp_path: Path) -> None:
-    family = "SamplerFamily(name='odd', about='', builder='a:B', order=1, takes_churn=True)"
-    body = f"from tread_bench import SamplerFamily\nODD = {family}\n"
     done = listed_beside(tmp_path, "tread_bench.samplers", body, "samplers")
-    assert "odd" not in {one["name"] for one in json.loads(done.stdout)}
-    assert "sampler plug-in Odd = odd:ODD of odd cannot be used" in done.stderr
-    assert "missing 1 required keyword-only argument: 'call_times'" in done.stderr
+    listed = {one["name"] for one in json.loads(done.stdout)}
+    assert "euler" in listed and "odd" not in listed
+    assert "sampler plug-in Odd = odd:ODD of odd" in done.stderr and LEFT_OUT[body] in done.stderr
+    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and len(done.stderr) < 2000
 
 
 @pytest.mark.parametrize("kind", SHOWN)
@@ -151,10 +144,6 @@ def test_the_document_shows_the_files_as_they_are(kind: str) -> None:
         assert line in text.split(f"\n{part}:\n")[-1] and (line != text or text in shown)
 
 
-def test_the_first_page_shows_a_distribution() -> None:
-    assert (PLUG_INS / "method" / "pyproject.toml").read_text(encoding="utf-8") in blocks("README")
-
-
 def test_the_checks_that_the_document_shows_find_nothing(installed: Path, tmp_path: Path) -> None:
     for kind in SHOWN:
         (tmp_path / f"test_{kind.replace('-', '_')}.py").write_text(checks_of(kind), encoding="utf-8")
@@ -166,50 +155,26 @@ def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
     groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     assert set(re.findall(r"\| `(tread_bench\.\w+)` \|", text)) == groups.keys()
     (listed,) = re.findall(r"need no torch, and `family.py` may\nimport them:\n\n(.*?)\.\n", text, re.DOTALL)
-    names = re.findall(r"`(\w+)`", listed)
-    code = f"import sys, tread_bench; [getattr(tread_bench, name) for name in {names}]; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
     of_core = {name for name, module in tread_bench._modules().items() if module.startswith("tread_bench.core.")}
-    assert set(names) == of_core | {"draws"}
-
-
-def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PLUG_INS / "backbone"))
-    family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
-    (shown,) = (block for block in blocks("backbone") if block.startswith("    def init_module"))
-    built: dict[str, type] = {}
-    exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
-    monkeypatch.setattr(network, "Snake", built["Named"])
-    small, large = (build_backbone(family.SNAKE, family.SNAKE.spec(depth=depth, hidden=16), seed=0) for depth in (3, 5))
-    assert not large.out.weight.any() and large.join.weight.any()
-    assert (large.blocks[2].mlp[1].weight == small.blocks[2].mlp[1].weight).all()
+    assert {*re.findall(r"`(\w+)`", listed)} == of_core | {"draws"}
+    assert (PLUG_INS / "method" / "pyproject.toml").read_text(encoding="utf-8") in blocks("README")
 
 
 @pytest.mark.parametrize(
     ("suite", "written", "typed", "found"),
     [
-        ("method/mean_fill.yaml", "keep_own", "keep_won", ("typed.yaml:12:", "did you mean 'keep_own'")),
-        ("data/shapes.yaml", "count: 400", "count: 4", ("typed.yaml:6:", "data.count")),
-        (
-            PLUG_INS / "metric" / "coverage.yaml",
-            "neighbours: 3",
-            "neighbours: 64",
-            ("typed.yaml:10:", "which needs 65 or more"),
-        ),
+        ("method/mean_fill.yaml", "keep_own", "keep_won", "typed.yaml:12:.*did you mean 'keep_own'"),
+        ("data/shapes.yaml", "count: 400", "count: 4", "typed.yaml:6:.*data.count"),
+        ("metric/coverage.yaml", "neighbours: 3", "neighbours: 64", "typed.yaml:10:.*which needs 65 or more"),
     ],
-    ids=["method", "data source", "metric with too few samples"],
 )
-def test_a_mistake_in_an_option_is_reported_as_any_other(
-    ended: Callable[..., Attempt], tmp_path: Path, suite: str, written: str, typed: str, found: tuple[str, ...]
-) -> None:
+def test_a_mistake_in_an_option_is_reported_as_any_other(ended, tmp_path, suite, written, typed, found) -> None:
     (tmp_path / "typed.yaml").write_text((PLUG_INS / suite).read_text(encoding="utf-8").replace(written, typed))
     done = ended("plan", tmp_path / "typed.yaml")
-    assert done.status == 2 and all(text in done.stderr for text in found), done.stderr
+    assert done.status == 2 and re.search(found, done.stderr), done.stderr
 
 
-def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_installed(
-    told: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_installed(told, tmp_path) -> None:
     run, there = tmp_path / "run", tmp_path / "there"
     told("run", PLUG_INS / "metric" / "coverage.yaml", "--out", run)
     with (run / "results.csv").open(encoding="utf-8") as file:
@@ -241,16 +206,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
         ("text-encoder/spelling.yaml", "data", ["glyphs", "glyphs"], "validation_loss", "params", ""),
     ],
 )
-def test_a_kind_runs_as_our_own(
-    told: Callable[..., str],
-    tmp_path: Path,
-    suite: str,
-    column: str,
-    values: list[str],
-    differs: str,
-    same: str,
-    page: str,
-) -> None:
+def test_a_kind_runs_as_our_own(told, tmp_path, suite, column, values, differs, same, page) -> None:
     told("run", PLUG_INS / suite, "--out", tmp_path, "--set", "timing.pairs=0")
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -268,10 +224,7 @@ def test_a_run_goes_on_with_the_code_of_a_plug_in_that_it_began_with_alone(insta
     edited = plugins / "mean_fill" / "network.py"
     before = edited.read_text(encoding="utf-8")
     edited.write_text(f"{before}# edited\n", encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(plugins)}
-    done = subprocess.run(
-        [sys.executable, *map(str, command), "filled"], env=environment, capture_output=True, text=True
-    )
+    done = run_beside(plugins, *command, "filled")
     assert done.returncode == 2
     assert "plug-in mean-fill was '0.1.0 sha256:" in done.stderr and "--accept-other-numerics" in done.stderr
     edited.write_text(before, encoding="utf-8")

@@ -6,6 +6,7 @@ import random
 from functools import cache
 from typing import Any
 
+from synthetic_budgets import equal_cost
 from synthetic_records import (
     NOTHING_MEASURED,
     asked,
@@ -18,7 +19,7 @@ from synthetic_records import (
     timing,
 )
 
-from tread_bench.core.stored.records import EqualTime, Record, RoutedFigures, RoutedGap
+from tread_bench.core.stored.records import Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.picture import Picture
 
 BLOCK_COSINES = 12
@@ -85,14 +86,12 @@ def _of_method(row: str, seed: int) -> Record:
 
 
 def finetune(seeds: int = 5) -> list[Record]:
-    """Dense, routed throughout, with a warm-up, and with dense parts at the end; figures at five iterations."""
+    """Dense, routed throughout, and with dense parts at the end; figures at five iterations."""
     rows = {
         "dense": ("", {}, (60.0, 33.0, 24.0, 19.5, 16.9)),
         "tread": ("2:8@0.5", {}, (66.0, 36.0, 26.0, 21.0, 18.6)),
-        "tread-warm-up": ("2:8@0.5", {"warmup": 0.2}, (61.0, 34.5, 25.0, 20.2, 17.9)),
         "tread-dense-end": ("2:8@0.5", {"until": 0.8, "dense_learning_rate": 1e-4}, (66.0, 36.0, 26.0, 20.8, 15.1)),
         "dense-low-rate": ("", {"until": 0.75, "dense_learning_rate": 2e-4}, (60.0, 33.0, 24.0, 18.8, 16.4)),
-        "tread-dense-half": ("2:8@0.5", {"until": 0.5}, (66.0, 36.0, 25.1, 19.1, 16.2)),
     }
     return [_of_schedule(row, *settings, s) for row, settings in rows.items() for s in range(seeds)]
 
@@ -181,67 +180,15 @@ def _gap(strength: float, seed: int) -> RoutedGap:
     return RoutedGap(blocks="2:8", selector="random", rates=figures, times=[0.5], num_samples=256, cosine_samples=64)
 
 
-def multi_route(seeds: int = 4) -> list[Record]:
-    """One route, two and three, and two with the auxiliary loss over both."""
-    rows: dict[str, tuple[str, list[dict[str, Any]], float]] = {
-        "dense": ("", [], 16.9), "tread-2:8": ("2:8@0.5", [], 17.2), "two": ("2:4@0.5,6:8@0.5", [], 16.2),
-        "two-mae": ("2:4@0.5,6:8@0.5", [{"name": "mae", "weight": 0.1}], 15.5),
-        "three": ("1:2@0.5,4:6@0.5,8:9@0.5", [], 18.8),
-    }  # fmt: skip
-    return [
-        asked(record(row, routes, s, fid, cell=f"{row}-{s}", reference=f"dense-{s}"), auxiliary=auxiliary)
-        for row, (routes, auxiliary, fid) in rows.items() for s in range(seeds)
-    ]  # fmt: skip
-
-
-# row -> (routes, method, blocks, FID at the cost of dense, seed group)
-AT_COST: dict[str, tuple[str, str, int, float, int]] = {
-    "dense": ("", "dense", 12, 20.0, 0),
-    "2:8": ("2:8@0.5", "tread", 12, 18.2, 0), "1:8": ("1:8@0.5", "tread", 12, 18.5, 0),
-    "4:8": ("4:8@0.5", "tread", 12, 19.7, 0), "0:8": ("0:8@0.5", "tread", 12, 27.0, 0),
-    "2:10": ("2:10@0.5", "tread", 12, 20.6, 0), "0:10": ("0:10@0.5", "tread", 12, 30.0, 0),
-    "layer-skip": ("2:8@0.5", "layer_skip", 12, 24.0, 0), "dense-again": ("", "dense", 12, 20.1, 1),
-    "fewer-blocks": ("", "dense", 8, 19.1, 0),
-}  # fmt: skip
-
-
-def equal_cost(seeds: int = 5, points: int = 8) -> list[Record]:
-    """Placements and controls, each trained to the MACs of the dense row, which needs 1,200 iterations."""
-    return [_to_budget(row, s, points) for row in AT_COST for s in range(seeds)]
-
-
-def _to_budget(row: str, seed: int, points: int) -> Record:
-    routes, method, blocks, at_cost, group = AT_COST[row]
-    priced = cost(routes, blocks)
-    has_budget = row not in ("dense", "dense-again")
-    end = round(1200 * cost("").train_step_macs / priced.train_step_macs)
-    own, shared = random.Random(f"{row} {seed}"), random.Random(f"seed {seed}").gauss(0, 0.04)
-    found = [
-        evaluation(i, at_cost * (i / end) ** -0.7 * (1 + shared + own.gauss(0, 0.012)))
-        for i in sorted({1200, *(round(k * end / points) for k in range(1, points + 1))})
-    ]
-    budget = {"budget": {"macs_of": "dense"}} if has_budget else {}
-    speed = {"": 1.0, "2:8@0.5": 1.19, "1:8@0.5": 1.22, "4:8@0.5": 1.12, "0:8@0.5": 1.25}.get(routes, 1.3)
-    there = 1200 * (speed if blocks == 12 else 1.15)
-    ends = {"low": 0.99 * there, "high": 1.01 * there} if blocks == 12 else {}
-    fid_there = at_cost * (there / end) ** -0.7 * (1 + shared + own.gauss(0, 0.012))
-    made = record(
-        row, routes, seed + 1000 * group, 20.0, speed, method=method, cell=f"{row}-{seed}", reference=f"dense-{seed}",
-        cost=priced, evaluations=found, num_blocks=blocks, similarity=similarity(routes, blocks),
-        gradient_norms=gradient_norms(routes, seed, blocks),
-        backbone=f"DiT (depth {blocks}, hidden 64, heads 4, patch 2)",
-        equal_time=EqualTime(iteration=round(there), **ends) if has_budget else None,
-        at_equal_time=evaluation(round(there), fid_there) if has_budget else None,
-    )  # fmt: skip
-    training = {"iterations": end, "batch": 64, **budget}
-    return asked(made, training=training, method={"name": method}, **({"seed_group": group} if group else {}))
-
-
 STUDIES = {
-    "selection_rate": rates, "location_scaling": depths, "multi_route": multi_route, "finetune": finetune,
-    "equal_cost": equal_cost, "guidance": guidance, "methods": methods,
+    "selection_rate": rates,
+    "location_scaling": depths,
+    "finetune": finetune,
+    "equal_cost": equal_cost,
+    "guidance": guidance,
+    "methods": methods,
     "train_inference_gap": gaps,
-}  # fmt: skip
+}
 
 
 @cache

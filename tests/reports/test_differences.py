@@ -6,13 +6,34 @@ import csv
 import io
 import math
 import re
-from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_records import cost, evaluation, failed, record, study, timing, view_of, with_macs
+from synthetic_budgets import (
+    DENSE_END,
+    DENSE_STEP,
+    EIGHT,
+    NOISE,
+    ROUTE,
+    ROUTED_END,
+    ROUTED_STEP,
+    SHIFTS,
+    SIX_BLOCKS,
+    SMALL_END,
+    at_equal_time,
+    budget_row,
+    cell,
+    dense,
+    dense_curve,
+    law,
+    of_seeds,
+    routed,
+    smaller,
+    to_budget,
+)
+from synthetic_records import cost, evaluation, failed, study, timing, view_of, with_macs
 
 from tread_bench.core.numbers.statistics import paired_difference
 from tread_bench.core.stored.records import EqualTime
@@ -23,80 +44,7 @@ from tread_bench.reports.questions import controls, speed
 from tread_bench.reports.study import Study
 from tread_bench.reports.tables import as_csv
 
-ROUTE = "2:8@0.5"
-DENSE_STEP, ROUTED_STEP = cost("").train_step_macs, cost(ROUTE).train_step_macs
-DENSE_END = 1200
-ROUTED_END = round(DENSE_END * DENSE_STEP / ROUTED_STEP)  # nearest to the MACs of the dense row
-SMALL_END = round(DENSE_END * DENSE_STEP / cost("", 6).train_step_macs)
-SHIFTS = (0.0, 0.4, -0.3, 0.2, -0.1)  # what the rows of a seed share
-NOISE = (0.1, -0.2, 0.0, 0.15, -0.05)
-EIGHT = tuple(range(150, 1201, 150))
-SIX_BLOCKS = {
-    "backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)",
-    "reference": "",
-    "num_blocks": 6,
-    "cost": cost("", 6),
-    "similarity": None,
-    "gradient_norms": None,
-}
 UNTIL = {"until": 0.8}  # of a schedule
-
-
-def cell(row, seed, fids, routes="", macs_of="", group=0, schedule=None, training=None, **changes):
-    """A finished cell with these FIDs by iteration, the last of which is its end; `training` has further settings."""
-    training = {"iterations": max(fids), "batch": 64} | (training or {})
-    if macs_of:
-        training["budget"] = {"macs_of": macs_of}
-    config = {"data": {"name": "digits"}, "training": training, "sampling": {"guidance": {"name": "none"}}}
-    config |= {"seed_group": group, "schedule": schedule or {}}
-    made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
-    return with_macs(made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes}))
-
-
-def of_seeds(row, fids, **options):
-    """Five cells: `fids` holds the FID by iteration, to which each seed adds the same at all iterations."""
-    noise = options.pop("noise", (0.0,) * 5)
-    return [
-        cell(row, seed, {i: fid + SHIFTS[seed] + noise[seed] for i, fid in fids.items()}, **options)
-        for seed in range(5)
-    ]
-
-
-def dense(fids=None, **changes):
-    return of_seeds("dense", fids or {DENSE_END: 20.0}, **changes)
-
-
-def dense_curve(**changes):
-    return dense({i: law(i) for i in EIGHT}, **changes)
-
-
-def smaller(at_end, at_iterations=24.0, **changes):
-    """A network of six blocks, trained to the MACs of dense."""
-    fids = {DENSE_END: at_iterations, SMALL_END: at_end}
-    return of_seeds("smaller", fids, macs_of="dense", **SIX_BLOCKS | changes)
-
-
-def routed(factor=1.0, **changes):
-    """A route without a budget, whose curve is `factor` times that of dense."""
-    return of_seeds("route", {i: law(i, factor) for i in EIGHT}, routes=ROUTE, **changes)
-
-
-def budget_row(at_end=18.0, at_iterations=23.0, **options):
-    fids = {DENSE_END: at_iterations, ROUTED_END: at_end}
-    return of_seeds("route", fids, routes=ROUTE, macs_of="dense", noise=NOISE, **options)
-
-
-def beside_its_own(kind, dense_fid, at_end):
-    """A dense row and a route to its MACs, of one kind of training among others."""
-    own = of_seeds(f"{kind}-dense", {DENSE_END: dense_fid})
-    own = [one.model_copy(update={"reference": one.cell}) for one in own]
-    fids = {DENSE_END: dense_fid + 1, ROUTED_END: at_end}
-    routed = of_seeds(kind, fids, routes=ROUTE, macs_of=f"{kind}-dense", noise=NOISE)
-    return [*own, *routed]
-
-
-def law(iteration, factor=1.0):
-    return 20.0 * factor * (iteration / DENSE_END) ** -0.7
 
 
 def found_of(records):
@@ -224,18 +172,6 @@ def test_what_rows_do_not_share_is_cautioned_about(settings, words):
     assert re.search(words, said) if words else "falls to zero" not in said and "optimisers" not in said
 
 
-def at_equal_time(record, iteration, fid, share=0.05):
-    """The record, evaluated where an interval of the speed-up of this share leaves equal time."""
-    ends = {"low": (1 - share) * iteration, "high": (1 + share) * iteration}
-    planned = EqualTime(iteration=iteration, **ends)
-    return record.model_copy(update={"equal_time": planned, "at_equal_time": evaluation(iteration, fid)})
-
-
-def to_budget(**changes):
-    """A route with a budget, on the curve of dense."""
-    return of_seeds("route", {i: law(i) for i in (*EIGHT, ROUTED_END)}, routes=ROUTE, macs_of="dense", **changes)
-
-
 def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     cells = to_budget()
     fids = [18.0 + SHIFTS[seed] + NOISE[seed] for seed in range(5)]  # far from the curve, which must not count
@@ -252,19 +188,6 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     assert found.at_time.high == pytest.approx(alone.high + slope * math.log(0.95))
     (_, sure, _) = found.at_times
     assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
-
-    # A seed without a finite FID at one iteration: the slope is that of the other iterations, of all seeds.
-    lost = EIGHT[-2]
-    for seed in (0, 1):
-        holes = [
-            one.model_copy(update={"fid": math.inf}) if one.iteration == lost else one
-            for one in cells[seed].evaluations
-        ]
-        some = [*cells[:seed], cells[seed].model_copy(update={"evaluations": holes}), *cells[seed + 1 :]]
-        found = only([*dense(), *some])
-        kept = {iteration: fid for iteration, fid in points.items() if iteration != lost}
-        slope = stats.linregress(np.log([*kept]), [*kept.values()]).slope
-        assert lost in points and found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
 
 
 def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
@@ -367,17 +290,19 @@ def test_the_table_of_all_cells_has_the_costs_of_the_curves():
     assert set(table[table.row == "route"].macs_of) == {"dense"} and table[table.row == "dense"].macs_of.isna().all()
 
 
-def test_equal_time_takes_paired_steps_and_the_wait_for_data():
+@pytest.mark.parametrize("wait_ms", [10.0, 25.0])
+def test_equal_time_takes_paired_steps_and_the_wait_for_data(wait_ms):
     def timed(speedup, wait_ms):
         return timing(speedup, 0).model_copy(update={"loop_time_ms": 100.0, "data_wait_share": wait_ms / 100})
 
-    # A routed step of 1 / 1.25 of the dense one; 10 ms of waiting beside it, none beside the dense one.
-    found = only([*dense_curve(timing=timed(1.0, 0.0)), *routed(timing=timed(1.25, 10.0))])
+    # A routed step of 1 / 1.25 of the dense one, and at both ends of that; only beside it there is waiting.
+    found = only([*dense_curve(timing=timed(1.0, 0.0)), *routed(timing=timed(1.25, wait_ms))])
     dense_s = found.reference.step_ms / 1e3
-    share = (dense_s / found.row.speedup[0] + 0.010) / dense_s
-    end = min(1.0, share) * DENSE_END  # the cheaper of the two, in dense iterations
-    assert found.seconds == pytest.approx(end * dense_s) and len(found.at_times) == 3
-    assert found.at_time.mean == pytest.approx(law(min(end / share, 1200)) - law(end), abs=0.02)
+    for speed_up, (own, other) in zip(found.row.speedup, found.at_times, strict=True):
+        share = (dense_s / speed_up + wait_ms / 1e3) / dense_s
+        end = min(1.0, share) * DENSE_END  # the cheaper of the two, in dense iterations
+        assert own[0] - other[0] == pytest.approx(law(end / share) - law(end), abs=0.02)
+    assert found.seconds == pytest.approx(dense_s * min(1.0, share) * DENSE_END, rel=0.02) and found.at_time.bounds
 
 
 def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ():
@@ -402,6 +327,20 @@ def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ(
     skip, small = sorted(controls.sentences(rows, decided, 2)[1:], key=lambda said: "smaller" in said)
     assert skip.startswith("route minus skipping layers at the same share (skip): −0.05 FID (")
     assert small.startswith("wider minus a smaller network, 6 instead of 12 blocks (smaller): ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"backbone": "SiT (depth 12)"}, "minus another network, SiT (depth 12) (other): −"),
+        ({"cost": cost("").model_copy(update={"dense_tokens": 4})}, "minus fewer tokens, 4 instead of 16: a larger"),
+        ({}, "minus training dense for 1,200 iterations (other): −"),
+    ],
+)
+def test_what_a_control_is_that_neither_skips_nor_has_fewer_blocks(changes, words):
+    rows = Study([*dense(), *budget_row(), *of_seeds("other", {DENSE_END: 20.5}, macs_of="dense", **changes)]).rows
+    (said,) = controls.sentences(rows, next(row for row in rows if row.name == "route"), 2)
+    assert words in said
 
 
 def test_a_control_stands_beside_routes_of_its_own_cost_alone():
@@ -450,20 +389,12 @@ def test_the_table_of_rows_has_what_they_have_at_equal_cost():
 
     # What was not reached has no number, in an exported table either.
     records = [*dense_curve(), *routed(1.5)]
+    hint = view_of(records).columns["Δ FID, equal MACs"].hint
+    assert hint.endswith("on the fit between evaluated points") and "as evaluated" not in hint
     shown = columns(records)["route"]["MACs to target"]
     assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
     (_, line) = csv.DictReader(io.StringIO(as_csv(view_of(records).as_table("comparison"))))
     assert line["MACs to target"] == "not reached" and float(line["FID"]) == pytest.approx(30.04)
-
-
-def test_the_hint_says_how_each_row_was_brought_to_equal_cost():
-    def hint(*rows):
-        return view_of([*dense_curve(), *chain.from_iterable(rows)]).columns["Δ FID, equal MACs"].hint
-
-    interpolated = of_seeds("route-2", {i: law(i) for i in EIGHT}, routes="1:8@0.5")
-    assert hint(budget_row()).endswith("MACs, as evaluated")
-    assert hint(interpolated).endswith("MACs, on the fit between evaluated points")
-    assert hint(budget_row(), interpolated).endswith("MACs, as evaluated or on the fit between evaluated points")
 
 
 def test_the_frame_has_a_line_for_each_way_of_comparing_with_unadjusted_intervals():

@@ -68,13 +68,10 @@ def page(tmp_path_factory):
     return out / "index.html"
 
 
-def test_the_document_is_read_back_as_it_was():
+def test_the_document_is_read_back_as_it_was_and_its_frame_has_a_row_per_figure():
     whole = evaluation()
     assert SetEvaluation.model_validate_json(json.dumps(whole.model_dump(mode="json")), strict=True) == whole
-
-
-def test_the_frame_has_a_row_per_figure():
-    frame = evaluation().frame()
+    frame = whole.frame()
     assert frame.set_index("figure").loc["kid", "high"] == 0.0052 and frame.low.isna().tolist() == [True, False] * 2
     assert {"samples", "reference", "protocol", "network", "metric", "value", "fingerprint", "warnings"} < {*frame}
 
@@ -89,14 +86,6 @@ def test_the_page_says_the_figures_and_each_warning_once(page):
     for value in (*figures, "0123456789ab", "2,000 images, 3×32×32", "stored statistics of inception"):
         assert value in text
     assert text.count("data:image/png") == 1
-
-
-def test_pictures_of_an_earlier_page_go(tmp_path):
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "fit-fid_infinity-inception.svg").write_text("<svg/>")
-    (tmp_path / "index.html").write_text('<meta name="figures" content="fit-fid_infinity-inception.svg">')
-    write_evaluation_page(evaluation(), grid(), None, tmp_path)
-    assert not list((tmp_path / "figures").iterdir())
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
