@@ -10,17 +10,14 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from traceback import walk_stack, walk_tb
 from types import FrameType, TracebackType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -62,7 +59,7 @@ class FakeDevice:
         if not isinstance(error, Exception):
             return False
         what = f"the host reads a value ({error.func})" if isinstance(error, _READS) else f"raised {error_text(error)}"
-        self.found.append(f"{what} in {_place(_frames_of(trace))}")
+        self.found.append(f"{what} in {_place([frame for frame, _ in walk_tb(trace)][::-1])}")
         return True
 
     def holding(self, tensor: Tensor) -> Tensor:
@@ -120,25 +117,12 @@ class _Copies(TorchDispatchMode):
         if func not in _COPIES:
             tensors = [tensor for tensor in tensors if tensor.ndim]  # a number on the host is an argument of a kernel
         devices = {tensor.device.type for tensor in tensors}
-        if len(devices) > 1 and (place := _place(_frames_now())) not in self.allowed:
+        if (
+            len(devices) > 1
+            and (place := _place(frame for frame, _ in walk_stack(sys._getframe()))) not in self.allowed
+        ):
             self.found.append(f"{func} has tensors on {' and '.join(sorted(devices))} in {place}")
         return result
-
-
-def _frames_now() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
-def _frames_of(trace: TracebackType | None) -> list[FrameType]:
-    """The innermost one first."""
-    frames = []
-    while trace is not None:
-        frames.append(trace.tb_frame)
-        trace = trace.tb_next
-    return frames[::-1]
 
 
 def _place(frames: Iterable[FrameType]) -> str:

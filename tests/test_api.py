@@ -31,22 +31,17 @@ def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_pa
             rows="a,b",
             seeds=pd.Series([2]).iloc[0],
             training={"learning_rate": 1e-05},
-            **{"metrics.at": np.array([2, 4]), "timing": {"pairs": np.int64(0)}},
-            **{"data.train": [tmp_path / "é"]},
+            **{"metrics.at": np.array([2, 4]), "timing": {"pairs": np.int64(0)}, "data.train": [tmp_path / "é"]},
         )
-    assert given == {
-        "name": str(tmp_path / "a.yaml"),
-        "overrides": [
-            "seeds=2",
-            'training={"learning_rate": 1e-05}',
-            "metrics.at=[2, 4]",
-            'timing={"pairs": 0}',
-            f'data.train=["{tmp_path}/é"]',
-        ],
-        "out": tmp_path,
-        "rows": ("a,b",),
-        "device": "auto",
-    }
+    assert given["overrides"] == [
+        "seeds=2",
+        'training={"learning_rate": 1e-05}',
+        "metrics.at=[2, 4]",
+        'timing={"pairs": 0}',
+        f'data.train=["{tmp_path}/é"]',
+    ]
+    about = (given["name"], given["out"], given["rows"], given["device"])
+    assert about == (str(tmp_path / "a.yaml"), tmp_path, ("a,b",), "auto")
 
 
 @pytest.mark.parametrize(
@@ -54,14 +49,8 @@ def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_pa
     [
         ({"training": {"iteratons": 3}, "sedes": 2}, ["did you mean 'seeds'", "did you mean 'iterations'"]),
         ({"rows": ["dens"]}, ["--rows: unknown row 'dens'; did you mean 'dense'"]),
-        (
-            {"device": "gpu", "executor": "slrum", "workers": 0},
-            ["unknown device 'gpu'", "did you mean 'slurm'", "workers 0: must be at least 1"],
-        ),
-        (
-            {"device": "gpu", "data": {1, 2}, "routes": object(), "seeds": b"2"},
-            ["unknown device 'gpu'", "data {1, 2}: must be", "routes <object object", "seeds b'2': must be"],
-        ),
+        ({"executor": "slrum", "workers": 0}, ["did you mean 'slurm'", "workers 0: must be at least 1"]),
+        ({"device": "gpu", "data": {1, 2}, "seeds": b"2"}, ["unknown device 'gpu'", "data {1, 2}: ", "seeds b'2': "]),
     ],
 )
 def test_mistakes_are_reported_together_before_anything_runs(arguments, messages, tmp_path):

@@ -12,34 +12,14 @@ from types import SimpleNamespace
 import pytest
 from scipy import stats
 from simulated_runs import FOUND, NULLS, shares, untrained
-from synthetic_budgets import (
-    DENSE_END,
-    EIGHT,
-    ROUTE,
-    ROUTED_END,
-    SIX_BLOCKS,
-    budget_row,
-    dense,
-    law,
-    of_seeds,
-    smaller,
-)
+from synthetic_budgets import DENSE_END, EIGHT, ROUTE, ROUTED_END, SIX_BLOCKS, budget_row, dense, law, of_seeds, smaller
 from synthetic_records import architectures, asked, cost, decided, record, timing, view_of
 from synthetic_studies import guidance
 
 from tread_bench.cli.comparison import print_comparison
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.numbers.statistics import MeanInterval
-from tread_bench.reports.decision import (
-    Candidate,
-    Choice,
-    Claim,
-    Decision,
-    Learning,
-    Outcome,
-    choice_of,
-    decide,
-)
+from tread_bench.reports.decision import Candidate, Choice, Claim, Decision, Learning, Outcome, choice_of, decide
 from tread_bench.reports.study import Study
 from tread_bench.reports.text.decision import documents, next_step, overview, scope, sentence, strip
 

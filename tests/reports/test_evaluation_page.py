@@ -9,13 +9,7 @@ import pytest
 import torch
 
 from tests.browser_view import DESKTOP, PHONE, fits, set_width
-from tread_bench.core.stored.evaluations import (
-    EvaluatedFigure,
-    EvaluatedNetwork,
-    EvaluatedSet,
-    FitPoint,
-    SetEvaluation,
-)
+from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, EvaluatedSet, FitPoint, SetEvaluation
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.page.evaluation import write_evaluation_page
 

@@ -29,18 +29,7 @@ from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.figure import Figure
 from tread_bench.reports.figures.draw import MOST, draw
 from tread_bench.reports.figures.pictures import fid_over_cost, labelled
-from tread_bench.reports.figures.style import (
-    BETTER,
-    COLOURS,
-    INK,
-    MUTED,
-    VARIABLES,
-    WORSE,
-    clean,
-    looks,
-    theme,
-    tone,
-)
+from tread_bench.reports.figures.style import BETTER, COLOURS, INK, MUTED, VARIABLES, WORSE, clean, looks, theme, tone
 from tread_bench.reports.frame import results_frame
 from tread_bench.reports.questions.similarity import cosine_map
 from tread_bench.reports.study import Study

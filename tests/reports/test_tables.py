@@ -8,17 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from synthetic_records import (
-    HOSTILE,
-    architectures,
-    evaluation,
-    failed,
-    of_family,
-    record,
-    study,
-    timing,
-    view_of,
-)
+from synthetic_records import HOSTILE, architectures, evaluation, failed, of_family, record, study, timing, view_of
 
 from tread_bench.core.numbers.statistics import mean_interval
 from tread_bench.core.stored.records import Evaluation
