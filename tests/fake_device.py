@@ -117,11 +117,10 @@ class _Copies(TorchDispatchMode):
         if func not in _COPIES:
             tensors = [tensor for tensor in tensors if tensor.ndim]  # a number on the host is an argument of a kernel
         devices = {tensor.device.type for tensor in tensors}
-        if (
-            len(devices) > 1
-            and (place := _place(frame for frame, _ in walk_stack(sys._getframe()))) not in self.allowed
-        ):
-            self.found.append(f"{func} has tensors on {' and '.join(sorted(devices))} in {place}")
+        if len(devices) > 1:
+            place = _place(frame for frame, _ in walk_stack(sys._getframe()))
+            if place not in self.allowed:
+                self.found.append(f"{func} has tensors on {' and '.join(sorted(devices))} in {place}")
         return result
 
 

@@ -57,7 +57,6 @@ ONE_SEED = toy_suite(**OF_SIXTY, seeds=1, pairs=0)  # half of its cells, untimed
 
 TWO_CELLS = toy_suite(iterations=200, checkpoint_every=5, seeds=1, hidden=32, batch=32, metrics=FEW_SAMPLES)
 
-TWO_RANKS = toy_suite(150, 10, seeds=1, batch=7, metrics=FEW_SAMPLES, pairs=0, at="100, ")
 OF_TWO_RANKS = ("--rows", "routed", "--set", "limits.processes_per_cell=2")
 
 

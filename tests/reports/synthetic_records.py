@@ -240,11 +240,8 @@ def study(seeds: int = 5) -> list[Record]:
 # family -> (backbone, blocks, parameters, dense FID, selector, routes, change of FID, speed-up)
 FAMILIES = {
     "DiT": ("DiT (depth 12, hidden 64, heads 4, patch 2)", 12, 887_000, 16.9, "random", "2:8@0.5", 1.4, 1.19),
-    "U-ViT": ("U-ViT (depth 12, hidden 72, heads 4, patch 2)", 13, 941_000, 15.2, "random", "2:9@0.5", -2.6, 1.22),
-    "DiS": ("DiS (depth 12, hidden 64, patch 2)", 13, 902_000, 24.8, "rows", "2:9@0.5", 3.1, 1.08),
     "ZigMa": ("ZigMa (depth 12, hidden 68, patch 2)", 12, 915_000, 22.0, "rows", "2:8@0.5", 0.1, 1.05),
     "DRWKV": ("DRWKV (depth 12, hidden 60, patch 2)", 12, 868_000, 27.5, "blocks", "2:8@0.5", -0.2, 0.97),
-    "LightningDiT": ("LightningDiT (depth 12, hidden 64, patch 2)", 12, 880_000, 14.1, "random", "2:8@0.5", -0.9, 1.2),
 }
 
 
@@ -263,7 +260,7 @@ def of_family(family: str, seed: int, selector: str = "", change: float = 0.0, *
 
 
 def architectures(seeds: int = 3) -> list[Record]:
-    """Every family dense and routed with the selector that fits it."""
+    """Each family dense and routed with the selector that fits it."""
     fitting = {family: FAMILIES[family][4] for family in FAMILIES}
     return [of_family(f, s, chosen) for f in FAMILIES for chosen in ("", fitting[f]) for s in range(seeds)]
 

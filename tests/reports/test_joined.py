@@ -31,7 +31,7 @@ def figures(records: list[Record]) -> dict[str, tuple[object, ...]]:
     return {row.name: (row.scores, row.difference(ITERATIONS), row.speedup) for row in Study(records).rows}
 
 
-@pytest.mark.parametrize("name", ["equal_cost", "guidance", "methods", "finetune"])
+@pytest.mark.parametrize("name", ["guidance", "finetune"])
 def test_rows_have_the_figures_that_they_have_alone(tmp_path, name):
     runs = {"old": STUDIES[name](), "new": study(seeds=2)}
     for run, records in runs.items():

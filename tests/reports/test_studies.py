@@ -81,21 +81,10 @@ def test_rates_run_from_dense_at_0():
     records = made.rates()
     table = {line["share of tokens that bypasses"]: line for line in rates_of(records).numbers}
     assert list(table) == ["0", "0.25", "0.5", "0.75"] and table["0"]["row"] == "dense"
+    assert {line["line"] for line in table.values()} == {"tread 2:8"}
     for rate, row in (("0", "dense"), ("0.75", "tread-0.75")):
         assert table[rate]["FID"] == f"{lasts(records, row).mean():.2f}"
     assert rates_of(made.rates(2, (0.5,))) is None  # one rate is no line
-
-
-def test_rates_beside_two_dense_rows_are_two_lines():
-    others = []
-    for one in made.rates():
-        named = {name: f"lora-{getattr(one, name)}" for name in ("row", "cell", "reference")}
-        others.append(one.model_copy(update=named))
-    numbers = rates_of([*made.rates(), *others]).numbers
-    found = {(line["line"], line["share of tokens that bypasses"]): line["row"] for line in numbers}
-    assert len(found) == len(numbers) == 8
-    assert found["tread 2:8 beside lora-dense", "0"] == "lora-dense"
-    assert found["tread 2:8 beside dense", "0.5"] == "tread-0.5"
 
 
 def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(rows):
