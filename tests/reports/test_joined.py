@@ -12,7 +12,6 @@ from synthetic_studies import STUDIES
 
 from tests.command_line import tread_bench
 from tread_bench.cli.commands.report import export_run
-from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.page import run as page
@@ -67,7 +66,7 @@ def test_what_cannot_be_drawn_on_one_page_is_refused(tmp_path):
     write_run(tmp_path / "b", study(seeds=1))
     for arguments, told in (
         (["a", "b"], "2 runs are drawn on one page: say where with --out DIR"),
-        (["a", "./a", "--out", "both"], "a run is given twice"),
+        (["a", "b/../a", "--out", "both"], "a run is given twice"),
         (["a", "b", "--export", "c"], "--export c writes the records of one run"),
         (["a", "c", "--out", "both"], "c is not a run folder"),
     ):
@@ -82,5 +81,3 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     joined = read_joined([tmp_path / folder / "run" for folder in ("x", "y")])
     assert {record.row.partition("/run/")[0] for record in joined.records} == {"x", "y"}
     assert _names([Path("/x/run"), Path("/y/run")]) == ["x/run", "y/run"]
-    with pytest.raises(UserError, match="given twice"):
-        read_joined([tmp_path / "x" / "run", tmp_path / "y" / ".." / "x" / "run"])

@@ -36,7 +36,7 @@ def test_every_table_and_figure_is_there_in_every_format(made):
     run, paper = made
     tables = {f"{name}.{kind}" for name in ("comparison", *DRAWN) for kind in ("csv", "md", "tex")}
     figures = {f"{name}.{kind}" for name in DRAWN for kind in ("svg", "png", "pdf")}
-    assert {path.name for path in paper.iterdir()} - {"notes.txt"} == tables | figures | {MARKER}
+    assert {path.name for path in paper.iterdir()} == tables | figures | {MARKER}
     assert {path.name for path in (run / "figures").iterdir()} == {f"{name}.svg" for name in DRAWN}
 
 
@@ -61,16 +61,6 @@ def test_a_table_holds_every_digit(made):
         assert float(lines[label]["FID"]) == row.fid.mean
         assert (float(lines[label]["FID, low"]), float(lines[label]["FID, high"])) == row.fid.bounds
         assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")
-
-
-@pytest.mark.full
-def test_the_same_export_again_replaces_its_own_files_alone(made):
-    run, paper = made
-    before = {path.name: path.read_bytes() for path in paper.glob("*.csv")}
-    (paper / "notes.txt").write_text("mine")
-    assert tread_bench("report", run, "--tables", paper).returncode == 0
-    assert {path.name: path.read_bytes() for path in paper.glob("*.csv")} == before
-    assert (paper / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("place", ["run", "run/figures", "run/paper", "file"])

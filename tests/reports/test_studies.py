@@ -22,19 +22,7 @@ from tread_bench.reports.questions import depths, gap, guidance, speed
 from tread_bench.reports.row import by_architecture, side_by_side
 from tread_bench.reports.study import Study
 
-OWN = {
-    "selection_rate": {"rates"},
-    "location_scaling": {"depths"},
-    "finetune": {"gain", "fid_cost"},
-    "equal_cost": {"route_placement", "gain"},
-    "guidance": {"guidance"},
-    "methods": {"gain"},
-    "train_inference_gap": {"gap"},
-}
-SOME_STUDIES = [
-    pytest.param(name, marks=() if name in ("location_scaling", "selection_rate") else pytest.mark.full)
-    for name in STUDIES
-]
+OWN = {"selection_rate": {"rates"}, "location_scaling": {"depths"}}  # pictures that others do not have
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +48,9 @@ def lasts(records, row):
     return np.array([r.last.fid for r in sorted(records, key=lambda r: r.seed) if r.row == row])
 
 
-@pytest.mark.parametrize("name", SOME_STUDIES)
+@pytest.mark.parametrize("name", OWN)
 def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
-    found = {picture.partition("-")[0] for picture in drawn(name)}
-    assert OWN[name] <= found and found - {*DRAWN} == OWN[name] - {*DRAWN}
+    assert {*drawn(name)} - {*DRAWN} == OWN[name]
     for picture in drawn(name).values():
         assert picture.description and picture.caption.strip().endswith(".")
         assert all(line.keys() == picture.numbers[0].keys() for line in picture.numbers) and picture.table
@@ -235,7 +222,7 @@ def test_the_csv_tells_rows_apart():
     assert isinstance(frame, pd.DataFrame)
 
 
-@pytest.mark.parametrize("name", SOME_STUDIES)
+@pytest.mark.parametrize("name", OWN)
 def test_the_page_of_a_study_renders_with_every_picture_described(study_page, name):
     page = study_page(name).read_text(encoding="utf-8")
     assert sorted(re.findall(r'<svg[^>]* aria-labelledby="([\w-]+)-title', page)) == sorted(drawn(name))
