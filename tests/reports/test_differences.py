@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -48,21 +47,8 @@ UNTIL = {"until": 0.8}  # of a schedule
 
 
 def found_of(records):
-    """What each row differs by from its reference, by its name."""
-    rows = {row.name: row for row in Study(records).rows}
-    found = {}
-    for name, row in rows.items():
-        line, at_time = row.compared(MACS), row.compared(TIME)
-        to_target = row.compared(END, "training_macs")
-        if row.difference(ITERATIONS) or line or at_time or to_target:
-            found[name] = SimpleNamespace(
-                row=row, reference=rows[row.reference_name], at_macs=line and line.estimate,
-                is_trained=bool(line) and line.evaluated, macs=line and line.cost, at_time=at_time and at_time.estimate,
-                is_evaluated_at_time=bool(at_time) and at_time.evaluated, seconds=at_time and at_time.cost,
-                is_timed_in_pairs=bool(line) and line.in_pairs, at_times=row.sides(TIME),
-                at_iterations=row.difference(ITERATIONS), macs_to_target=to_target,
-            )  # fmt: skip
-    return found
+    """The rows that are compared with others, by name."""
+    return {row.name: row for row in Study(records).rows if row.differences}
 
 
 def only(records):
@@ -72,13 +58,13 @@ def only(records):
 
 def test_a_row_with_a_budget_is_compared_end_with_end_and_at_the_references_last_iteration():
     found = only([*dense(), *budget_row()])
-    assert found.is_trained
-    assert found.macs == 64 * DENSE_STEP * DENSE_END
+    assert found.compared(MACS).evaluated
+    assert found.compared(MACS).cost == 64 * DENSE_STEP * DENSE_END
     expected = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
-    assert found.at_macs.mean == pytest.approx(expected.mean) and found.at_macs.low == pytest.approx(expected.low)
-    at_iterations = found.at_iterations
-    assert at_iterations.mean == pytest.approx(3.0) and found.at_macs.n == at_iterations.n == 5
-    assert found.at_time is None and found.macs_to_target is None  # two points are not a curve
+    assert found.difference(MACS).bounds == pytest.approx(expected.bounds)
+    at_iterations = found.difference(ITERATIONS)
+    assert at_iterations.mean == pytest.approx(3.0) and found.difference(MACS).n == at_iterations.n == 5
+    assert found.difference(TIME) is None and found.compared(END, "training_macs") is None  # two points are not a curve
 
 
 def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architecture():
@@ -91,39 +77,39 @@ def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architec
 
     # At equal iterations, all are beside the dense row, seed by seed.
     found = found_of(records)
-    means = {name: one.at_iterations.mean for name, one in found.items()}
+    means = {name: one.difference(ITERATIONS).mean for name, one in found.items()}
     assert means == pytest.approx({"route": 3.0, "dense-b": 0.3, "smaller": 4.0})
-    assert {one.reference.name for one in found.values()} == {"dense"}
-    assert found["dense-b"].is_trained and found["dense-b"].at_macs.n == 5
-    assert found["smaller"].at_macs.mean == pytest.approx(-1.0)
+    assert {one.reference_name for one in found.values()} == {"dense"}
+    assert found["dense-b"].compared(MACS).evaluated and found["dense-b"].difference(MACS).n == 5
+    assert found["smaller"].difference(MACS).mean == pytest.approx(-1.0)
 
 
 def test_without_a_budget_the_references_curve_is_interpolated_from_six_points_on():
     cells = [cell("dense", s, {i: law(i) * math.exp(SHIFTS[s]) for i in EIGHT}) for s in range(5)]
     cheap = [cell("route", s, {DENSE_END: law(DENSE_END) * math.exp(SHIFTS[s])}, ROUTE) for s in range(5)]
     found = only([*cells, *cheap])
-    assert not found.is_trained
+    assert not found.compared(MACS).evaluated
     cheaper = DENSE_END * ROUTED_STEP / DENSE_STEP
     expected = {s: (law(DENSE_END) - law(cheaper)) * math.exp(SHIFTS[s]) for s in range(5)}
-    assert found.at_macs.mean == pytest.approx(sum(expected.values()) / 5, rel=1e-9)
-    assert found.at_iterations.mean == pytest.approx(0.0)
+    assert found.difference(MACS).mean == pytest.approx(sum(expected.values()) / 5, rel=1e-9)
+    assert found.difference(ITERATIONS).mean == pytest.approx(0.0)
     few = [one.model_copy(update={"evaluations": one.evaluations[-5:]}) for one in cells]
-    assert only([*few, *cheap]).at_macs is None
+    assert only([*few, *cheap]).difference(MACS) is None
 
 
 def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond():
     dearer = cost("").model_copy(update={"train_step_macs": 2 * DENSE_STEP})
     dear = routed(0.5, cost=dearer)
     found = only([*dense_curve(), *dear])
-    assert found.macs == 64 * DENSE_STEP * DENSE_END
-    assert found.at_macs.mean == pytest.approx(law(600, 0.5) - law(1200), abs=0.01)
+    assert found.compared(MACS).cost == 64 * DENSE_STEP * DENSE_END
+    assert found.difference(MACS).mean == pytest.approx(law(600, 0.5) - law(1200), abs=0.01)
     late = [one.model_copy(update={"evaluations": one.evaluations[-6:]}) for one in dear]  # from 450 on: inside
-    assert only([*dense(), *late]).at_macs.mean == pytest.approx(found.at_macs.mean, abs=0.05)
+    assert only([*dense(), *late]).difference(MACS).mean == pytest.approx(found.difference(MACS).mean, abs=0.05)
     later = [
         with_macs(one.model_copy(update={"cost": dearer.model_copy(update={"train_step_macs": 3 * DENSE_STEP})}))
         for one in late
     ]
-    assert only([*dense(), *later]).at_macs is None  # 400 comes before its first point
+    assert only([*dense(), *later]).difference(MACS) is None  # 400 comes before its first point
 
 
 LINEAR, WSD = {"decay": {"name": "linear"}}, {"decay": {"name": "wsd", "share": 0.2}}
@@ -132,18 +118,18 @@ LINEAR, WSD = {"decay": {"name": "linear"}}, {"decay": {"name": "wsd", "share": 
 @pytest.mark.parametrize("settings", [{"schedule": UNTIL}, {"training": LINEAR}], ids=["schedule", "decay"])
 def test_of_a_schedule_or_a_decay_only_the_end_is_compared(settings):
     found = only([*dense(), *budget_row(**settings)])
-    assert found.at_macs.mean == pytest.approx(-2.0) and found.at_iterations is None
-    assert only([*dense_curve(), *routed(0.5)]).macs_to_target is not None
-    assert only([*dense_curve(), *routed(0.5, **settings)]).macs_to_target is None
+    assert found.difference(MACS).mean == pytest.approx(-2.0) and found.difference(ITERATIONS) is None
+    assert only([*dense_curve(), *routed(0.5)]).compared(END, "training_macs") is not None
+    assert only([*dense_curve(), *routed(0.5, **settings)]).compared(END, "training_macs") is None
 
 
 def test_no_curve_of_decaying_rates_is_read():
     both = [*dense_curve(training=WSD), *routed(training=WSD)]
-    assert only(both).at_macs is None and only(both).macs_to_target is None
-    assert only(both).at_iterations.mean == pytest.approx(0.0)  # end with end, of one length
+    assert only(both).difference(MACS) is None and only(both).compared(END, "training_macs") is None
+    assert only(both).difference(ITERATIONS).mean == pytest.approx(0.0)  # end with end, of one length
     shorter = of_seeds("route", {600: 25.0}, routes=ROUTE)
     longer = {600: 30.0, DENSE_END: 20.0}
-    assert only([*dense(longer), *shorter]).at_iterations.mean == pytest.approx(-5.0)
+    assert only([*dense(longer), *shorter]).difference(ITERATIONS).mean == pytest.approx(-5.0)
     assert found_of([*dense(longer, training=LINEAR), *shorter]) == {}
 
 
@@ -178,15 +164,15 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     cells = [at_equal_time(one, 1300, fid) for one, fid in zip(cells, fids, strict=True)]
     found = only([*dense(), *cells])
     alone = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
-    assert found.is_evaluated_at_time and found.at_time.mean == pytest.approx(alone.mean)
-    assert found.seconds == pytest.approx(DENSE_END * found.reference.step_ms / 1e3)
+    assert found.compared(TIME).evaluated and found.difference(TIME).mean == pytest.approx(alone.mean)
+    assert found.compared(TIME).cost == pytest.approx(DENSE_END * found.dense_step_ms / 1e3)
 
     # The interval is wider by what the clock may be off, along the slope of the row's own curve.
     points = {i: law(i) for i in (*EIGHT, ROUTED_END) if i >= 650} | {1300: 18.0}
     slope = stats.linregress(np.log([*points]), [*points.values()]).slope
-    assert found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
-    assert found.at_time.high == pytest.approx(alone.high + slope * math.log(0.95))
-    (_, sure, _) = found.at_times
+    assert found.difference(TIME).low == pytest.approx(alone.low + slope * math.log(1.05))
+    assert found.difference(TIME).high == pytest.approx(alone.high + slope * math.log(0.95))
+    (_, sure, _) = found.sides(TIME)
     assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
 
 
@@ -196,17 +182,17 @@ def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
     found = only([*dense(), *cells])
     slope = (18.0 - law(ROUTED_END)) / math.log(1300 / ROUTED_END)
     alone = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
-    assert found.at_time.low == pytest.approx(alone.low + slope * math.log(1.05))
-    assert found.at_time.high == pytest.approx(alone.high + slope * math.log(0.95))
+    assert found.difference(TIME).low == pytest.approx(alone.low + slope * math.log(1.05))
+    assert found.difference(TIME).high == pytest.approx(alone.high + slope * math.log(0.95))
 
 
 def test_a_row_with_a_budget_that_was_not_evaluated_at_equal_time_is_not_compared_there():
     cells = to_budget()
-    assert only([*dense_curve(), *cells]).at_time is None
+    assert only([*dense_curve(), *cells]).difference(TIME) is None
 
     # Of seeds, those count that were evaluated where the first one was.
     some = [at_equal_time(cells[0], 1300, 18.0), at_equal_time(cells[1], 1300, 18.0), at_equal_time(cells[2], 900, 9.0)]
-    assert only([*dense(), *some, *cells[3:]]).at_time.n == 2
+    assert only([*dense(), *some, *cells[3:]]).difference(TIME).n == 2
 
 
 def timed_smaller(speedup, planned, fid, **timed):
@@ -219,8 +205,8 @@ def timed_smaller(speedup, planned, fid, **timed):
 def test_steps_that_were_not_timed_in_pairs_are_compared_by_their_seconds_and_decide_nothing():
     records = [*dense_curve(), *timed_smaller(1.1, EqualTime(iteration=1300), 18.0)]
     found = only(records)
-    assert found.at_macs and found.macs_to_target and found.at_time and len(found.at_times) == 1
-    assert found.at_time.n == 5 and found.at_time.bounds is None
+    assert found.difference(MACS) and found.compared(END, "training_macs") and len(found.sides(TIME)) == 1
+    assert found.difference(TIME).n == 5 and found.difference(TIME).bounds is None
     table = columns(records)
     ratio = table["smaller"]["Images/s"].key / table["dense"]["Images/s"].key
     assert table["smaller"]["Speed-up"].key == pytest.approx(ratio)
@@ -233,9 +219,9 @@ def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pair
     there = EqualTime(iteration=2160, low=2100.0, high=2200.0)
     records = [*reference, *timed_smaller(1.8, there, 15.0, **in_turn)]
     found = only(records)
-    assert found.is_timed_in_pairs and len(found.at_times) == 3 and found.at_time.bounds
-    ratio, low, high = found.row.speedup
-    assert low < ratio < high and found.row.step_ms == pytest.approx(found.reference.step_ms / ratio)
+    assert found.compared(MACS).in_pairs and len(found.sides(TIME)) == 3 and found.difference(TIME).bounds
+    ratio, low, high = found.speedup
+    assert low < ratio < high and found.step_ms == pytest.approx(found.dense_step_ms / ratio)
     shown = columns(records)["smaller"]
     assert shown["Speed-up"].below and "not in pairs" not in str(shown.values())
     assert shown["Ideal"].key == pytest.approx(whole / cost("", 6).forward_macs)
@@ -246,12 +232,12 @@ def test_a_control_that_was_timed_in_turn_with_dense_is_compared_with_it_in_pair
 
 
 def test_cost_to_come_down_to_the_references_end():
-    found = only([*dense_curve(), *routed(0.8)]).macs_to_target
+    found = only([*dense_curve(), *routed(0.8)]).compared(END, "training_macs")
     sooner = 0.8 ** (1 / 0.7) * ROUTED_STEP / DENSE_STEP
     assert found.estimate.mean == pytest.approx(sooner, rel=0.02)
     assert found.estimate.low <= found.estimate.mean <= found.estimate.high
     assert (found.estimate.n, found.reached) == (5, 5)
-    found = only([*dense_curve(), *routed(1.5)]).macs_to_target
+    found = only([*dense_curve(), *routed(1.5)]).compared(END, "training_macs")
     assert found.estimate.mean == found.estimate.high == math.inf and found.reached == 0
 
 
@@ -259,9 +245,9 @@ def test_an_end_that_the_reference_had_reached_before_is_no_target():
     fids = [34.0, 31.0, 33.5, 32.0, 34.5, 30.8, 33.0, 31.5]
     wobbling = dense(dict(zip(EIGHT, fids, strict=True)))
     found = only([*wobbling, *routed(0.8)])
-    assert found.macs_to_target is None and found.at_macs is not None
+    assert found.compared(END, "training_macs") is None and found.difference(MACS) is not None
     falling = [*dense_curve(), *routed(0.8)]
-    assert only([one for one in falling if one.seed == 0]).macs_to_target is None  # which may be chance
+    assert only([one for one in falling if one.seed == 0]).compared(END, "training_macs") is None  # which may be chance
 
 
 def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
@@ -271,7 +257,7 @@ def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
     fids = {DENSE_END: 17.0, end: 21.0}
     records = [*named, *of_seeds("route", fids, routes=ROUTE, macs_of="named", noise=NOISE, reference="")]
     found = only(records)
-    assert found.at_macs.mean == pytest.approx(1.0) and found.at_iterations.mean == pytest.approx(-3.0)
+    assert [found.difference(at).mean for at in (MACS, ITERATIONS)] == pytest.approx([1.0, -3.0])
     view = view_of(records)
     column = view.columns["Δ FID"]
     assert column.hint == "paired difference to named"
@@ -297,12 +283,12 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data(wait_ms):
 
     # A routed step of 1 / 1.25 of the dense one, and at both ends of that; only beside it there is waiting.
     found = only([*dense_curve(timing=timed(1.0, 0.0)), *routed(timing=timed(1.25, wait_ms))])
-    dense_s = found.reference.step_ms / 1e3
-    for speed_up, (own, other) in zip(found.row.speedup, found.at_times, strict=True):
+    dense_s = found.dense_step_ms / 1e3
+    for speed_up, (own, other) in zip(found.speedup, found.sides(TIME), strict=True):
         share = (dense_s / speed_up + wait_ms / 1e3) / dense_s
         end = min(1.0, share) * DENSE_END  # the cheaper of the two, in dense iterations
         assert own[0] - other[0] == pytest.approx(law(end / share) - law(end), abs=0.02)
-    assert found.seconds == pytest.approx(dense_s * min(1.0, share) * DENSE_END, rel=0.02) and found.at_time.bounds
+    assert found.compared(TIME).cost == pytest.approx(dense_s * min(1.0, share) * DENSE_END, rel=0.02)
 
 
 def test_what_each_control_does_in_place_of_a_route_and_by_how_much_they_differ():
@@ -359,7 +345,7 @@ def test_a_run_whose_rows_all_have_another_seed_group_has_its_dense_reference():
     rows = [*dense(group=1), *budget_row(group=1)]
     dense_cells = {record.seed: record.cell for record in rows if record.row == "dense"}
     found = only([record.model_copy(update={"reference": dense_cells[record.seed]}) for record in rows])
-    assert found.reference.is_dense and found.at_macs.mean == pytest.approx(-2.0)
+    assert found.reference_name == "dense" and found.difference(MACS).mean == pytest.approx(-2.0)
 
 
 @pytest.mark.parametrize("has_evaluations", [False, True])
@@ -402,7 +388,7 @@ def test_the_frame_has_a_line_for_each_way_of_comparing_with_unadjusted_interval
     frame = differences(results_frame(records))
     fids = frame[frame.metric == "fid"].set_index("at")
     found = only(records)
-    for at, expected in ((MACS, found.at_macs), (ITERATIONS, found.at_iterations)):
+    for at, expected in ((MACS, found.difference(MACS)), (ITERATIONS, found.difference(ITERATIONS))):
         line = fids.loc[at]
         assert (line.row, line.reference, line.seeds, line.evaluated) == ("route", "dense", 5, True)
         assert (line.difference, line.low, line.high) == (expected.mean, expected.low, expected.high)
