@@ -175,8 +175,10 @@ def test_the_gap_is_paired_with_the_same_seed_at_rate_0(rows):
 def test_several_routes_are_several_bars_and_a_method_with_a_loss_stands_beside():
     two = {"two": [], "two-mae": [{"name": "mae"}]}
     records = [asked(record(row, "2:4@0.5,6:8@0.5", 0, 16.0), auxiliary=loss) for row, loss in two.items()]
-    several = pictures_of([record("dense", "", 0, 17.0), *records])["route_placement"]
-    assert [line[0] for line in several.table] == ["dense", "two", "two-mae"] and "routes of one row" in several.caption
+    one = [record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 17.2)]
+    several = pictures_of([*one, *records])["route_placement"]
+    assert {line[0] for line in several.table} == {"dense", "2:8", "two", "two-mae"}
+    assert "routes of one row" in several.caption
 
 
 def test_the_fids_behind_placement_are_those_that_are_compared():
