@@ -37,16 +37,6 @@ os.environ.update(FIXED_ENVIRONMENT)  # here, before any test imports torch; pro
 watch_this_process()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process of `-n` a run of neighbours, so that what a file shares is made once, not in every process."""
-    if config.option.dist != "load":  # the default of -n
-        return None
-    from xdist.scheduler import WorkStealingScheduling
-
-    return WorkStealingScheduling(config, log)
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     on_gpu = [item for item in items if item.get_closest_marker("gpu")]
     if on_gpu and not _has_cuda():
