@@ -29,7 +29,7 @@ def is_of_the_plan(value: object) -> bool:
 
 def test_a_plan_passes_ten_files_at_most(tmp_path, monkeypatch):
     suite = write_suite(tmp_path, SUITE)
-    files: set[str] = set()
+    files = {"services/run.py"}  # which makes it
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
