@@ -15,7 +15,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
-from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
+from tread_bench.model.ops.routing import gather_tokens
 
 BLOCKS, WIDTH = 4, 8
 SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
@@ -153,15 +153,6 @@ class TooFewBlocks(Sound):
     def __init__(self, spec, kernels):
         super().__init__(spec, kernels)
         del self.mix[-1]
-
-
-class ContextOfParts(Sound):
-    """Hands its context on as a dict, of which a method cannot take some samples."""
-
-    found_by = "layout"
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), context={"text": self.label(y).unsqueeze(1)})
 
 
 class ConditionForAll(Sound):
@@ -355,59 +346,19 @@ class TwoStreams(WithText):
     )
     tried_on = TEXT_SPEC.model_copy(update={"context_tokens": 6})
 
-    def __init__(self, spec, kernels):
-        super().__init__(spec, kernels)
-        self.row = nn.Parameter(torch.empty(1 + spec.num_tokens, WIDTH))
-        self.row_of_text = nn.Parameter(torch.empty(1 + spec.num_tokens, WIDTH))
-
     def embed(self, x, t, y):
         state = super().embed(x, t, y)
         streams = {**state.streams, "text": state.context}
         return replace(state, streams=streams, context=None, unrouted=("text",), residual=("hidden", "residual"))
 
     def run_block(self, block, state):
-        hidden, text = self.attend(state.streams["hidden"], state.streams["text"], state)
-        return Sound.run_block(self, block, state.with_streams(hidden=hidden, text=text))
-
-    def attend(self, hidden, text, state):
-        rows = hidden + self.rows_of_image(state), text + self.rows_of_text(state)
-        both = torch.cat(rows, dim=1)
-        image, read = (own + (own @ both.mT).softmax(dim=-1) @ both for own in rows)
-        return image.tanh(), read.tanh()
-
-    def rows_of_image(self, state):
-        return self.row if state.positions is None else self.row[state.positions]
-
-    def rows_of_text(self, state):
-        return self.row_of_text[: state.streams["text"].shape[1]]
+        streams = state.streams["hidden"], state.streams["text"]
+        both = torch.cat(streams, dim=1)
+        hidden, text = (own + (own @ both.mT).softmax(dim=-1) @ both for own in streams)
+        return Sound.run_block(self, block, state.with_streams(hidden=hidden.tanh(), text=text.tanh()))
 
     def scan(self, block, x):
         return self.mix[block](x + x.mean(dim=1, keepdim=True)).tanh()
-
-    def init_module(self, name, module):
-        super().init_module(name, module)
-        if module is self:
-            nn.init.normal_(self.row)
-            nn.init.normal_(self.row_of_text)
-
-
-class TextStreamIsRouted(TwoStreams):
-    """Forgets to tell that no route takes the text, which has as many rows as the tokens."""
-
-    found_by = "text"
-    tried_on = TEXT_SPEC.model_copy(update={"context_tokens": 17})
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=())
-
-
-class ImageIsUnrouted(TwoStreams):
-    """Names the stream of the image where it means that of the text."""
-
-    found_by = "layout"
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=("hidden",))
 
 
 class TextKnowsTheImage(TwoStreams):
@@ -420,57 +371,7 @@ class TextKnowsTheImage(TwoStreams):
         return state.with_streams(text=state.streams["text"] + state.streams["hidden"].mean(1, keepdim=True))
 
 
-class LosesTheUnrouted(TwoStreams):
-    """Builds a new state and forgets which stream is never routed."""
-
-    found_by = "blocks"
-
-    def run_block(self, block, state):
-        return replace(super().run_block(block, state), unrouted=())
-
-
-class TextHasRowsOfTheImage(TwoStreams):
-    """Looks up the rows of its text by the positions of the image tokens."""
-
-    found_by = "order"
-
-    def rows_of_text(self, state):
-        if state.positions is None:
-            return super().rows_of_text(state)
-        return self.row_of_text[state.positions[:, : state.streams["text"].shape[1]]]
-
-
-class WithFirstValues(Sound):
-    """A sound one whose blocks add the values of the first block that each token passed, as RWKV-7 does."""
-
-    def embed(self, x, t, y):
-        state = super().embed(x, t, y)
-        return state.with_streams(first=torch.zeros_like(state.stream()))
-
-    def run_block(self, block, state):
-        state = super().run_block(block, state)
-        hidden, first = state.streams["hidden"], state.streams["first"]
-        first = torch.where((first != 0).any(dim=2, keepdim=True), first, hidden)
-        return state.with_streams(hidden=hidden + first, first=first)
-
-
-class FirstValuesNotGathered(WithFirstValues):
-    """Keeps the first values of all tokens, and takes as many as tokens are present, whichever they are."""
-
-    found_by = "unrouted"
-
-    def embed(self, x, t, y):
-        return replace(super().embed(x, t, y), unrouted=("first",))
-
-    def run_block(self, block, state):
-        state = Sound.run_block(self, block, state)
-        hidden, first = state.streams["hidden"], state.streams["first"]
-        if block == 0:
-            first = hidden if state.positions is None else scatter_tokens(first, hidden, state.positions)
-        return state.with_streams(hidden=hidden + first[:, : hidden.shape[1]], first=first)
-
-
-SOUND_ONES = [Sound, WithText, TwoStreams, WithFirstValues]
+SOUND_ONES = [Sound, WithText, TwoStreams]
 BROKEN = [one for sound in SOUND_ONES for one in sound.__subclasses__() if one not in SOUND_ONES]
 
 

@@ -6,11 +6,12 @@ Shapes: T tokens along the scan, D width, H heads, E channels of a head; a state
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import torch
 import torch.nn.functional as F
 
-from tests.backbones import restated
+ONES = defaultdict(lambda: 1)  # steps of a scan that skips no token
 
 
 def linear(w, name, x):
@@ -21,7 +22,7 @@ def rms(x, weight, eps):
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight
 
 
-def gla(w, x_TD, heads, steps=None):
+def gla(w, x_TD, heads, steps=ONES):
     """S_t = diag(a_t) S_{t-1} + k_t v_t^T, and a_t to the power of `steps`."""
     q, k, v, g = (linear(w, f"{name}_proj", x_TD).unflatten(1, (heads, -1)) for name in "qkvg")
     decay = torch.sigmoid(linear(w, "gk_proj.1", linear(w, "gk_proj.0", x_TD))).unflatten(1, (heads, -1)) ** (1 / 16)
@@ -29,7 +30,7 @@ def gla(w, x_TD, heads, steps=None):
     for head in range(heads):
         state = torch.zeros(q.shape[2], v.shape[2], dtype=x_TD.dtype)
         for t in range(len(x_TD)):
-            a = decay[t, head] ** (1 if steps is None else steps[t])
+            a = decay[t, head] ** steps[t]
             state = a[:, None] * state + torch.outer(k[t, head], v[t, head])
             y = q[t, head] @ state / math.sqrt(q.shape[2])
             outputs.append(rms(y, w["g_norm_swish_gate.weight"], 1e-6) * F.silu(g[t, head]))
@@ -37,6 +38,7 @@ def gla(w, x_TD, heads, steps=None):
 
 
 def convolved(w, name, x):
+    """A causal convolution of each channel over four tokens, and silu."""
     padded = torch.cat([x.new_zeros(3, x.shape[1]), x])
     taps = w[f"{name}.weight"][:, 0]
     rows = [(padded[t : t + 4].T * taps).sum(1) + w.get(f"{name}.bias", 0) for t in range(len(x))]
@@ -47,7 +49,7 @@ def unit(x):
     return x / x.square().sum(-1, keepdim=True).sqrt()
 
 
-def gated_delta(w, x_TD, heads, steps=None):
+def gated_delta(w, x_TD, heads, steps=ONES):
     """S_t = a_t (I - beta_t k_t k_t^T) S_{t-1} + beta_t k_t v_t^T."""
     q, k, v = (
         convolved(w, f"{name}_conv1d", linear(w, f"{name}_proj", x_TD)).unflatten(1, (heads, -1)) for name in "qkv"
@@ -61,14 +63,14 @@ def gated_delta(w, x_TD, heads, steps=None):
         for t in range(len(x_TD)):
             key = unit(k[t, head])
             erase = torch.eye(len(key), dtype=x_TD.dtype) - beta[t, head] * torch.outer(key, key)
-            a = decay[t, head] ** (1 if steps is None else steps[t])
+            a = decay[t, head] ** steps[t]
             state = a * erase @ state + beta[t, head] * torch.outer(key, v[t, head])
             y = unit(q[t, head]) @ state / math.sqrt(len(key))
             outputs.append(rms(y, w["o_norm.weight"], 1e-5) * gate[t, head])
     return linear(w, "o_proj", torch.stack(outputs).unflatten(0, (heads, -1)).transpose(0, 1).flatten(1))
 
 
-def mamba2(w, x_TD, heads=None, steps=None):
+def mamba2(w, x_TD, heads=None, steps=ONES):
     """S_t = e^{dt A} S_{t-1} + dt B x^T in every head, in one direction or in both."""
     heads = len(w["A_log"])
     inner = len(w["norm.weight"])
@@ -89,7 +91,7 @@ def mamba2_scan(w, xBC, dt, steps, suffix):
     for head in range(heads):
         state = torch.zeros(size, x.shape[2], dtype=x.dtype)
         for t in range(len(x)):
-            a = torch.exp(-dt[t, head] * w[f"A_log{suffix}"][head].exp()) ** (1 if steps is None else steps[t])
+            a = torch.exp(-dt[t, head] * w[f"A_log{suffix}"][head].exp()) ** steps[t]
             state = a * state + torch.outer(B[t], dt[t, head] * x[t, head])
             outputs.append(C[t] @ state + w[f"D{suffix}"][head] * x[t, head])
     return torch.stack(outputs).unflatten(0, (heads, -1)).transpose(0, 1).flatten(1)
@@ -109,7 +111,7 @@ def values(w, x_TD):
     return linear(w, "v_proj", shifted(w, x_TD, "v"))
 
 
-def rwkv7(w, x_TD, heads, first, steps=None):
+def rwkv7(w, x_TD, heads, first, steps=ONES):
     """S_t = (diag(w_t) - kk_t a_t kk_t^T) S_{t-1} + k_t v_t^T, with S of a row per channel of a key.
 
     Of `steps`, all but the last let S decay and do nothing else.
@@ -128,7 +130,7 @@ def rwkv7(w, x_TD, heads, first, steps=None):
         state = torch.zeros(k.shape[2], k.shape[2], dtype=x_TD.dtype)
         for t in range(len(x_TD)):
             key = unit(kk[t, head])
-            for _ in range(0 if steps is None else int(steps[t]) - 1):
+            for _ in range(int(steps[t]) - 1):
                 state = torch.diag(decay[t, head]) @ state
             kept = torch.diag(decay[t, head])
             state = (kept - torch.outer(key * a[t, head], key)) @ state + torch.outer(k[t, head], v[t, head])
@@ -141,11 +143,28 @@ def rwkv7(w, x_TD, heads, first, steps=None):
     return linear(w, "o_proj", torch.stack(outputs).unflatten(0, (heads, -1)).transpose(0, 1).flatten(1) * g)
 
 
-def mamba(w, x_TD, heads=None, steps=None):
-    return restated.mixed({f"mixer.{name}": value for name, value in w.items()}, "mixer", x_TD)
+def mamba(w, x_TD, heads=None, steps=ONES):
+    """Mamba's mixer; in both directions where there are weights of a second one."""
+    x, z = linear(w, "in_proj", x_TD).chunk(2, dim=1)
+    y = mamba_scan(w, x, z, "")
+    if "A_b_log" in w:
+        y = y + mamba_scan(w, x.flip(0), z.flip(0), "_b").flip(0)
+    return linear(w, "out_proj", y)
 
 
-def attention(w, x_TD, heads, steps=None):
+def mamba_scan(w, x, z, suffix):
+    """Token by token and state by state, as the papers write it."""
+    A_log, D = w[f"A{suffix}_log"], w[f"D{suffix}"]
+    state, outputs = torch.zeros_like(A_log), []
+    for u, gate in zip(convolved(w, f"conv1d{suffix}", x), F.silu(z), strict=True):
+        delta, B, C = linear(w, f"x_proj{suffix}", u).split([w[f"dt_proj{suffix}.weight"].shape[1], 16, 16])
+        delta = F.softplus(linear(w, f"dt_proj{suffix}", delta))[:, None]
+        state = (-delta * A_log.exp()).exp() * state + delta * u[:, None] * B
+        outputs.append((state @ C + D * u) * gate)
+    return torch.stack(outputs)
+
+
+def attention(w, x_TD, heads, steps=ONES):
     q, k, v = linear(w, "qkv", x_TD).unflatten(1, (3, heads, -1)).unbind(1)
     outputs = [
         torch.softmax(q[:, head] @ k[:, head].T / math.sqrt(q.shape[2]), 1) @ v[:, head] for head in range(heads)
@@ -153,7 +172,7 @@ def attention(w, x_TD, heads, steps=None):
     return linear(w, "proj", torch.cat(outputs, 1))
 
 
-def identity(w, x_TD, heads, steps=None):
+def identity(w, x_TD, heads, steps=ONES):
     return x_TD
 
 

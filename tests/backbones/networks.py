@@ -22,6 +22,7 @@ SMALL = {
 FEATURES = {"num_classes": 0, "context_tokens": 5, "context_dim": 6}
 TEXT_ALONE = {"MMDiT": {**ATTENTION, **FEATURES}}  # families that take no labels
 SIZES = {**SMALL, **TEXT_ALONE}
+NUMBA = {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba", "recurrence": "numba"}
 # How far weights are moved: far enough that zero-initialised layers act and no attention is an average.
 NOISE = {"DiT": 0.05, "DiS": 0.1, "ZigMa": 0.1, "DiG": 0.1}  # 0.2 of the others
 TEXT = {
@@ -75,15 +76,17 @@ def present(routes, ids, block, sample, prefix=0):
     return [*range(prefix), *(prefix + kept).tolist()]
 
 
-def assert_is_by_hand(by_hand, model, condition, routes):
-    """A network computes what a hand-written forward (model, x, t, y, routes, ids) does."""
-    model, given, ids = model.double(), condition(dtype=torch.float64), drawn(routes)
-    expected = by_hand(model, *given, routes, ids)
-    torch.testing.assert_close(model(*given, routes=routes, ids=ids), expected, rtol=1e-11, atol=1e-11)
-
-
-def rms_norm(x, weight):
-    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+def in_float64(model):
+    """The network, with a rotary table in float64 where it has one: `build_rotary_pos_embed` makes it in float32."""
+    model = model.double()
+    if hasattr(model, "rope"):
+        angle = (10000 ** (-torch.arange(4, dtype=torch.float64) / 4)).repeat_interleave(2)
+        rows, columns = torch.cartesian_prod(torch.arange(4), torch.arange(4)).unbind(1)
+        angles = torch.cat([rows[:, None] * angle, columns[:, None] * angle], dim=1)
+        table = torch.cat([angles.sin(), angles.cos()], dim=1)
+        torch.testing.assert_close(model.rope, table, rtol=0, atol=1e-6)
+        model.rope = table
+    return model
 
 
 def drawn(routes, batch=3, seed=3):

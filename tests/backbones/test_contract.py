@@ -9,7 +9,8 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from tests.backbones import broken
+from tests.backbones import broken, networks
+from tests.backbones.networks import NUMBA, inputs
 from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
 from tread_bench.core.describe.mixers import mixers
@@ -24,29 +25,17 @@ CASES = [(family, {}) for family in LABELLED]
 CASES += [(family, TEXT) for family in families().values() if TEXT.keys() <= family.spec.model_fields.keys()]
 
 
-NUMBA = {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
 VARIANTS = [
-    ("DiT", {}, {"attention": "math"}),
-    ("U-ViT", {}, {"attention": "math"}),
-    ("LightningDiT", {}, {"attention": "math"}),
-    ("MMDiT", TEXT, {"attention": "math"}),
-    ("ZigMa", {"scan": "v2"}, {}),
-    *[("ZigMa", {"mixer": "mamba2", "scan": scan}, {}) for scan in ("zigzagN8", "v2")],
-    ("DiS", {"mixer": "mamba2"}, {}),
-    *[(family, {"mixer": "mamba2"}, {"recurrence": "numba"}) for family in ("ZigMa", "DiS")],
     ("DiT", {"attention": "linear"}, {}),
-    *[(family, {}, NUMBA) for family in ("DiT", "DiS", "ZigMa", "DRWKV")],
-    ("DRWKV", {"q_shift": "self"}, {}),
-    ("DRWKV", {"q_shift": "grid"}, {}),
-    *[("DiG", {"mixer": mixer}, {}) for mixer in mixers()],
-    *[
-        ("DiG", {"mixer": mixer}, {"recurrence": "numba"})
-        for mixer, one in mixers().items()
-        if "recurrence" in one.kernels
-    ],
-    ("DiG", {"mixer": "attention"}, {"attention": "math"}),
-    ("DiG", {"mixer": "rwkv7", "attention_every": 4}, {}),
-    *[("DiG", {"mixer": mixer, "decay_skipped": True}, {}) for mixer, one in mixers().items() if one.gates_by_token],
+    ("DiT", {}, NUMBA),
+    ("MMDiT", TEXT, {"attention": "math"}),
+    *[(family, {}, NUMBA) for family in ("DiS", "ZigMa", "DRWKV")],
+    *[(family, {"mixer": "mamba2"}, NUMBA) for family in ("ZigMa", "DiS")],
+    *[("ZigMa", {"mixer": mixer, "scan": "v2"}, {}) for mixer in ("mamba", "mamba2")],
+    *[("DRWKV", {"q_shift": choice}, {}) for choice in ("self", "grid")],
+    *[("DiG", {"mixer": mixer}, {"attention": "math"}) for mixer in mixers()],
+    ("DiG", {"mixer": "rwkv7", "attention_every": 4}, NUMBA),
+    *[("DiG", {"mixer": mixer, "decay_skipped": True}, NUMBA) for mixer in ("gla", "gated_delta", "mamba2")],
 ]
 
 
@@ -64,11 +53,6 @@ def small_spec(family, sizes):
         except ValidationError:
             continue
     raise AssertionError(f"{family.name} takes none of the small sizes")
-
-
-def test_the_families_that_take_text_are_tried_with_text():
-    names = {family.name for family, sizes in CASES if sizes}
-    assert names >= {"DiT", "SiT", "LightningDiT", "U-ViT", "ZigMa", "MMDiT"}
 
 
 @pytest.fixture(scope="module", params=CASES, ids=case_name)
@@ -89,6 +73,25 @@ def test_every_formulation_and_choice_keeps_the_contract(family, sizes, kernels)
     assert {check.__name__: run_checks([check], subject) for check in CHECKS} == {
         check.__name__: [] for check in CHECKS
     }
+
+
+KERNELS = {"attention": "math"}, NUMBA
+RECURRENT = [name for name, one in mixers().items() if "recurrence" in one.kernels]
+COMPILED = [*((family, {}) for family in ("DiT", "DiS", "ZigMa", "DRWKV")), *(("DiG", {"mixer": m}) for m in RECURRENT)]
+
+
+@pytest.mark.parametrize(("family", "sizes"), COMPILED, ids=str)
+def test_compiled_kernels_change_rounding_alone(family, sizes):
+    expected, computed = (networks.small(family, **sizes, kernels=chosen).eval()(*inputs()) for chosen in KERNELS)
+    assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max()
+    assert not torch.equal(computed, expected)  # the kernel was asked for, and used
+
+
+def test_the_compiled_block_is_not_used_where_there_is_text():
+    """It has no attention to a text, so that blocks run as modules, whatever kernel is asked for."""
+    plain, asked = (networks.small("DiT", **networks.TEXT["DiT"], kernels=chosen) for chosen in KERNELS)
+    given = networks.text_inputs()
+    assert torch.equal(plain(*given), asked(*given))
 
 
 @pytest.mark.gpu

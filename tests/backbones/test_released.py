@@ -5,50 +5,31 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench import create_backbone
+from tests.backbones.networks import inputs, small
 from tread_bench.backbones.released import DDPM_STEPS, VelocityOfDDPM, reversed_time
 
-SMALL = {"depth": 2, "hidden": 32, "heads": 2, "image_size": 8, "channels": 2, "num_classes": 10}
 
-
-def moved(name, **sizes):
-    """A network none of whose layers is zero any more."""
-    model = create_backbone(name, seed=0, patch=2, **SMALL, **sizes).eval()
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-    return model
-
-
-def inputs():
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(5, 2, 8, 8, generator=generator)
-    return x, torch.linspace(0, 1, 5), torch.arange(5)
-
-
-@pytest.mark.parametrize("name", ["SiT", "LightningDiT"])
-def test_turned_weights_give_the_velocity_from_data_to_noise(name):
+@pytest.mark.parametrize("family", ["DiT", "LightningDiT"])  # SiT is DiT
+def test_turned_weights_give_the_velocity_from_data_to_noise(family):
     """Released: x_s = s x + (1 - s) noise and x - noise. With s = 1 - t that is x_t, and the other sign."""
-    released, model, (x, t, y) = moved(name), moved(name), inputs()
+    released, model, (x, t, y) = small(family), small(family), inputs()
     model.load_state_dict(reversed_time(released.state_dict()))
     with torch.no_grad():
         expected = -released(x, 1 - t, y)
-        torch.testing.assert_close(model(x, t, y), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model(x, t, y), expected, rtol=1e-4, atol=1e-4)
         assert not torch.allclose(released(x, t, y), expected, atol=1e-2), "as they are, they would sample wrongly"
 
 
 def test_turned_weights_of_jit_give_the_data():
-    sizes = {"bottleneck": 4, "in_context_tokens": 2, "in_context_start": 1}
-    released, model, (x, t, y) = moved("JiT", **sizes), moved("JiT", **sizes), inputs()
+    released, model, (x, t, y) = small("JiT"), small("JiT"), inputs()
     model.load_state_dict(reversed_time(released.state_dict(), predicts_velocity=False))
     with torch.no_grad():
-        torch.testing.assert_close(model(x, t, y), released(x, 1 - t, y), rtol=0, atol=1e-5)
-        assert (released(x, t, y) - released(x, 1 - t, y)).abs().max() > 2e-4, "as they are, they would not"
+        torch.testing.assert_close(model(x, t, y), released(x, 1 - t, y), rtol=1e-4, atol=1e-4)
+        assert (released(x, t, y) - released(x, 1 - t, y)).abs().max() > 1e-2, "as they are, they would not"
 
 
 def test_turning_twice_gives_the_weights_back():
-    weights = moved("SiT").state_dict()
+    weights = small("DiT").state_dict()
     for name, value in reversed_time(reversed_time(weights)).items():
         torch.testing.assert_close(value, weights[name], rtol=0, atol=1e-6)
 
@@ -67,9 +48,7 @@ class BestNoise(torch.nn.Module):
         self.asked += k.tolist()
         low = k.double().floor().clamp(max=DDPM_STEPS - 2).long()
         share, logs = k.double() - low, self.ratios.log()
-        variance = (
-            (logs[low] + share * (logs[low + 1] - logs[low])).exp().square()
-        )  # of the noise over the data's scale
+        variance = (logs[low] + share * (logs[low + 1] - logs[low])).exp().square()  # over the data's scale
         kept = (1 / (1 + variance)).view(-1, 1, 1, 1)
         return ((1 - kept).sqrt() * z / (kept * SPREAD**2 + 1 - kept)).to(z.dtype)
 
@@ -91,12 +70,11 @@ def test_a_perfect_prediction_of_the_noise_becomes_the_perfect_velocity():
 
 def test_a_released_dit_is_asked_at_ddpm_s_steps():
     """At t = 1 it is asked at the last step, 999, of noise with that step's share of data."""
-    model, (x, t, y) = moved("DiT"), inputs()
+    model, (x, _, y) = small("DiT"), inputs()
     flow = VelocityOfDDPM(model)
     ratio = flow.ratios[-1]
     assert ratio == pytest.approx(157.4, abs=0.1)
     with torch.no_grad():
-        velocity = flow(x, t, y)
-        noise = model((x[-1:] * (1 + ratio) / (1 + ratio**2).sqrt()).float(), torch.tensor([999.0]), y[-1:])
-    assert velocity.isfinite().all() and velocity.shape == x.shape
-    torch.testing.assert_close(velocity[-1:], ((noise - x[-1:]) * (1 + ratio)).float(), rtol=1e-4, atol=1e-3)
+        velocity = flow(x, torch.ones(3), y)
+        noise = model((x * (1 + ratio) / (1 + ratio**2).sqrt()).float(), torch.full((3,), 999.0), y)
+    torch.testing.assert_close(velocity, ((noise - x) * (1 + ratio)).float(), rtol=1e-4, atol=1e-3)
