@@ -57,27 +57,19 @@ def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_res
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
-def test_masks_drawn_ahead_are_those_of_the_step_and_go_with_their_samples():
+def test_masks_drawn_ahead_are_those_of_the_step_and_of_no_other_share():
     trainer = make_trainer(make_cell(**ROUTED))
     batch, backbone, method = trainer.batch(3), trainer.network.backbone, trainer.network.method
+
+    def drawn(of, **changes):
+        return method.draw(backbone, replace(of, **changes), torch.device("cpu"))
+
     (ahead,) = batch.range.masks.values()
-    (drawn,) = method.draw(backbone, range_of(batch), torch.device("cpu")).values()
-    assert torch.equal(ahead, drawn)
-    parts = [method.draw(backbone, part.range, torch.device("cpu"))[0] for part in batch.split(3)]
-    assert torch.equal(torch.cat(parts), drawn)
-
-
-def test_masks_drawn_ahead_do_not_route_a_step_at_another_share():
-    trainer = make_trainer(make_cell(**ROUTED))
-    batch, method = trainer.batch(0), trainer.network.method
-    dense, half = (range_of(batch, routing=share, masks=batch.range.masks) for share in (0.0, 0.5))
-    assert method.draw(trainer.network.backbone, dense, torch.device("cpu")) == {}
-    (kept,) = method.draw(trainer.network.backbone, half, torch.device("cpu")).values()
-    assert kept.shape[1] == 12
-
-
-def range_of(batch, **changes):
-    return replace(batch.range, **{"masks": {}, **changes})
+    assert torch.equal(ahead, drawn(batch.range, masks={})[0])
+    parts = [drawn(part.range)[0] for part in batch.split(3)]
+    assert torch.equal(torch.cat(parts), ahead)
+    assert drawn(batch.range, routing=0.0) == {}
+    assert drawn(batch.range, routing=0.5)[0].shape[1] == 12
 
 
 @pytest.fixture

@@ -144,17 +144,13 @@ def test_a_step_that_overflows_is_left_out_and_counted(optimizer):
 
 
 @pytest.mark.parametrize("autocast", ["none", "float16"])
-def test_clipping_bounds_the_norm_of_gradients_without_their_scale(autocast, monkeypatch):
+def test_clipping_bounds_the_norm_of_gradients_without_their_scale(autocast):
     trainer = make_trainer(training={"gradient_clip": 1e-3}, autocast=autocast)
     norms = []
-    stepped = trainer.optimizer.step
-    monkeypatch.setattr(
-        trainer.optimizer,
-        "step",
-        lambda: (norms.append(torch.stack([p.grad.norm() for p in trainer.parameters]).norm().item()), stepped()),
-    )
+    note = lambda *given: norms.extend(p.grad.norm() for p in trainer.parameters)  # noqa: E731
+    trainer.optimizer.register_step_pre_hook(note)
     trainer.step(trainer.batch(0))
-    assert norms == [pytest.approx(1e-3, rel=1e-3)]
+    assert torch.stack(norms).norm().item() == pytest.approx(1e-3, rel=1e-3)
 
 
 def test_overflow_that_a_smaller_scale_mends_is_no_divergence(tmp_path):
@@ -239,15 +235,6 @@ def test_drop_path_is_drawn_by_sample_whatever_the_micro_batch(family, method):
 
 
 AFTER_ROUTE = {"method": {"name": "tread", "float32_after_route": True}, "routes": "1:3@0.5"}
-
-
-def test_float32_after_a_route_changes_no_bit_without_autocast():
-    found = []
-    for cell in (AFTER_ROUTE, ROUTED):
-        trainer = make_trainer(cell)
-        losses(trainer, 2)
-        found.append(fingerprint(trainer))
-    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

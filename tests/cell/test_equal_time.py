@@ -45,14 +45,11 @@ def test_at_an_evaluated_iteration_the_evaluation_is_the_same(tmp_path):
 
 
 def test_it_resumes_from_beyond_equal_time_with_what_was_evaluated_there(tmp_path):
-    class StopError(Exception):
-        pass
-
     def stop(done, loss, phase="training"):
         if done > 10:
-            raise StopError
+            raise KeyboardInterrupt
 
-    with pytest.raises(StopError):
+    with pytest.raises(KeyboardInterrupt):
         trained(tmp_path, 12, equal_time=7, progress=stop)
     _, history = trained(tmp_path, 12, equal_time=7)
     assert history.at_equal_time.iteration == 7
