@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchmarks.timing import Bench
 
 CHECKOUT = Path(__file__).parents[1]
-SUBJECTS = ("training", "mixers", "evaluation", "loading", "harness")  # of benchmarks.rows, in the order of the table
+SUBJECTS = ("training", "mixers", "evaluation", "loading", "harness", "host")  # of benchmarks.rows, in order
 _forked = multiprocessing.get_context("forkserver")
 
 

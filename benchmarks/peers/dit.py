@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -112,6 +113,26 @@ class PlainDiT(nn.Module):
         return x.reshape(len(x), self.out_channels, side * self.patch, side * self.patch)
 
 
+class RoutedDiT(PlainDiT):
+    """The same with a route written by hand: the tokens `ids` (B, K) pass its blocks, and the others bypass them."""
+
+    def __init__(self, route: range, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        self.route = route
+
+    def forward(self, x: Tensor, t: Tensor, y: Tensor, ids: Tensor | None = None) -> Tensor:
+        x = self.x_embedder(x) + self.pos_embed
+        c = self.t_embedder(t) + self.y_embedder(y)
+        for number, block in enumerate(self.blocks):
+            if ids is not None and number == self.route.start:
+                whole, places = x, ids[:, :, None].expand(-1, -1, x.shape[2])
+                x = x.gather(1, places)
+            x = block(x, c)
+            if ids is not None and number == self.route.stop - 1:
+                x = whole.scatter(1, places, x)
+        return self.unpatchify(self.final_layer(x, c))[:, : self.channels]
+
+
 class PlainTraining:
     """The training loop of published code: AdamW, and an average of the weights, parameter by parameter."""
 
@@ -120,15 +141,15 @@ class PlainTraining:
         self.ema = copy.deepcopy(model).requires_grad_(False)
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=betas, weight_decay=weight_decay)
 
-    def loss(self, x: Tensor, y: Tensor, t: Tensor, noise: Tensor) -> Tensor:
+    def loss(self, x: Tensor, y: Tensor, t: Tensor, noise: Tensor, *ids: Tensor) -> Tensor:
         """Of flow matching with velocity prediction."""
         weight = t.view(-1, 1, 1, 1)
         x_t = (1 - weight) * x + weight * noise
-        return F.mse_loss(self.model(x_t, t, y), noise - x)
+        return F.mse_loss(self.model(x_t, t, y, *ids), noise - x)
 
-    def step(self, x: Tensor, y: Tensor, t: Tensor, noise: Tensor, ema_decay: float) -> Tensor:
+    def step(self, x: Tensor, y: Tensor, t: Tensor, noise: Tensor, ema_decay: float, *ids: Tensor) -> Tensor:
         """One step of training; the loss before it."""
-        loss = self.loss(x, y, t, noise)
+        loss = self.loss(x, y, t, noise, *ids)
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -140,3 +161,19 @@ class PlainTraining:
         averages = dict(self.ema.named_parameters())
         for name, parameter in self.model.named_parameters():
             averages[name].mul_(decay).add_(parameter.data, alpha=1 - decay)
+
+
+class FusedTraining(PlainTraining):
+    """The same with torch's fused AdamW, and all averages updated together."""
+
+    def __init__(self, model: nn.Module, learning_rate: float, betas: tuple[float, float], weight_decay: float) -> None:
+        super().__init__(model, learning_rate, betas, weight_decay)
+        self.weights: list[Tensor] = [*model.parameters()]
+        self.averages: list[Tensor] = [*self.ema.parameters()]
+        self.optimizer = torch.optim.AdamW(
+            self.weights, lr=learning_rate, betas=betas, weight_decay=weight_decay, fused=True
+        )
+
+    @torch.no_grad()
+    def update_ema(self, decay: float) -> None:
+        torch._foreach_lerp_(self.averages, self.weights, 1 - decay)

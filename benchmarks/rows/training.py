@@ -118,12 +118,14 @@ def trainer_of(cell: Cell, compute: Compute) -> Trainer:
     return Trainer(cell, 0, network, objective, open_data(cell.data), device, step_options(numerics))
 
 
-def plain_training(trainer: Trainer) -> PlainTraining:
+def plain_training(
+    trainer: Trainer, network: Callable[..., PlainDiT] = PlainDiT, loop: type[PlainTraining] = PlainTraining
+) -> PlainTraining:
     """The plain network with the same weights, and its loop with the same settings."""
     backbone = trainer.network.backbone
     spec = backbone.spec
     assert isinstance(spec, DiTSpec)
-    model = PlainDiT(
+    model = network(
         image_size=spec.image_size,
         patch=spec.patch,
         channels=spec.channels,
@@ -136,7 +138,7 @@ def plain_training(trainer: Trainer) -> PlainTraining:
     )
     model.load_state_dict(backbone.state_dict())
     training = trainer.cell.training
-    return PlainTraining(model, training.learning_rate, training.betas, training.weight_decay)
+    return loop(model, training.learning_rate, training.betas, training.weight_decay)
 
 
 def at_precision(precision: str, ready: Ready) -> Ready:
@@ -156,14 +158,16 @@ def steps_of(trainer: Trainer, compute: Compute) -> Ready:
 
 
 def plain_steps(plain: PlainTraining, trainer: Trainer) -> Ready:
-    """Steps of the plain loop on the batches that `trainer` draws, at torch's own default precision."""
+    """Steps of the plain loop on the batches that `trainer` draws, at torch's own default precision; with the tokens
+    that a route keeps.
+    """
     numbers = count()
 
     def ready() -> Callable[[], object]:
         batch = trainer.batch(next(numbers))
         assert batch.y is not None
         decay = decay_at(batch.step, trainer.cell.training.ema_decay)
-        return partial(plain.step, batch.x, batch.y, batch.t, batch.noise, decay)
+        return partial(plain.step, batch.x, batch.y, batch.t, batch.noise, decay, *batch.range.masks.values())
 
     return at_precision("highest", ready)
 

@@ -6,7 +6,6 @@ import hashlib
 
 import pytest
 import torch
-from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.captioned_digits import CaptionedDigits
@@ -14,7 +13,7 @@ from tests.cell.test_step import interrupted
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling
-from tread_bench.cell.compiling import CompiledBlocks
+from tread_bench.cell.compiling import Compilation
 from tread_bench.cell.loop import DivergedError, Origin, train
 from tread_bench.cell.numerics import check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.cell.step import Trainer, _Loss, _summed
@@ -379,8 +378,10 @@ def test_tf32_is_used_exactly_where_it_is_asked_for():
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():
+    network = make_trainer().network
+    network.backbone = Backbone()
     with pytest.raises(UserError, match=r"compute\.compile: Backbone has no nn\.ModuleList"):
-        CompiledBlocks(Backbone(), nn.Identity())
+        Compilation(network, Cell.model_validate({"backbone": DIT}), StepOptions(compile=True), CPU, 1)
 
 
 def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypatch):

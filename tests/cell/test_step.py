@@ -54,9 +54,9 @@ def test_a_sample_is_the_same_whatever_the_batch_size():
 
 def test_masks_depend_on_route_rate_and_sample_alone():
     trainer = make_trainer(make_cell(**ROUTED))
-    spec_of = trainer.network.backbone
+    spec_of, method = trainer.network.backbone, trainer.network.method
     ids = lambda first, count, seed=0: draw_ids(  # noqa: E731
-        spec_of, trainer.network.method.routes, "random", BatchRange(seed, first, count), torch.device("cpu")
+        spec_of, method.routes, method.streams, "random", BatchRange(seed, first, count), torch.device("cpu")
     )[0]
     assert torch.equal(torch.cat([ids(0, 3), ids(3, 5)]), ids(0, 8))
     assert not torch.equal(ids(0, 8), ids(0, 8, seed=1))

@@ -114,6 +114,11 @@ def train(
         history.evaluations = [evaluate(trainer, 0, 0.0)]
         trainer.network.train()
 
+    # Compile what the first and the last step run, before the clock of the training starts.
+    if history.step < config.iterations:
+        history.compile_seconds += trainer.compile(history.step, config.iterations - 1)
+        history.compiled_instead = trainer.compilation.instead
+
     losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
     since = reported = clock()

@@ -90,10 +90,11 @@ def time_cell(job: Job, tell: Tell) -> MeasuredSpeed:
 def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     """As `measure_memory`, in one of the ranks; the first one's memory counts."""
     trainer = job.trainer(drawn=True)
+    trainer.compile(trainer.heaviest_step)
     with trainer.batches(count(trainer.heaviest_step)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
         part = trainer.parts(next(batches).to(job.device))[0]
-    with trainer.compiled():
+    with trainer.compilation.active():
         activations = count_activations(trainer.network, lambda: trainer.loss(part))
     return MeasuredMemory(
         peak_memory_mib=peak,
@@ -161,6 +162,8 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     dense_steps = Steps(dense)
     routed_steps = Steps(routed)
     read_gpu = gpu_reader(routed.device)
+    for trainer in (dense, routed):
+        trainer.compile(0)
     interleave(dense_steps, routed_steps, pairs=0, warmup=timing.warmup)
     before = read_gpu()
     times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, synchronize=routed.synchronize)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tread_bench.cell import ema
-from tread_bench.cell.compiling import CompiledBlocks
+from tread_bench.cell.compiling import Compilation
 from tread_bench.cell.optimizer import build_optimizer
 from tread_bench.cell.scaling import LossScaler
 from tread_bench.core.config.compute import StepOptions
@@ -232,8 +232,7 @@ class Trainer(ForwardPass):
         # How a step computes.
         self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.scaler = LossScaler(self.device, enabled=self.options.autocast == "float16")
-        blocks = CompiledBlocks(self.network.backbone, self.network.method) if self.options.compile else None
-        self.compiled = blocks.active if blocks else nullcontext
+        self.compilation = Compilation(self.network, self.cell, self.options, self.device, self.ranks.size)
         self._loss = _summed(_Loss(self)) if self.ranks.size > 1 else _Loss(self)
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
@@ -255,6 +254,25 @@ class Trainer(ForwardPass):
         torch.default_generator.manual_seed(seed)  # 100 times faster than torch.manual_seed, which formats a stack
         if self.device.type == "cuda":
             torch.cuda.manual_seed_all(seed)
+
+    def compile(self, *steps: int) -> float:
+        """Compile what these steps run, by computing their gradients, which are not used; return the seconds taken.
+
+        Where the network cannot be compiled as a whole, it is compiled in a simpler way from then on.
+        """
+        start = self.clock()
+        for step in steps if self.compilation.way != "none" else ():
+            batch = self.prepared(step).to(self.device)
+            try:
+                self.backward(batch)
+            except torch._dynamo.exc.TorchDynamoException as error:
+                if self.compilation.way == "blocks":
+                    raise
+                self.compilation.fall_back(str(error).partition("\n")[0])
+                self.backward(batch)
+            self.optimizer.zero_grad(set_to_none=True)
+        self.synchronize()
+        return self.clock() - start
 
     def step(self, batch: Batch) -> Tensor:
         """Make one optimiser step on this rank's share; return the loss before it, a scalar that is not synchronised.
@@ -281,7 +299,7 @@ class Trainer(ForwardPass):
         """Scaled gradients of the loss, by micro batches, summed over the ranks; return the loss as `step` does."""
         losses: list[Tensor] = []
         parts = self.parts(batch)
-        with self.compiled():
+        with self.compilation.active():
             for part in parts:
                 with nullcontext() if part is parts[-1] else self._not_summed():
                     loss = self._loss(part) * (part.range.count / self.cell.training.batch)

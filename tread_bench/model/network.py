@@ -47,6 +47,10 @@ class Network(nn.Module):
         Raises:
             TypeError: the method's step does not return a `Prediction`.
         """
+        return self.computed(x, t, y, self.method.counted(batch_range))
+
+    def computed(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
+        """As `train_forward`, of a range whose shapes are known to the host: what can be compiled as a whole."""
         # Keep the tokens after the blocks that auxiliary losses read.
         wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
         states: dict[int, TokenState] = {}

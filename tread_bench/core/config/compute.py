@@ -37,7 +37,9 @@ class StepOptions(Model):
     autocast: Literal["none", "bfloat16", "float16"] = Field(
         "none", description="type of the forward pass in training; float16 with loss scaling"
     )
-    compile: bool = Field(False, description="run each block through torch.compile")
+    compile: bool | Literal["network", "captured"] = Field(
+        False, description="torch.compile: true for each block, network as a whole, captured as CUDA graphs too"
+    )
     gradient_checkpointing: bool = Field(False, description="recompute blocks in the backward pass, to save memory")
     micro_batch: Int | None = Field(None, ge=1, description="images whose gradients are computed at a time; empty: all")
     data_workers: Int = Field(

@@ -51,7 +51,7 @@ class Numerics(BaseModel):
     matmul_relative_error: float | None = None
     tf32: bool = False
     autocast: Literal["none", "bfloat16", "float16"] = "none"
-    compile: bool = False
+    compile: bool | Literal["network", "captured"] = False
     gradient_checkpointing: bool = False
     micro_batch: PositiveInt | None = None
     data_workers: NonNegativeInt = 2

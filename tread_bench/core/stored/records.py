@@ -300,6 +300,8 @@ class Trained(Part):
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
     train_seconds: NonNegativeFloat | None = None
     data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
+    compile_seconds: NonNegativeFloat = Field(0.0, exclude_if=is_unused)  # before the steps: not part of train_seconds
+    compiled_instead: str = Field("", exclude_if=is_unused)  # of what `compute.compile` requests, and why
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
     data_files: dict[str, DataFile] = Field(default_factory=dict)  # files that the cell has read, by path
 

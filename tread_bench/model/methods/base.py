@@ -26,8 +26,9 @@ class BatchRange:
     `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
     deep path at any share, as released; without `path_drop` no sample does. To count a step, `alternative` numbers the
     one of the description's `alternatives` that it takes; None: it is drawn. The rest was drawn ahead: `masks` are ids
-    (B, K) by stream and K, `drawn` what a method draws of whole samples (B,) by stream, and `drop_draws`
-    (B, backbone.num_drops) the samples' draws for drop path; None: nothing drops.
+    (B, K) by stream and K, `drawn` what a method draws of whole samples (B,) by stream, `counts` how many samples a
+    method chooses, by stream, and `drop_draws` (B, backbone.num_drops) the samples' draws for drop path; None: nothing
+    drops.
     """
 
     seed: int
@@ -38,6 +39,7 @@ class BatchRange:
     alternative: int | None = None
     masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
     drawn: Mapping[str, Tensor] = field(default_factory=dict, compare=False)
+    counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     drop_draws: Tensor | None = field(default=None, compare=False)
 
 
@@ -55,6 +57,7 @@ class Method(nn.Module):
         super().__init__()
         self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)
         self.selector = cell.selector
+        self.streams = [_stream(route, self.selector) for route in self.routes]  # of their draws
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases, and `starts_at_zero`."""
@@ -91,31 +94,38 @@ class Method(nn.Module):
 
     def draw(self, backbone: Backbone, batch_range: BatchRange, device: torch.device) -> dict[int, Tensor]:
         """Return the kept ids (B, K) by route number, for the routes on which tokens leave at this step."""
-        drawn = draw_ids(backbone, self.routes, self.selector, batch_range, device)
+        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, device)
         return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
         """Return the same range with what a training step needs of random numbers, drawn on the CPU."""
         if not self.draws_masks:
             return batch_range
-        drawn = draw_ids(backbone, self.routes, self.selector, batch_range, torch.device("cpu"))
-        masks = {
-            (_stream(route, self.selector), ids.shape[1]): ids for route, ids in zip(self.routes, drawn, strict=True)
-        }
+        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, torch.device("cpu"))
+        masks = {(stream, ids.shape[1]): ids for stream, ids in zip(self.streams, drawn, strict=True)}
         return replace(batch_range, masks=masks)
+
+    def counted(self, batch_range: BatchRange) -> BatchRange:
+        """Return the same range with what the host must know of a step's shapes before it is computed."""
+        return batch_range
 
 
 def draw_ids(
-    backbone: Backbone, routes: Sequence[Route], selector: str, batch_range: BatchRange, device: torch.device
+    backbone: Backbone,
+    routes: Sequence[Route],
+    streams: Sequence[str],
+    selector: str,
+    batch_range: BatchRange,
+    device: torch.device,
 ) -> list[Tensor]:
     """Draw the kept ids (B, K) of each route, by route, rate and sample index: cells that share a route share masks.
 
     The draws do not depend on the share of the rate: at a smaller share, a subset of the same tokens bypasses.
     """
     ids = []
-    for route in routes:
+    for route, stream in zip(routes, streams, strict=True):
         applied = route.at_share(batch_range.routing)
-        ids.append(draw_kept(_stream(route, selector), batch_range, applied, selector, backbone.spec, device))
+        ids.append(draw_kept(stream, batch_range, applied, selector, backbone.spec, device))
     return ids
 
 

@@ -12,6 +12,8 @@ A latent has the place of one token of its group, which is all that the blocks o
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -70,6 +72,9 @@ class Elit(Method):
             return self.fewest + batch_range.alternative
         step, numbers = batch_range.first // self.batch, self.places.shape[1] - self.fewest + 1
         return self.fewest + int(draws.integers(batch_range.seed, "latents of a group", step, 1, numbers)[0])
+
+    def counted(self, batch_range: BatchRange) -> BatchRange:
+        return replace(batch_range, alternative=self.drawn_number(batch_range) - self.fewest)
 
     def _forward(self, backbone: Backbone, start: TokenState, kept: int, on_block: OnBlock | None) -> Tensor:
         """The image, with the first `kept` latents of each group."""

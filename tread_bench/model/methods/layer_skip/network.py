@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from tread_bench.core.describe.routes import Route
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, Method, run_range, walk
@@ -26,17 +25,20 @@ class LayerSkip(Method):
     samples skip.
     """
 
+    def __init__(self, cell: Cell, backbone: Backbone) -> None:
+        super().__init__(cell, backbone)
+        self.streams = [f"layer skip {route}" for route in self.routes]
+
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        # The samples that pass each route, for routes that a sample skips; the host knows how many there are.
+        # The samples that pass each route, for routes that a sample skips.
+        batch_range = batch_range if batch_range.counts else self.counted(batch_range)
         passing = {}
-        for number, route in enumerate(self.routes):
-            drawn = _draw(route, batch_range)
-            if not drawn.all():
-                ahead = batch_range.drawn.get(_stream(route))
-                passes = torch.from_numpy(drawn).to(start.device) if ahead is None else ahead
-                passing[number] = passes.argsort(descending=True, stable=True)[: int(drawn.sum())]
+        for number, stream in enumerate(self.streams):
+            if batch_range.counts[stream] < batch_range.count:
+                passes = batch_range.drawn[stream].to(start.device)
+                passing[number] = passes.argsort(descending=True, stable=True)[: batch_range.counts[stream]]
         routes = {number: self.routes[number] for number in passing}
 
         # All blocks, those of a route on these samples alone.
@@ -51,18 +53,20 @@ class LayerSkip(Method):
         return Prediction(backbone.finish(state))
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
-        drawn = {_stream(route): torch.from_numpy(_draw(route, batch_range)) for route in self.routes}
-        return replace(batch_range, drawn=drawn)
+        return replace(batch_range, drawn=self._passes(batch_range))
 
+    def counted(self, batch_range: BatchRange) -> BatchRange:
+        passes = self._passes(batch_range)
+        counts = {stream: int(drawn.sum()) for stream, drawn in passes.items()}
+        return replace(batch_range, drawn=batch_range.drawn or passes, counts=counts)
 
-def _stream(route: Route) -> str:
-    return f"layer skip {route}"
-
-
-def _draw(route: Route, batch_range: BatchRange) -> np.ndarray:
-    """Which samples (B,) pass the route."""
-    drawn = draws.uniform(batch_range.seed, _stream(route), batch_range.first, batch_range.count)
-    return np.asarray(drawn >= route.rate * batch_range.routing)
+    def _passes(self, batch_range: BatchRange) -> dict[str, Tensor]:
+        """Which samples (B,) pass each route, by its stream, on the host."""
+        passes = {}
+        for route, stream in zip(self.routes, self.streams, strict=True):
+            drawn = draws.uniform(batch_range.seed, stream, batch_range.first, batch_range.count)
+            passes[stream] = torch.from_numpy(drawn >= route.rate * batch_range.routing)
+        return passes
 
 
 def put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
