@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from benchmarks.figure import Figure
 from benchmarks.processes import cpu_seconds, tread_bench, wall_seconds
-from benchmarks.row import SkippedError, row
+from benchmarks.row import row
 from benchmarks.rows.training import Training, embedded, steps_of, trainer_of
 from benchmarks.timing import Bench, always
 from tread_bench.cell.loop import Origin, train
@@ -33,9 +29,6 @@ from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.speed.throughput import time_loop
-from tread_bench.runner.executors.local import Local
-from tread_bench.runner.executors.ray import Ray
-from tread_bench.runner.executors.tasks import Ended, Executor, Task
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
@@ -43,7 +36,6 @@ from tread_bench.suite.load import load_plan
 SEEDS = 20  # of each of 100 rows in a large run
 LOOP_STEPS = 500  # of a training that does nothing: as many as between two checkpoints
 REST_S = 0.1  # of a step in which the host has nothing to do
-EMPTY_CELLS = 50
 FEW_SEEDS, MANY_SEEDS = 2, 8
 
 BRIEF = {  # a cell of little work
@@ -272,38 +264,3 @@ def cell_work(folder: Path) -> Callable[[], None]:
         evaluator(trainer.average, steps, 0.0, 0, lambda: None)
 
     return work
-
-
-@row("harness/placing-local")
-def placing_local(bench: Bench) -> Figure:
-    """Placing an empty cell by the local executor against starting a bare process that imports what a cell needs."""
-    return placing(bench, Local(1))
-
-
-@row("harness/placing-ray")
-def placing_ray(bench: Bench) -> Figure:
-    """Placing an empty cell by Ray on this machine against starting a bare process that imports what a cell needs."""
-    if importlib.util.find_spec("ray") is None:
-        raise SkippedError("not installed: pip install 'tread-bench[ray]'")
-    return placing(bench, Ray(1))
-
-
-def placing(bench: Bench, executor: Executor) -> Figure:
-    bare = [sys.executable, "-c", "import tread_bench.cell.run, tread_bench.cell.speed"]
-    with empty_cells(executor) as place:
-        place(1)  # starts the executor's processes
-        figure = bench.faster(always(lambda: wall_seconds(bare)), always(lambda: place(EMPTY_CELLS)), clock=bench.wall)
-    return figure.times(EMPTY_CELLS)
-
-
-@contextmanager
-def empty_cells(executor: Executor) -> Iterator[Callable[[int], Any]]:
-    """Places that many cells that do nothing, and waits for their ends."""
-    with tempfile.TemporaryDirectory() as folder:
-
-        def place(cells: int) -> None:
-            tasks = [Task(f"cell-{k}", "operator:add", (k, 1), Path(folder) / "log") for k in range(cells)]
-            ends = {event.key: event.value for event in executor(tasks) if isinstance(event, Ended)}
-            assert ends == {f"cell-{k}": k + 1 for k in range(cells)}, json.dumps(ends)
-
-        yield place
