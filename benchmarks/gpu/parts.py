@@ -25,6 +25,7 @@ REGRESSION = CHECKOUT / "suites" / "regression.yaml"
 BASELINE = CHECKOUT / "suites" / "baselines" / "regression.json"
 SPEED = CHECKOUT / "suites" / "gpu_speed.yaml"
 ENCODERS = CHECKOUT / "benchmarks" / "gpu" / "encoders.yaml"
+IMAGES = (64, 256)
 KERNEL_TESTS = ("pytest", "-m", "gpu", "-q")
 CHECKED: dict[int, Status] = {0: "done", 1: "failed", 3: "inconclusive"}  # by the exit status of `ci check`
 Ended = tuple[Status, str]  # how a part ended, and what it found, or why it did not
@@ -74,9 +75,23 @@ def check(acceptance: Acceptance) -> Ended:
     return CHECKED.get(status, "failed"), said
 
 
+def host(acceptance: Acceptance) -> Ended:
+    """Time steps of DiT, compiled as a whole and captured, with few and many images: what the host takes of them."""
+    rows = ",".join(row for row in load_plan(SPEED).rows if row.startswith("DiT"))
+    failed = []
+    for way in ("network", "captured"):
+        for images in IMAGES:
+            chosen = ("--set", f"compute.compile={way}", "--set", f"training.batch={images}")
+            status, said = timed(acceptance, SPEED, 1, "--rows", rows, *chosen, name=f"{way}-{images}")
+            if status == "failed":
+                failed.append(f"{way}, {images} images: {said}")
+    return ("failed", "; ".join(failed)) if failed else ("done", "")
+
+
 def speed(acceptance: Acceptance) -> Ended:
-    """Time steps of one process."""
-    return timed(acceptance, SPEED, 1)
+    """Time steps of other families, in one process."""
+    rows = ",".join(row for row in load_plan(SPEED).rows if not row.startswith("DiT"))
+    return timed(acceptance, SPEED, 1, "--rows", rows)
 
 
 def encoders(acceptance: Acceptance) -> Ended:
@@ -94,13 +109,13 @@ def two_processes(acceptance: Acceptance) -> Ended:
     return timed(acceptance, SPEED, 2, "--set", "limits.processes_per_cell=2", "--set", f"training.batch={2 * batch}")
 
 
-PARTS: tuple[Callable[[Acceptance], Ended], ...] = (kernels, regression, check, speed, encoders, two_processes)
+PARTS: tuple[Callable[[Acceptance], Ended], ...] = (kernels, host, regression, check, speed, encoders, two_processes)
 
 
-def timed(acceptance: Acceptance, suite: Path, processes: int, *more: object) -> Ended:
+def timed(acceptance: Acceptance, suite: Path, processes: int, *more: object, name: str = "") -> Ended:
     """Run a suite of rows that are only timed, and keep what its records say."""
     # The run.
-    folder = acceptance.out / f"{suite.stem}-{processes}"
+    folder = acceptance.out / (name or f"{suite.stem}-{processes}")
     status, said = told(tread_bench("run", suite, "--device", DEVICE, "--out", folder, *more))
 
     # Its records, also where some rows have failed.

@@ -14,7 +14,8 @@ from tread_bench.reports.text.numbers import DASH, names, number
 PAGE = Place("python -m benchmarks.gpu")
 NOBODY = "Nobody has sent in a whole result of `tox -e gpu` yet."
 HEADERS = (
-    *("row", "GPUs", "images/s", "per GPU", "scaling", "denoiser alone, images/s"),
+    *("row", "GPUs", "images", "compiled", "ms per step", "loop, ms", "host, %"),
+    *("images/s", "per GPU", "scaling", "denoiser alone, images/s"),
     *("MFU, %", "of MACs", "data wait, %", "peak memory, MiB", "failed"),
 )
 Found = tuple[float, float, float]  # a figure and its 95 % interval
@@ -48,8 +49,7 @@ def conditions(document: GpuDocument) -> str:
     for run in document.runs[:1]:
         chosen = run.run.plan.numerics
         kernels = names(f"{kind} {name}" for kind, name in chosen.kernels.items())
-        compiled = "compiled" if chosen.compile else "not compiled"
-        sentences.append(f"Autocast {chosen.autocast}, {compiled}; kernels {kernels}; {inputs(run)} for each GPU.")
+        sentences.append(f"Autocast {chosen.autocast}; kernels {kernels}; {tokens(document.runs)}.")
 
     # How fast the GPU is at best.
     rates = [timing.product_macs_per_s for _, _, timing in timed(document.runs) if timing.product_macs_per_s]
@@ -59,10 +59,9 @@ def conditions(document: GpuDocument) -> str:
     return " ".join(sentences)
 
 
-def inputs(run: SpeedRun) -> str:
-    """Images and tokens of a step, which differ where somebody has changed the suite."""
-    found = {(timing.batch // run.processes, cost.dense_tokens) for _, cost, timing in timed([run])}
-    return names(f"batch {batch} of {tokens} tokens" for batch, tokens in sorted(found)) or "no step"
+def tokens(runs: Sequence[SpeedRun]) -> str:
+    """Tokens of an image, which differ where somebody has changed the suite."""
+    return names(f"{count} tokens" for count in sorted({cost.dense_tokens for _, cost, _ in timed(runs)})) or "no step"
 
 
 def timed(runs: Sequence[SpeedRun]) -> Iterator[tuple[Record, CostFigures, TimingFigures]]:
@@ -75,20 +74,40 @@ def timed(runs: Sequence[SpeedRun]) -> Iterator[tuple[Record, CostFigures, Timin
 
 def speed_rows(runs: Sequence[SpeedRun]) -> Iterator[list[Entry]]:
     """Each row of each run; one that failed keeps its reason."""
-    alone = {record.row: images_per_s(timing) for record, _, timing in timed([r for r in runs if r.processes == 1])}
+    alone = {}
+    for run in runs:
+        for record, _, timing in timed([run]):
+            if run.processes == 1:
+                alone[record.row, timing.batch, str(run.run.plan.numerics.compile)] = images_per_s(timing)
     for run in runs:
         for record in run.run.records:
             yield [Entry(record.row), Entry(str(run.processes)), *speed_entries(record, run, alone)]
 
 
-def speed_entries(record: Record, run: SpeedRun, alone: Mapping[str, Found]) -> list[Entry]:
-    """What was measured of a row; `alone`, images per second of one process, by row."""
+def compiled(timing: TimingFigures, run: SpeedRun) -> str:
+    """How the steps of a row were compiled, with the reason where it was not as requested."""
+    requested = run.run.plan.numerics.compile
+    return timing.compiled_instead or ("blocks" if requested is True else requested or "no")
+
+
+def speed_entries(record: Record, run: SpeedRun, alone: Mapping[tuple[str, int, str], Found]) -> list[Entry]:
+    """What was measured of a row; `alone`, images per second of one process, by row, images and compilation."""
     timing, cost, processes = record.timing, record.cost, run.processes
     if timing is None or cost is None:
         return [Entry(DASH)] * (len(HEADERS) - 3) + [Entry(record.reason)]
     rate = images_per_s(timing)
-    one = alone.get(record.row)
+    way, images = compiled(timing, run), timing.batch // processes
+    one = alone.get((record.row, images, str(run.run.plan.numerics.compile)))
+    host = (timing.step_parts or {}).get("host")
     return [
+        Entry(str(images)),
+        Entry(way),
+        Entry(
+            number(timing.step_time_ms, 1),
+            f"{number(timing.step_time_low_ms, 1)} to {number(timing.step_time_high_ms, 1)}",
+        ),
+        Entry(DASH if timing.loop_time_ms is None else number(timing.loop_time_ms, 1)),
+        Entry(DASH if host is None else number(100 * host, 0)),
         rate_entry(rate),
         Entry(number(rate[0] / processes, 0)),
         Entry(number(rate[0] / (processes * one[0])) if one and processes > 1 else DASH),

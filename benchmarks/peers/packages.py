@@ -51,16 +51,6 @@ def mambapy_pscan() -> Any:
     return importlib.import_module("mambapy.pscan").pscan
 
 
-def transformers_mixer(width: int, states: int) -> Any:
-    """transformers' Mamba mixer, which computes in PyTorch where mamba-ssm is not installed."""
-    needed("transformers", "transformers")
-    if importlib.util.find_spec("mamba_ssm") is not None:
-        raise SkippedError("transformers would call the kernels of mamba-ssm, which is installed here: uninstall it")
-    modeling = importlib.import_module("transformers.models.mamba.modeling_mamba")
-    config = modeling.MambaConfig(hidden_size=width, state_size=states, num_hidden_layers=1)
-    return modeling.MambaMixer(config, layer_idx=0)
-
-
 def rwkv_time_mixing() -> Any:
     """The time mixing of RWKV-4 in the `rwkv` package, without TorchScript; see its `RWKV.att_seq`."""
     needed("rwkv", "rwkv")

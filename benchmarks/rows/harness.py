@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -20,7 +19,7 @@ from benchmarks.timing import Bench, always
 from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.step import Batch, Trainer
-from tread_bench.core.config.compute import Compute, StepOptions
+from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.statistics import median_interval
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
@@ -28,14 +27,12 @@ from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
-from tread_bench.measure.speed.throughput import time_loop
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
 
 SEEDS = 20  # of each of 100 rows in a large run
 LOOP_STEPS = 500  # of a training that does nothing: as many as between two checkpoints
-REST_S = 0.1  # of a step in which the host has nothing to do
 FEW_SEEDS, MANY_SEEDS = 2, 8
 
 BRIEF = {  # a cell of little work
@@ -185,36 +182,6 @@ def idle_trainer(training: Training) -> Trainer:
 
 def no_evaluation(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
     return Evaluation(iteration=iteration, train_seconds=seconds, validation_loss=0, validation_loss_per_time={})
-
-
-@row("harness/data-wait", unit="%", is_cost=True)
-def data_wait(bench: Bench) -> Figure:
-    """Share of a training loop's time spent waiting for batches: DiT-S/2 routed, batch 256 out of 2,562,334 latents, a
-    step of 100 ms in which the host rests, as it does beside a GPU, and the default number of workers.
-    """
-    cell = Cell.model_validate(
-        {
-            "backbone": "DiT-S/2",
-            "data": {"name": "random_latents", "count": 3_202_917},  # of which a fifth is held out
-            "method": "tread",
-            "routes": "2:8@0.5",
-            "training": {"iterations": 10**6, "batch": 256},
-            "metrics": {"generate": False},
-        }
-    )
-    trainer = trainer_of(cell, Compute(threads=bench.threads))
-    trainer.options = StepOptions()
-
-    def rest(batch: Batch) -> None:
-        """Masks are taken as a forward pass takes them."""
-        trainer.network.method.draw(trainer.network.backbone, batch.range, trainer.device)
-        time.sleep(REST_S)
-
-    shares = []
-    with trainer.batches(count()) as batches:
-        for _ in range(4):
-            shares.append(100 * time_loop(batches, rest, steps=15, warmup=5).data_wait_share)
-    return measured(shares, "percent")
 
 
 # A cell

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.figure import Agreement, Figure, agree
-from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing, transformers_mixer
+from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing
 from benchmarks.peers.recurrence import by_views, token_by_token
 from benchmarks.peers.wkv import two_scans
 from benchmarks.row import SkippedError, row
 from benchmarks.timing import Bench, always
-from tread_bench.backbones.mamba.mixer import Mamba
 from tread_bench.backbones.rwkv.family import DRWKVSpec
 from tread_bench.backbones.rwkv.network import SpatialMix
 from tread_bench.core.describe.kernels import missing
@@ -132,33 +130,6 @@ def scan_mambapy(bench: Bench) -> Figure:
     *leaves, grad = scan_inputs()
     ours, other = our_scan("numba"), gradients(theirs, leaves, grad)
     return timed(bench, ours, other, agree(ours(), other(), TOLERANCE))
-
-
-@row("scan/transformers")
-def mixer_transformers(bench: Bench) -> Figure:
-    """A whole Mamba mixer (B 2, L 256, width 384: projections, convolution, scan by Numba) against transformers'
-    MambaMixer on its path without kernels, with the same weights, forward and backward.
-    """
-    needs("numba")
-    theirs = transformers_mixer(WIDTH, STATES)
-    ours = Mamba(WIDTH, "numba")
-    ours.load_state_dict(theirs.state_dict())
-    x = torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(0))
-    grad = torch.randn(x.shape, generator=torch.Generator().manual_seed(1))
-    sides = [mixer_passes(mixer, x, grad) for mixer in (ours, theirs)]
-    return timed(bench, sides[0], sides[1], agree(sides[0](), sides[1](), TOLERANCE), fewest=2)
-
-
-def mixer_passes(mixer: Any, x: Tensor, grad: Tensor) -> Gradients:
-    """The output, then gradients of the input and the weights in the order of their names."""
-    x = x.clone().requires_grad_()
-    leaves = [x, *(parameter for _, parameter in sorted(mixer.named_parameters()))]
-
-    def both_passes() -> list[Tensor]:
-        y = mixer(x)
-        return [y, *torch.autograd.grad(y, leaves, grad)]
-
-    return both_passes
 
 
 @row("gpu/scan")

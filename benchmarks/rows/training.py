@@ -206,14 +206,14 @@ def unrouted(batch: Batch) -> Batch:
     return replace(batch, range=replace(batch.range, routing=0.0))
 
 
-def share_of_yardstick(bench: Bench, training: Training, is_routed: bool) -> Figure:
+def share_of_yardstick(bench: Bench, training: Training) -> Figure:
     """FLOPs per second of a training step over those of the fastest product of its precision, timed in turn."""
     training = training.on(bench.threads)
-    cell = training.routed if is_routed else training.dense
+    cell = training.dense
     trainer = trainer_of(cell, training.compute)
     steps = steps_of(trainer, training.compute)
 
-    # Routed or not, the dense loss of the first batch is that of the plain network.
+    # The loss of the first batch is that of the plain network.
     plain = plain_training(trainer)
     batch = trainer.batch(0)
     assert batch.y is not None
@@ -260,7 +260,7 @@ def s2_share(bench: Bench) -> Figure:
     """FLOPs per second of a dense training step of DiT-S/2, batch 8, in float32, as a share of the fastest float32
     product's (MFU).
     """
-    return share_of_yardstick(bench, dit_s2(), is_routed=False)
+    return share_of_yardstick(bench, dit_s2())
 
 
 @row("dit-s2/share-bf16", unit="%", required=55, aim=75)
@@ -268,23 +268,7 @@ def s2_share_bf16(bench: Bench) -> Figure:
     """FLOPs per second of a dense training step of DiT-S/2, batch 8, under autocast to bfloat16, as a share of the
     fastest bfloat16 product's.
     """
-    return share_of_yardstick(bench, dit_s2().autocast(), is_routed=False)
-
-
-@row("dit-s2/share-routed-fp32", unit="%")
-def s2_share_routed(bench: Bench) -> Figure:
-    """FLOPs per second of DiT-S/2's step in float32 under the route 2:8@0.5, by the FLOPs of the routed step, as a
-    share of the fastest float32 product's.
-    """
-    return share_of_yardstick(bench, dit_s2(), is_routed=True)
-
-
-@row("dit-s2/share-routed-bf16", unit="%")
-def s2_share_routed_bf16(bench: Bench) -> Figure:
-    """FLOPs per second of DiT-S/2's step under autocast to bfloat16 and the route 2:8@0.5, as a share of the fastest
-    bfloat16 product's.
-    """
-    return share_of_yardstick(bench, dit_s2().autocast(), is_routed=True)
+    return share_of_yardstick(bench, dit_s2().autocast())
 
 
 @row("dit-s2/routed-fp32", unit="of MACs", required=0.95)

@@ -317,8 +317,7 @@ def _without_decision(rows: Sequence[Row], is_over: bool) -> tuple[str, str]:
         why = "no row was compared with dense" if any(row.fid for row in rows) else "FID was not measured"
         return f"No decision: {why}{'' if is_over else ' yet'}.", price_of(cheapest) if cheapest else ""
     row, difference = min(compared, key=lambda one: one[1].mean)
-    places = decimals(other.fid.mean for other in rows if other.fid)
-    shown = fid_difference(difference, places)
+    shown = fid_difference(difference, decimals(other.fid.mean for other in rows if other.fid))
     chosen = "" if len(compared) == 1 else f", the lowest of {len(compared)} rows"
     return (
         f"No decision: nothing was compared at equal training MACs. At equal iterations {row.full_label} differs from "

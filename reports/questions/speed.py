@@ -66,8 +66,7 @@ def price_of(row: Row) -> str:
         macs = row.sampling_macs
         cost = f": one image costs {macs / 1e9:.3g} GMACs to sample, over all steps" if macs else ""
         return f"{row.short_label} only evaluates{cost}."
-    forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
-    name = row.short_label
+    forward, dense, name = row.cost("forward_macs"), row.cost("dense_forward_macs"), row.short_label
     if not forward or not dense:
         said = f"The MACs of {name} were not counted"
     elif forward == dense:
@@ -79,11 +78,15 @@ def price_of(row: Row) -> str:
         said = f"{name} {change} of the forward MACs{step} ({gmacs})"
     if row.extra_params:
         said += f" and adds {row.extra_params:,.0f} parameters in training"
-    return f"{said}, and {in_words(row)}."
+    said += f", and {_in_words(row)}."
+    host = max((timing.step_parts or {}).get("host", 0.0) for timing in row.timings) if row.timings else 0.0
+    if host > 1 / 3:
+        said += f" For {100 * host:.0f} % of it the device waits for the host: it says nothing about larger batches."
+    return said
 
 
-def in_words(row: Row) -> str:
-    """Return how fast its training step is, as the end of a sentence."""
+def _in_words(row: Row) -> str:
+    """How fast its training step is, as the end of a sentence."""
     step = "routed training step" if row.has_dense_part else "training step"
     if row.speedup is None:
         return "its speed was not measured"

@@ -43,7 +43,7 @@ SMALL = {
     training: {"dit_s2": training.embedded, "on_latents": small_network},
     loading: {"IMAGES": 8, "WIDTH": 20, "HEIGHT": 15, "SIDE": 8, "LATENTS": 16, "IMAGE_BATCH": 4, "LATENT_BATCH": 8},
     evaluation: {"FEATURES": 600, "WIDTH": 32},
-    harness: {"SEEDS": 1, "LOOP_STEPS": 20, "MANY_SEEDS": 3, "REST_S": 0.01},
+    harness: {"SEEDS": 1, "LOOP_STEPS": 20, "MANY_SEEDS": 3},
 }
 
 

@@ -66,7 +66,8 @@ class Recorded:
         chosen = plan.suite.compute.model_dump(include=set(StepOptions.model_fields))
         kernels = resolve_kernels(plan.suite.compute.kernels.model_dump(), "cuda")
         folder = begun(Path(given["--out"]), plan, suite.read_text(), numerics={**chosen, "kernels": kernels})
-        for planned in plan.cells:
+        rows = given["--rows"].split(",") if "--rows" in given else [*plan.rows]
+        for planned in (cell for row in rows for cell in plan.rows[row]):
             request, written = folder.existing_request(planned.id), folder.existing_plan()
             step_ms = ROUTED_MS if planned.cell.routes else DENSE_MS
             figures = {
@@ -101,9 +102,10 @@ def measured(out: Path) -> tuple[int, GpuDocument, str]:
     return status, GpuDocument.model_validate_json(content, strict=True), (out / "result.md").read_text()
 
 
-def row_of(text: str, name: str, processes: int) -> dict[str, str]:
+def row_of(text: str, name: str, processes: int, images: object = 64, way: str = "network") -> dict[str, str]:
     """A line of the table; a bar that is escaped separates nothing."""
-    (found,) = re.findall(rf"^\| {re.escape(name)} \| {processes} \| .*$", text, re.MULTILINE)
+    start = rf"^\| {re.escape(name)} \| {processes} \| {images} \| {way} \| .*$"
+    (found,) = re.findall(start, text, re.MULTILINE)
     return dict(zip(table.HEADERS, [*re.split(r"(?<!\\) \| ", found.strip("| ")), ""], strict=False))
 
 
@@ -124,14 +126,15 @@ def test_without_a_gpu_there_is_one_line_and_nothing_is_written(tmp_path):
 
 def test_the_table_follows_from_the_records_and_what_fails_keeps_its_row_and_its_reason(recorded, tmp_path):
     recorded.ends = {"pytest": (1, "= 2 failed, 39 passed in 9.87s =")}
-    recorded.failing = {"DiS-B/2": "measuring speed and memory: out of memory"}
+    recorded.failing = dict.fromkeys(("DiS-B/2", "DiT-S/2"), "measuring speed and memory: out of memory")
     status, document, text = measured(tmp_path / "out")
     assert status == 1
-    ended = [part.status for part in document.parts]
-    assert ended == ["failed", "done", "done", "failed", "done", "failed"]
+    ended = {part.name: part.status for part in document.parts}
+    assert [name for name in ended if ended[name] == "failed"] == ["kernels", "host", "speed", "two processes"]
     assert document.parts[0].reason == "2 failed, 39 passed in 9.87s"
-    assert document.parts[3].reason == "1 of 10 rows failed"
-    failed = row_of(text, "DiS-B/2", 1)
+    reasons = {part.name: part.reason for part in document.parts}
+    assert reasons["speed"] == "1 of 4 rows failed" and "captured, 256 images: 1 of 6 rows failed" in reasons["host"]
+    failed = row_of(text, "DiS-B/2", 1, "–", "–")
     assert failed["failed"] == "measuring speed and memory: out of memory" and failed["images/s"] == "–"
 
     # One process: rate, share of the product's rate, and the speed-up over that of the MACs.
@@ -141,6 +144,8 @@ def test_the_table_follows_from_the_records_and_what_fails_keeps_its_row_and_its
     assert row["images/s"].startswith(f"{rate:,.0f} (") and row["per GPU"] == f"{rate:,.0f}"
     assert float(row["MFU, %"]) == pytest.approx(100 * rate * routed.train_step_macs / PRODUCT_MACS_PER_S, abs=0.05)
     macs_ratio = routed.dense_forward_macs / routed.forward_macs
+    assert (row["ms per step"], row["loop, ms"]) == (f"{ROUTED_MS} ({ROUTED_MS} to {ROUTED_MS})", str(ROUTED_MS))
+    assert row_of(text, "DiT-XL/2-routed", 1, 256, "captured")["images/s"].startswith(f"{4 * rate:,.0f} (")
     assert float(row["of MACs"].split()[0]) == pytest.approx(DENSE_MS / ROUTED_MS / macs_ratio, abs=0.005)
 
     # Two processes take the same time for twice as many images: each GPU is as fast as one alone, and as busy.

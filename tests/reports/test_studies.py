@@ -204,11 +204,17 @@ def test_the_price_counts_extra_parameters_and_says_what_step_was_timed(rows):
 
 
 @pytest.mark.parametrize(
-    ("speedup", "words"), [(1.0, "not distinguishable from dense in speed"), (0.8, "0.80 times as fast")]
+    ("speedup", "words"),
+    [
+        (1.0, "not distinguishable from dense in speed"),
+        (0.8, "0.80 times as fast"),
+        (1.8, "For 36 % of it the device waits for the host: it says nothing about larger batches."),
+    ],
 )
 def test_speed_is_not_talked_up(speedup, words):
     (row,) = Study([record("2:8", "2:8@0.5", 0, 18.0, speedup)]).rows
     assert words in speed.price_of(row) and "saves 28 % of the forward MACs" in speed.price_of(row)
+    assert ("host" in speed.price_of(row)) == (speedup == 1.8)
     (unknown,) = Study([record("2:8", "2:8@0.5", 0, 18.0, timing=None)]).rows
     assert "its speed was not measured" in speed.price_of(unknown)
 

@@ -195,6 +195,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
         data_wait_share=loop.data_wait_share,
         batch=batch,
         warmup=timing.warmup,
+        compiled_instead=routed.compilation.instead,
         probe_ms=probe,
         product_macs_per_s=product,
         gpu_before=before,

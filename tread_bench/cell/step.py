@@ -260,8 +260,10 @@ class Trainer(ForwardPass):
 
         Where the network cannot be compiled as a whole, it is compiled in a simpler way from then on.
         """
+        if self.compilation.way == "none":
+            return 0.0
         start = self.clock()
-        for step in steps if self.compilation.way != "none" else ():
+        for step in steps:
             batch = self.prepared(step).to(self.device)
             try:
                 self.backward(batch)
