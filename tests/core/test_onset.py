@@ -9,26 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.core.simulated_onsets import (
-    COSTS,
-    DENIALS,
-    NULLS,
-    VARIANTS,
-    Truth,
-    answers_of,
-    at_margin,
-    coverages,
-    denied_in,
-    log_losses,
-    pays_in,
-    ratios_of,
-)
+from tests.core import simulated_onsets as simulated
 from tread_bench.core.numbers.onset import Ratio, between, compute_ratios, onset
 
 
 def power_law(factor: float = 1.0) -> list[tuple[float, float]]:
     """An arm that needs `factor` times the compute of another for the same loss; exact between its lengths."""
-    return [(cost, (cost / factor) ** -0.2) for cost in COSTS]
+    return [(cost, (cost / factor) ** -0.2) for cost in simulated.COSTS]
 
 
 def of_arms(*pairs: tuple[list, list], margin: float = 1.0) -> list[Ratio]:
@@ -143,7 +130,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("reference", BESIDE)
 def test_the_p_value_is_that_of_a_one_sided_paired_t_test_of_log_losses_at_every_length(reference):
-    found = [one.p_value for one in ratios_of(np.array([[ROUTED, BESIDE[reference]]]))]
+    found = [one.p_value for one in simulated.ratios_of(np.array([[ROUTED, BESIDE[reference]]]))]
     expected = stats.ttest_rel(BESIDE[reference], ROUTED, alternative="greater").pvalue
     assert found == pytest.approx(expected, rel=1e-9)
 
@@ -151,7 +138,7 @@ def test_the_p_value_is_that_of_a_one_sided_paired_t_test_of_log_losses_at_every
 def test_the_sequence_has_the_largest_p_value_from_each_length_to_the_longest():
     by_reference = [stats.ttest_rel(one, ROUTED, alternative="greater").pvalue for one in BESIDE.values()]
     expected = np.maximum.accumulate(np.max(by_reference, axis=0)[::-1])[::-1]
-    by_length = zip(*(ratios_of(np.array([[ROUTED, one]])) for one in BESIDE.values()), strict=True)
+    by_length = zip(*(simulated.ratios_of(np.array([[ROUTED, one]])) for one in BESIDE.values()), strict=True)
     assert onset([*by_length]).p_values == pytest.approx(expected)
 
 
@@ -182,30 +169,30 @@ def at_most(share: float, runs: int = RUNS) -> float:
 
 @pytest.mark.parametrize("margin", [1.0, 1.3])
 def test_many_studies_at_once_are_answered_as_each_by_itself(margin):
-    truth = Truth(ratios=((0.8 * margin, margin, 1.2 * margin), (margin,) * 3), margin=margin, noise=5.0)
-    losses = log_losses(truth, np.random.default_rng(1), 60)
-    first, denied = answers_of(losses, margin)
+    truth = simulated.Truth(ratios=((0.8 * margin, margin, 1.2 * margin), (margin,) * 3), margin=margin, noise=5.0)
+    losses = simulated.log_losses(truth, np.random.default_rng(1), 60)
+    first, denied = simulated.answers_of(losses, margin)
     for k, study in enumerate(losses):
-        own = onset([*zip(*(ratios_of(study[:, [0, arm]], margin) for arm in (1, 2)), strict=True)])
-        assert (own.answer == "pays", own.answer == "does not pay") == (first[k] < len(COSTS), denied[k])
+        own = onset([*zip(*(simulated.ratios_of(study[:, [0, arm]], margin) for arm in (1, 2)), strict=True)])
+        assert (own.answer == "pays", own.answer == "does not pay") == (first[k] < len(simulated.COSTS), denied[k])
         assert own.first in (first[k], None)
-    assert 0 < np.mean(first < len(COSTS)) < 1 and 0 < np.mean(denied) < 1
+    assert 0 < np.mean(first < len(simulated.COSTS)) < 1 and 0 < np.mean(denied) < 1
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", NULLS)
+@pytest.mark.parametrize("variant", simulated.VARIANTS)
+@pytest.mark.parametrize("name", simulated.NULLS)
 def test_five_percent_of_claims_are_false_at_most(name, variant):
-    truth, place = NULLS[name]
-    assert pays_in(replace(truth, **VARIANTS[variant]), RUNS, place) <= at_most(0.05)
+    truth, place = simulated.NULLS[name]
+    assert simulated.pays_in(replace(truth, **simulated.VARIANTS[variant]), RUNS, place) <= at_most(0.05)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", DENIALS)
+@pytest.mark.parametrize("variant", simulated.VARIANTS)
+@pytest.mark.parametrize("name", simulated.DENIALS)
 def test_that_it_pays_is_falsely_denied_in_five_percent_at_most(name, variant):
-    assert denied_in(replace(DENIALS[name], **VARIANTS[variant]), RUNS) <= at_most(0.05)
+    assert simulated.denied_in(replace(simulated.DENIALS[name], **simulated.VARIANTS[variant]), RUNS) <= at_most(0.05)
 
 
 def test_an_effect_is_found_and_covered():
-    assert pays_in(Truth(ratios=((1 / 1.5, 1.0, 1.5),) * 2), RUNS) > 0.99
-    assert denied_in(at_margin(2.0, 1.6), RUNS) > 0.95
-    assert min(coverages(1.5, 150)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 150)
+    assert simulated.pays_in(simulated.Truth(ratios=((1 / 1.5, 1.0, 1.5),) * 2), RUNS) > 0.99
+    assert simulated.denied_in(simulated.at_margin(2.0, 1.6), RUNS) > 0.95
+    assert min(simulated.coverages(1.5, 150)) >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / 150)

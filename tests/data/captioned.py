@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from tests.data.image_sets import save_dataset
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "captions.md"
@@ -65,11 +64,8 @@ def with_coco(root: Path) -> DataOptions:
 def with_metadata(root: Path) -> DataOptions:
     write_images(root)
     for split, count in COUNTS.items():
-        lines = [
-            json.dumps({"file_name": name_of(split, number), "text": captions_of(split, number)}, ensure_ascii=False)
-            for number in range(count)
-        ]
-        (root / f"{split}2014" / "metadata.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines = [{"file_name": name_of(split, n), "text": captions_of(split, n)} for n in range(count)]
+        (root / f"{split}2014" / "metadata.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     return _folders(root)
 
 
@@ -85,38 +81,29 @@ def with_text_files(root: Path) -> DataOptions:
     return _folders(root)
 
 
-def table(split: str, number: int) -> pa.Table:
-    images = [{"bytes": picture(split, one), "path": name_of(split, one)} for one in range(number)]
-    captions = [captions_of(split, one) for one in range(number)]
-    return pa.table({"image": pa.array(images, KIND), "text": pa.array(captions)})
+def write_table(path: Path, split: str, **columns: list[Any]) -> str:
+    """Of as many images as captions or labels."""
+    count = len(next(iter(columns.values())))
+    images = [{"bytes": picture(split, one), "path": None} for one in range(count)]
+    pq.write_table(pa.table({"image": pa.array(images, KIND), **columns}), path, row_group_size=64)
+    return str(path)
 
 
 def with_parquet(root: Path) -> DataOptions:
     root.mkdir(parents=True)
+    files = []
     for split, count in COUNTS.items():
-        pq.write_table(table(split, count), root / f"{split}.parquet", row_group_size=64)
-    return options("parquet", train=[str(root / "train.parquet")], held_out=[str(root / "val.parquet")])
+        captions = [captions_of(split, one) for one in range(count)]
+        files.append(write_table(root / f"{split}.parquet", split, text=captions))
+    return options("parquet", train=files[:1], held_out=files[1:])
 
 
-def with_dataset(root: Path) -> DataOptions:
-    for split, count in COUNTS.items():
-        save_dataset(table(split, count), root / split)
-    return options("hf_dataset", train=[str(root / "train")], held_out=[str(root / "val")])
-
-
-LAYOUTS = {
-    "coco": with_coco,
-    "metadata": with_metadata,
-    "text_files": with_text_files,
-    "parquet": with_parquet,
-    "hf_dataset": with_dataset,
-}
+LAYOUTS = {"coco": with_coco, "text_files": with_text_files, "parquet": with_parquet}
 
 
 def options(name: str, captions: Any = "words", **more: Any) -> DataOptions:
-    return find_data_source(name).options.model_validate(
-        {"name": name, "image_size": SIDE, "num_classes": 0, "captions": captions, **more}
-    )
+    settings = {"name": name, "image_size": SIDE, "num_classes": 0, "captions": captions, **more}
+    return find_data_source(name).options.model_validate(settings)
 
 
 def _folders(root: Path, **captions: Any) -> DataOptions:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,15 +56,19 @@ class Peer:
 
     Args:
         write: (folder, content) -> settings of `data` beside train and held_out.
-        order: content -> sample stored at each place, in the order of the file names.
         batch: (content, samples, noise, whether mirrored) -> what the peer's network sees.
         entry: what a suite names, below the folder.
+        by_name: samples are in the order of their numbers as texts: 0, 1, 10, 2, ...
     """
 
     write: Callable[[Path, Content], dict[str, Any]]
     batch: Batch
     entry: str = ""
-    order: Callable[[Content], np.ndarray] = lambda content: np.arange(len(content.labels))
+    by_name: bool = False
+
+    def order(self, count: int) -> np.ndarray:
+        """The sample that is stored at each place."""
+        return np.array(sorted(range(count), key=str if self.by_name else int))
 
 
 def npy(array: Any) -> bytes:
@@ -84,29 +87,18 @@ def add_members(shard: Path, members: dict[str, bytes]) -> None:
             tar.addfile(member, io.BytesIO(content))
 
 
-def zipped(folder: Path, archive: Path, compression: int = zipfile.ZIP_STORED) -> str:
-    """A zip archive of a folder; its path."""
-    with zipfile.ZipFile(archive, "w", compression) as packed:
-        for path in sorted(folder.rglob("*.*")):
-            packed.write(path, path.relative_to(folder))
-    return str(archive)
-
-
-def write_npy_listed(folder: Path, values: np.ndarray, labels: np.ndarray, name: str) -> None:
+def write_npy_listed(folder: Path, values: np.ndarray, labels: np.ndarray) -> None:
     """EDM2's and REPA's dataset_tools: a folder of 1,000 files each, and dataset.json."""
-    listed = []
-    for i, (value, label) in enumerate(zip(values, labels, strict=True)):
-        number = f"{i:08d}"
-        path = folder / number[:5] / f"{name}{number}.npy"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, value)
-        listed.append([f"{number[:5]}/{path.name}", int(label)])
+    (folder / "00000").mkdir()
+    names = [f"00000/img-mean-std-{i:08d}.npy" for i in range(len(labels))]
+    for name, value in zip(names, values, strict=True):
+        np.save(folder / name, value)
+    listed = [*zip(names, labels.tolist(), strict=True)]
     (folder / "dataset.json").write_text(json.dumps({"labels": listed}))
 
 
 def write_repa(folder: Path, content: Content) -> dict[str, Any]:
-    values = np.concatenate([content.mean, content.std], axis=1)
-    write_npy_listed(folder, values, content.labels, "img-mean-std-")
+    write_npy_listed(folder, np.concatenate([content.mean, content.std], axis=1), content.labels)
     return {}
 
 
@@ -128,7 +120,7 @@ def edm2_batch(content: Content, at: np.ndarray, noise: np.ndarray, flipped: np.
 
 
 def write_sr_dit(folder: Path, content: Content) -> dict[str, Any]:
-    write_npy_listed(folder, content.mean / RAW_STD / 0.3099, content.labels, "img-mean-std-")
+    write_npy_listed(folder, content.mean / RAW_STD / 0.3099, content.labels)
     return {}
 
 
@@ -189,10 +181,6 @@ def write_fast_dit(folder: Path, content: Content) -> dict[str, Any]:
     return {}
 
 
-def lexicographic(content: Content) -> np.ndarray:
-    return np.array(sorted(range(len(content.labels)), key=str))
-
-
 def opened_lmdb(folder: Path) -> Any:
     """A database to write to; the test is skipped without the package."""
     lmdb = pytest.importorskip("lmdb", reason="lmdb is not installed (extra lmdb)")
@@ -231,7 +219,7 @@ PEERS = {
     "edm2": Peer(write_repa, edm2_batch),
     "sr-dit": Peer(write_sr_dit, sr_dit_batch),
     "lightningdit": Peer(write_lightningdit, lightningdit_batch),
-    "fast-dit": Peer(write_fast_dit, scaled_sample, order=lexicographic),
+    "fast-dit": Peer(write_fast_dit, scaled_sample, by_name=True),
     "maskdit-lmdb": Peer(write_maskdit, maskdit_batch, entry="train"),
     "safetensors": Peer(write_own, mar_batch),
 }

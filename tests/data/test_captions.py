@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
-from tests.data.captioned import COUNTS, KIND, LAYOUTS, captions_of, options, picture, with_metadata
+from tests.data.captioned import COUNTS, LAYOUTS, captions_of, options, with_metadata, write_table
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -32,7 +31,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> DataOptions:
     return with_metadata(tmp_path_factory.mktemp("reference") / "coco")
 
 
-@pytest.mark.parametrize("layout", sorted(LAYOUTS.keys() - {"metadata"}))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_has_the_same_draws_and_features(layout: str, reference: DataOptions, tmp_path: Path) -> None:
     here, there = open_data(LAYOUTS[layout](tmp_path / layout)), open_data(reference)
     assert (len(here.train), len(here.held_out)) == tuple(COUNTS.values())
@@ -61,10 +60,9 @@ def test_a_caption_is_drawn_uniformly_by_seed_and_sample_number_alone(reference:
 def test_another_caption_or_encoder_is_another_fingerprint(tmp_path: Path) -> None:
     choice = with_metadata(tmp_path / "coco")
     before = open_data(choice).sha256
-    encoder = choice.captions.model_copy(update={"encoder": WordsOptions(tokens=5)})
-    assert open_data(choice.model_copy(update={"captions": encoder})).sha256 != before
-    halved = choice.captions.model_copy(update={"dtype": "float16"})
-    assert open_data(choice.model_copy(update={"captions": halved})).sha256 != before
+    for change in ({"encoder": WordsOptions(tokens=5)}, {"dtype": "float16"}):
+        other = choice.captions.model_copy(update=change)
+        assert open_data(choice.model_copy(update={"captions": other})).sha256 != before
     path = tmp_path / "coco" / "train2014" / "metadata.jsonl"
     path.write_text(path.read_text().replace("seen 1 times", "seen once"))
     assert open_data(choice).sha256 != before
@@ -98,8 +96,6 @@ def problem(choice: Any) -> str:
 
 METADATA = {  # a line -> what is told of it
     "empty": ({"file_name": "1.png", "text": ["good", "  "]}, "line 2, text: '  ' is none; a caption is text that is"),
-    "null": ({"file_name": "1.png", "text": None}, "line 2, text: None is none"),
-    "no text": ({"file_name": "1.png", "text": []}, "line 2, text: [] is none"),
     "another key": ({"file_name": "1.png", "title": "a"}, "line 2: no text; set data.captions.column to one of its"),
     "another image": ({"file_name": "2.png", "text": "a"}, "no caption of 1.png in {path}"),
     "not JSON": ('{"file_name": "1.png", "text" "a"}', "line 2: not JSON (Expecting ':' delimiter"),
@@ -121,12 +117,9 @@ def test_a_mistake_in_metadata_is_told_with_its_line(tmp_path: Path, line: Any, 
 
 def test_names_in_metadata_may_be_written_as_on_windows_and_from_the_folder(tmp_path: Path) -> None:
     names = [f"{'cat' if n % 2 else 'dog'}/{n}.png" for n in range(10)]
-    (tmp_path / "x" / "cat").mkdir(parents=True)
-    (tmp_path / "x" / "dog").mkdir()
     forms = ("./{}".format, lambda name: name.replace("/", "\\"), "cat/../{}".format)
     lines = [{"file_name": forms[n % 3](name), "text": name} for n, name in enumerate(names)]
     root = folder(tmp_path / "x", names, lines)
-    assert data_problems([(options("image_folder", train=[root]), False)]) == []
     texts = open_data(options("image_folder", train=[root], held_out=[root])).train.texts.each
     assert sorted(texts) == sorted([name] for name in names)
 
@@ -141,9 +134,7 @@ COCO = {  # images, annotations -> what is told of them
 
 
 @pytest.mark.parametrize(("images", "annotations", "told"), COCO.values(), ids=COCO)
-def test_a_mistake_in_a_file_of_coco_is_told_with_its_place(
-    tmp_path: Path, images: Any, annotations: Any, told: str
-) -> None:
+def test_a_mistake_in_a_file_of_coco_is_told_with_its_place(tmp_path: Path, images: Any, annotations: Any, told: str):
     root, path = folder(tmp_path / "x", ["1.png"]), tmp_path / "captions.json"
     path.write_text(json.dumps({"images": images, "annotations": annotations}))
     choice = options("image_folder", {"files": [str(path)]}, train=[root], held_out=[root])
@@ -155,7 +146,6 @@ def test_a_mistake_in_a_file_of_coco_is_told_with_its_place(
 
 COLUMNS = {
     "null": (["good", None, " "], "row 1, column 'text': None is none"),
-    "empty": ([["good"], ["good", ""]], "row 1, column 'text': '' is none"),
     "no text": ([["good"], []], "row 1, column 'text': [] is none"),
     "numbers": ([1, 2], "row 0, column 'text': 1 is none; a caption is text that is not empty, or a list of such"),
 }
@@ -163,9 +153,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize(("captions", "told"), COLUMNS.values(), ids=COLUMNS)
 def test_a_mistake_in_a_column_is_told_with_its_row(captions: Any, told: str, tmp_path: Path) -> None:
-    images = pa.array([{"bytes": picture("train", n), "path": None} for n in range(len(captions))], KIND)
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(pa.table({"image": images, "text": pa.array(captions)}), path)
+    path = write_table(tmp_path / "a.parquet", "train", text=captions)
     choice = options("parquet", train=[path], held_out=[path])
     assert problem(choice).startswith(f"{path}, {told}")
     other = choice.model_copy(update={"captions": choice.captions.model_copy(update={"column": "caption"})})
@@ -181,35 +169,27 @@ def test_captions_from_names_of_classes(tmp_path: Path) -> None:
     assert message == f"{root}/loose.png: in no class folder, whose name data.captions.template needs"
 
     # Names that Hugging Face's libraries keep.
-    images = pa.array([{"bytes": picture("train", n), "path": None} for n in range(3)], KIND)
-    about = {"info": {"features": {"label": {"names": ["airplane", "ship"], "_type": "ClassLabel"}}}}
-    path = str(tmp_path / "a.parquet")
-    table = pa.table({"image": images, "label": [1, 0, 1]})
-    pq.write_table(table.replace_schema_metadata({"huggingface": json.dumps(about)}), path)
+    path = write_table(tmp_path / "a.parquet", "train", label=[1, 0, 1])
     choice = options("parquet", TEMPLATE, train=[path], held_out=[path])
+    assert "no names of the classes in column 'label'" in problem(choice)
+    about = {"info": {"features": {"label": {"names": ["airplane", "ship"], "_type": "ClassLabel"}}}}
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"huggingface": json.dumps(about)}), path)
     expected = ["a photo of a ship", "a photo of a airplane", "a photo of a ship"]
     assert open_data(choice).train.captions(np.arange(3), 0, 0) == expected
-    pq.write_table(table, path)
-    assert "no names of the classes in column 'label'" in problem(choice)
 
 
 HOSTILE = (
     "dog " * 25_000,  # 100,000 characters
     "街の上を歩く二匹の犬",
-    "كلبان يمشيان",
     "a\x00b\x07c\u202ed\u2028e",
-    '<script>alert("1")</script> &amp; {class} %s $data_root',
+    "{class} %s $data_root",
     "\ud800 half of a pair",
-    "👩‍👩‍👧",
 )
 
 
-def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(tmp_path: Path, caplog: Any) -> None:
     lines = [{"file_name": f"{n}.png", "text": HOSTILE[n % len(HOSTILE)]} for n in range(10)]
     choice = options("image_folder", train=[folder(tmp_path / "x", [f"{n}.png" for n in range(10)], lines)])
-    assert data_problems([(choice, False)]) == []
     with caplog.at_level(logging.WARNING):
         part = open_data(choice).train
         index = np.arange(9)
@@ -217,7 +197,7 @@ def test_hostile_captions_are_kept_as_they_are_and_cut_off_by_the_encoder(
         text = part.text(index, 0, 0)
         part.text(index, 1, 0)
     assert torch.isfinite(text).all() and len(torch.unique(text, dim=0)) == len(HOSTILE)
-    expected = "1 of 7 captions are longer than the 24 tokens of text encoder words; the rest of them is cut off"
+    expected = "1 of 5 captions are longer than the 24 tokens of text encoder words; the rest of them is cut off"
     assert [record.getMessage() for record in caplog.records] == [expected]  # once
 
     # What was computed before is not reported again.

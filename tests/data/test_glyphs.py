@@ -34,15 +34,9 @@ def test_each_script_has_a_thousand_images_that_all_differ(glyphs: Glyphs) -> No
 def test_a_character_is_held_out_in_all_its_faces(glyphs: Glyphs) -> None:
     held_out = glyphs.is_held_out
     assert not np.intersect1d(glyphs.code_points[held_out], glyphs.code_points[~held_out]).size
+    assert set(glyphs.scripts[held_out][:128]) == set(range(len(SCRIPTS)))  # validation takes the first ones
     shares = np.bincount(glyphs.scripts, held_out) / 1000
-    data = read_glyphs(GlyphsData())
-    assert find_data_source("glyphs").counts(GlyphsData()) == (len(data.train), len(data.held_out))
     assert 0.09 < shares.mean() < 0.11 and shares.min() > 0.05
-
-
-def test_images_come_in_no_order_of_scripts(glyphs: Glyphs) -> None:
-    """The first images of a part stand for all of it: validation takes them."""
-    assert set(glyphs.scripts[glyphs.is_held_out][:128]) == set(range(len(SCRIPTS)))
 
 
 def test_the_script_follows_from_the_unicode_name() -> None:
@@ -71,6 +65,7 @@ def test_images_of_some_fonts_are_a_part_of_all_and_those_of_others_are_the_rest
     """Other styles of the same characters: what a network is trained on, and what its training goes on with."""
     parts = [GlyphsData(fonts=fonts) for fonts in (("sans", "mono"), ("serif",), ("stix",))]
     whole = read_glyphs(GlyphsData())
+    assert family.GLYPHS.counts(GlyphsData()) == (len(whole.train), len(whole.held_out))
     assert GlyphsData().model_dump() == {"name": "glyphs", "image_size": 16}
     for split in ("train", "held_out"):
         images = [image.tobytes() for image in getattr(whole, split).pixels]

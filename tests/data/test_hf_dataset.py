@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ import pytest
 import torch
 from datasets import DatasetDict, load_from_disk
 
-from tests.data.image_sets import pictures, write_dataset
-from tests.data.test_parquet import png
+from tests.data.image_sets import cropped, write_dataset
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -40,13 +38,9 @@ def pets(tmp_path: Path) -> str:
 
 def test_rows_come_in_their_order_over_files(pets: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(encoded, "MOST_BYTES", 0)
-    data = open_data(choice(pets, held_out=(pets,)))
-    assert data.train.labels(np.arange(45)).tolist() == [number % 3 for number in range(45)]
-    images = pictures(45, 0)
-    square = [number for number, image in enumerate(images) if image.shape[:2] == (4, 4)]
-    assert square  # which no crop changes
-    for number in square:
-        assert np.array_equal(data.train.uint8(np.array([number]))[0], images[number].transpose(2, 0, 1))
+    train = open_data(choice(pets, held_out=(pets,))).train
+    assert train.labels(np.arange(45)).tolist() == [number % 3 for number in range(45)]
+    assert np.array_equal(train.uint8(np.arange(45)), cropped(45, 0))
 
 
 @pytest.mark.parametrize("by", ["datasets 1", "datasets 4"])
@@ -101,56 +95,33 @@ def test_neither_a_script_nor_a_network_is_used(pets: str, tmp_path: Path, monke
     assert found.startswith("cifar10: no such file or folder")
 
 
-def arrow(change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
-    """Harms the first file of rows."""
-
-    def harm(folder: Path) -> None:
-        path = min(folder.glob("*.arrow"))
-        path.write_bytes(change(path.read_bytes()))
-
-    return harm
-
-
-def places_beyond_the_file(content: bytes) -> bytes:
-    """The second image begins where there is no file any more."""
-    places = np.cumsum([0, *(len(png(image)["bytes"]) for image in pictures(45, 0)[:23])], dtype=np.int32)
-    assert content.count(places.tobytes()) == 1
-    wrong = places.copy()
-    wrong[1] = 2**30
-    return content.replace(places.tobytes(), wrong.tobytes())
-
-
 def splits(folder: Path) -> None:
     whole = load_from_disk(folder)
     DatasetDict({"train": whole, "test": whole}).save_to_disk(folder)
     (folder / "state.json").unlink()
 
 
-HARMS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "not a data set": (lambda folder: (folder / "state.json").unlink(), "neither a `Dataset` directory nor"),
-    "splits": (splits, "a folder of data sets; name one of them: train, test"),
-    "no JSON": (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
-    "cut off": (arrow(lambda content: content[:3000]), "cannot be read"),
-    "places": (arrow(places_beyond_the_file), ": cannot be read: "),
-}
+def cut(folder: Path) -> None:
+    path = min(folder.glob("*.arrow"))
+    path.write_bytes(path.read_bytes()[:3000])
 
 
-@pytest.mark.parametrize(("harm", "message"), HARMS.values(), ids=HARMS.keys())
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda folder: (folder / "state.json").unlink(), "neither a `Dataset` directory nor"),
+        (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
+        (splits, "a folder of data sets; name one of them: train, test"),
+        (cut, "cannot be read"),
+    ],
+)
 def test_a_damaged_data_set_is_named(pets: str, harm: Any, message: str) -> None:
     harm(Path(pets))
     (found,) = data_problems([(choice(pets), True)])
     assert found.startswith(pets) and message in found
-    with pytest.raises(UserError, match=pets):
-        open_data(choice(pets))
 
 
 def test_without_the_package_its_extra_is_named(pets: str, monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(UserError, match=r"pip install 'tread-bench\[hf\]'"):
         open_data(choice(pets))
-
-
-def test_a_class_without_an_image_is_named(pets: str) -> None:
-    (found,) = data_problems([(choice(pets, num_classes=5), True)])
-    assert found.startswith("data.num_classes 5: no training sample has classes 3, 4, and images are generated")
-    assert data_problems([(choice(pets, num_classes=5), False)]) == []

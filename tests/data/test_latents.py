@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tests.data.test_parquet import COLOUR, SIDE, png
+from tests.data.test_parquet import COLOUR, PNGS, SIDE
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.options import LatentsData
@@ -44,14 +44,11 @@ def test_any_order_over_several_files_gives_the_scaled_latents_and_their_labels(
 
 
 def test_latents_stay_on_disk(tmp_path: Path) -> None:
-    many = torch.zeros(1000, 4, 64, 64)  # 64 MB
-    many[:, 0, 0, 0] = torch.arange(1000)
-    path = write(tmp_path / "a.safetensors", many, torch.zeros(1000, dtype=torch.int64))
-    del many
+    path = write(tmp_path / "a.safetensors", torch.ones(1000, 4, 64, 64), torch.zeros(1000, dtype=torch.int64))
     before = psutil.Process().memory_full_info().uss
     data = read(path, image_size=64, scale=1)
-    assert data.train.images(np.array([999, 5]))[:, 0, 0, 0].tolist() == [999, 5]
-    assert psutil.Process().memory_full_info().uss - before < 16e6
+    assert data.train.images(np.array([999, 5])).sum() == 2 * 4 * 64**2
+    assert psutil.Process().memory_full_info().uss - before < 16e6  # of 64 MB
 
 
 WRONG: dict[str, tuple[Any, Any, str]] = {
@@ -70,49 +67,34 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize(("latents", "labels", "told"), WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_file_is_named_with_the_rule(tmp_path: Path, latents: Any, labels: Any, told: str) -> None:
     path = write(tmp_path / "a.safetensors", latents, labels)
-    with pytest.raises(UserError, match=told) as raised:
+    with pytest.raises(UserError, match=rf"^{path}.*{told}"):
         read(path)
-    assert str(raised.value).startswith(path)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_a_value_that_is_not_finite_is_named_when_it_is_read(tmp_path: Path, value: float) -> None:
+def test_a_file_that_is_no_safetensors_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.safetensors").write_text("latents")
+    with pytest.raises(UserError, match=r"text\.safetensors: not a readable safetensors file"):
+        read(str(tmp_path / "text.safetensors"))
+
+
+def test_a_value_that_is_not_finite_is_named_when_it_is_read(tmp_path: Path) -> None:
     latents = LATENTS.clone()
-    latents[5, 1, 0, 1] = value
+    latents[5, 1, 0, 1] = -torch.inf
     data = read(write(tmp_path / "a.safetensors", LATENTS), write(tmp_path / "b.safetensors", latents))
     data.train.images(np.array([11, 13]))
     with pytest.raises(UserError, match=r"b\.safetensors, latent 5: contains NaN or infinite values"):
         data.train.images(np.array([11, 12, 13]))
 
 
-def test_files_that_are_no_safetensors(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"none\.safetensors cannot be read \(No such file"):
-        read(str(tmp_path / "none.safetensors"))
-    (tmp_path / "text.safetensors").write_text("latents")
-    with pytest.raises(UserError, match=r"text\.safetensors: not a readable safetensors file"):
-        read(str(tmp_path / "text.safetensors"))
-
-
-def test_real_images_come_in_batches_in_their_order(tmp_path: Path) -> None:
-    files = [
-        write_images(tmp_path / f"{k}.parquet", [png(i) for i in part], None)
-        for k, part in enumerate(np.split(COLOUR, [2]))
-    ]
-    latents = write(tmp_path / "a.safetensors")
-    data = read(latents, decoder="d.pt2", images=tuple(files), decoded_size=SIDE)
-    batches = list(data.reference.batches(3))
-    assert [len(batch) for batch in batches] == [3, 2]
-    assert np.array_equal(torch.cat(batches).numpy(), COLOUR.transpose(0, 3, 1, 2))
-    other = read(latents, decoder="d.pt2", images=tuple(files[::-1]), decoded_size=SIDE)
-    assert other.reference.sha256 != data.reference.sha256
-    with pytest.raises(UserError, match=r"row 0: image of 4x4 pixels where data\.decoded_size is 8"):
-        next(read(latents, images=tuple(files), decoded_size=8).reference.batches(3))
-
-
 def test_real_images_are_opened_when_they_are_asked_for(tmp_path: Path) -> None:
-    gone, empty = str(tmp_path / "gone.parquet"), write_images(tmp_path / "empty.parquet", [], None)
-    latents = write(tmp_path / "a.safetensors")
-    for path, told in ((gone, r"gone\.parquet cannot be read \(No such file"), (empty, r"empty\.parquet: no rows")):
+    latents, gone = write(tmp_path / "a.safetensors"), str(tmp_path / "gone.parquet")
+    one, two, empty = (write_images(tmp_path / f"{count}.parquet", PNGS[:count], None) for count in (1, 2, 0))
+    found = [read(latents, images=files, decoded_size=SIDE).reference for files in ((one, two), (two, one))]
+    assert [len(batch) for batch in found[0].batches(2)] == [2, 1] and found[0].sha256 != found[1].sha256
+    assert np.array_equal(torch.cat([*found[0].batches(2)]), COLOUR[[0, 0, 1]].transpose(0, 3, 1, 2))
+    with pytest.raises(UserError, match=r"row 0: image of 4x4 pixels where data\.decoded_size is 8"):
+        next(read(latents, images=(one,), decoded_size=8).reference.batches(3))
+    for path, told in ((gone, r"gone\.parquet cannot be read \(No such file"), (empty, r"0\.parquet: no rows")):
         data = read(latents, images=(path,))
         with pytest.raises(UserError, match=told):
             _ = data.reference

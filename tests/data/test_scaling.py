@@ -22,28 +22,23 @@ def saved(path: Path, array: Any) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("scale", "shift"),
-    [
-        (0.25, None),
-        (0.3611, 0.1159),
-        ((0.5, 2.0, 3.0), (1.0, -1.0, 0.0)),
-        (RANDOM.uniform(1, 2, (3, 1, 1)), RANDOM.normal(size=(3, 1, 1))),
-        (RANDOM.uniform(1, 2, SHAPE), 0.5),
-    ],
-    ids=["number", "shift", "channel", "channel array", "position"],
-)
-def test_what_is_learnt_is_scale_times_latent_less_shift(tmp_path: Path, scale: Any, shift: Any) -> None:
-    def given(name: str, value: Any) -> Any:
-        return saved(tmp_path / f"{name}.npy", value) if isinstance(value, np.ndarray) else value
+FACTORS = {
+    "number": 0.3611,
+    "channels": (0.5, 2.0, 3.0),
+    "array of channels": RANDOM.uniform(1, 2, (3, 1, 1)),
+    "positions": RANDOM.uniform(1, 2, SHAPE),
+}
 
-    def as_array(value: Any) -> Any:
-        return np.array(value)[:, None, None] if isinstance(value, tuple) else np.asarray(0 if value is None else value)
 
-    scaling = Scaling(given("scale", scale), given("shift", shift), SHAPE)
-    expected = (LATENTS.double().numpy() - as_array(shift)) * as_array(scale)
-    assert np.allclose(scaling.scaled(LATENTS), expected, rtol=1e-5, atol=1e-6)
-    assert torch.allclose(scaling.unscaled(scaling.scaled(LATENTS)), LATENTS, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("value", FACTORS.values(), ids=FACTORS)
+def test_what_is_learnt_is_scale_times_latent_less_shift(tmp_path: Path, value: Any) -> None:
+    given = saved(tmp_path / "value.npy", value) if isinstance(value, np.ndarray) else value
+    factor = np.reshape(value, (3, 1, 1)) if isinstance(value, tuple) else value
+    for shift, subtracted in ((None, 0.0), (given, factor)):
+        scaling = Scaling(given, shift, SHAPE)
+        expected = (LATENTS.double().numpy() - subtracted) * factor
+        assert np.allclose(scaling.scaled(LATENTS), expected, rtol=1e-5, atol=1e-6)
+        assert torch.allclose(scaling.unscaled(scaling.scaled(LATENTS)), LATENTS, rtol=1e-5, atol=1e-6)
 
 
 def test_one_number_is_divided_by_as_it_is() -> None:

@@ -5,6 +5,7 @@ are of others.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -81,9 +82,7 @@ def test_a_shard_that_is_lost_cut_or_of_others_is_encoded_again(encodings: list[
     assert content(first.folder) == before
 
 
-def test_without_a_cache_that_can_be_written_features_are_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache_that_can_be_written_features_are_the_same(tmp_path: Path, monkeypatch: Any) -> None:
     expected = stored().of(CAPTIONS)
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +45,21 @@ def test_it_encodes_and_decodes_as_diffusers_however_many_there_are(pair: tuple[
     assert vae.decoded_shape((3, 8, 8)) is None
 
 
+OF_CHANNELS = {"scaling_factor": 0.5, "latents_mean": [1.0, 2.0, 3.0, 4.0], "latents_std": [2.0, 4.0, 1.0, 0.5]}
+
+
 @pytest.mark.parametrize(
     ("settings", "scale", "shift"),
     [
         ({"scaling_factor": 0.18215}, 0.18215, None),
         ({"scaling_factor": 1.5305, "shift_factor": 0.0609}, 1.5305, 0.0609),  # of Stable Diffusion 3
-        (
-            {"scaling_factor": 0.5, "latents_mean": [1.0, 2.0, 3.0, 4.0], "latents_std": [2.0, 4.0, 1.0, 0.5]},
-            (0.25, 0.125, 0.5, 1.0),
-            (1.0, 2.0, 3.0, 4.0),
-        ),  # (latent - mean) / std * scaling_factor, as pipelines with a playground-v2.5 autoencoder compute
+        # (latent - mean) / std * scaling_factor, as pipelines with a playground-v2.5 autoencoder compute
+        (OF_CHANNELS, (0.25, 0.125, 0.5, 1.0), (1.0, 2.0, 3.0, 4.0)),
     ],
 )
-def test_scale_and_shift_are_those_of_diffusion_pipelines(
-    tmp_path: Path, settings: dict[str, Any], scale: Any, shift: Any
-) -> None:
+def test_scale_and_shift_are_those_of_diffusion_pipelines(tmp_path: Path, settings: Any, scale: Any, shift: Any):
     write_vae(tmp_path, **settings)
-    vae = Vae(tmp_path)
-    assert (vae.scale, vae.shift) == (scale, shift)
+    assert (Vae(tmp_path).scale, Vae(tmp_path).shift) == (scale, shift)
 
 
 def test_weights_in_half_precision_are_computed_with_in_float32(tmp_path: Path) -> None:
@@ -77,13 +73,10 @@ def test_weights_in_half_precision_are_computed_with_in_float32(tmp_path: Path) 
 
 
 def test_its_hash_is_that_of_configuration_and_weights(tmp_path: Path) -> None:
-    write_vae(tmp_path / "a")
-    write_vae(tmp_path / "b")
-    write_vae(tmp_path / "c", seed=1)
-    write_vae(tmp_path / "d", scaling_factor=1.0)
+    for name, about in {"a": {}, "b": {}, "c": {"seed": 1}, "d": {"scaling_factor": 1.0}}.items():
+        write_vae(tmp_path / name, **about)
     first, same, *others = (Vae(tmp_path / name).sha256 for name in "abcd")
-    assert first == same
-    assert len({first, *others}) == 3
+    assert first == same and len({first, *others}) == 3
 
 
 # What is refused
@@ -108,40 +101,25 @@ def weights(change: Any) -> Any:
     return harm
 
 
-def truncated(folder: Path) -> None:
-    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-1])
-
-
 REFUSED = [
     (lambda folder: (folder / "config.json").unlink(), r"config\.json: no such file; .*its subfolder vae"),
-    (lambda folder: (folder / "config.json").write_text("{"), r"config\.json cannot be read as JSON"),
+    (lambda folder: (folder / "config.json").write_text("[]"), r"config\.json: not a JSON object"),
     (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
     (configured(norm_num_groups=3), r"diffusers .* cannot load its AutoencoderKL"),
     (configured(quantization_config={"quant_method": "torchao"}), "quantised weights are not read"),
     (lambda folder: (folder / WEIGHTS).unlink(), r"weights are read from one file, .*safe_serialization=True\)"),
     (lambda folder: (folder / f"{WEIGHTS}.index.json").write_text("{}"), "weights are read from one file"),
-    (
-        weights(lambda tensors: tensors.pop("decoder.conv_out.weight")),
-        r"1 weights are missing, such as decoder\.conv_out\.weight",
-    ),
+    (weights(lambda tensors: tensors.pop("decoder.conv_out.bias")), r"1 weights are missing, such as decoder\.conv"),
     (weights(lambda tensors: tensors.update(more=torch.zeros(1))), "1 weights are unknown, such as more"),
-    (truncated, r"diffusers .* cannot load its AutoencoderKL"),
 ]
 
 
 @pytest.mark.parametrize(("damage", "told"), REFUSED)
 def test_a_folder_without_a_whole_autoencoder_is_refused_in_one_message(
-    tmp_path: Path, damage: Any, told: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, damage: Any, told: str, caplog: Any, capfd: Any
 ) -> None:
     write_vae(tmp_path / "vae")
     damage(tmp_path / "vae")
     with pytest.raises(UserError, match=told):
         Vae(tmp_path / "vae")
     assert not caplog.records and capfd.readouterr() == ("", "")
-
-
-def test_without_diffusers_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"_class_name": "AutoencoderKL"}))
-    monkeypatch.setitem(sys.modules, "diffusers", None)
-    with pytest.raises(UserError, match=r"needs diffusers .*: pip install 'tread-bench\[vae\]'"):
-        Vae(tmp_path)
