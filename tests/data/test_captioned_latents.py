@@ -80,7 +80,8 @@ def write_coco_features(root: Path) -> LatentsData:
             np.save(root / "train" / f"{i}_{k}.npy", one)
     np.save(root / "empty_context.npy", FEATURES[0, 4])
     split = [str(root / "train")]
-    return LatentsData(layout="u-vit-coco", train=split, held_out=split, scale=1.0, **FACTS, **SHAPE)
+    captions = FACTS["captions"]  # and no classes, which the layout says
+    return LatentsData(layout="u-vit-coco", train=split, held_out=split, scale=1.0, captions=captions, **SHAPE)
 
 
 def test_u_vits_layout_has_the_draws_and_features_of_each_image(tmp_path: Path) -> None:

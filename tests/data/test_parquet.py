@@ -46,9 +46,13 @@ def write(path: Path, images: list[Any], labels: list[Any] | None, image_column:
     return str(path)
 
 
-def read(train: str, *more: str, **choice: Any) -> DataSource:
-    settings = {"held_out": (train,), "image_size": SIDE, "num_classes": 3, **choice}
-    return open_data(ParquetData(train=(train, *more), **settings))
+def choice(train: str, *more: str, **settings: Any) -> ParquetData:
+    about = {"held_out": (train,), "image_size": SIDE, "num_classes": 3, **settings}
+    return ParquetData(train=(train, *more), **about)
+
+
+def read(*train: str, **settings: Any) -> DataSource:
+    return open_data(choice(*train, **settings))
 
 
 def test_images_and_labels_come_back_in_order_over_several_files(tmp_path: Path) -> None:
@@ -129,9 +133,12 @@ def test_a_corrupt_page_is_named_with_its_file_and_rows(tmp_path: Path) -> None:
 
 def test_the_first_image_of_every_file_is_looked_at_and_one_may_be_empty(tmp_path: Path) -> None:
     full, empty = write(tmp_path / "a.parquet", PNGS[:3], [0, 1, 2]), write(tmp_path / "b.parquet", [], [])
-    assert data_problems([(images(empty, full, held_out=full), True)]) == [] and len(read(empty, full).train) == 3
+    assert (
+        data_problems([(choice(empty, full, held_out=(full,)), True)]) == []
+        and len(read(empty, full, held_out=(full,)).train) == 3
+    )
     bad = write(tmp_path / "c.parquet", [{"bytes": b"no image", "path": None}] * 2, [0, 1])
-    (found,) = data_problems([(images(full, empty, bad, held_out=full), True)])
+    (found,) = data_problems([(choice(full, empty, bad), True)])
     assert found.startswith(f"{bad}, row 0: not a readable image")
 
 
@@ -147,23 +154,19 @@ def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
 # ---- checks before anything is trained
 
 
-def images(*train: str, held_out: str) -> ParquetData:
-    return ParquetData(name="parquet", train=train, held_out=(held_out,), image_size=SIDE, num_classes=3)
-
-
 def test_files_without_a_mistake_are_read_again_only_when_one_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     good = write(tmp_path / "good.parquet", PNGS, [0, 1, 2, 0, 1])
     read = []
     monkeypatch.setattr(encoded, "file_problems", lambda options, generates: read.append(found := []) or found)
-    choice = [(images(good, held_out=good), True)]
-    assert data_problems(choice) == data_problems(choice) == [] and len(read) == 2  # just written: may change again
+    checked = [(choice(good), True)]
+    assert data_problems(checked) == data_problems(checked) == [] and len(read) == 2  # just written: may change again
     monkeypatch.setattr(data_files, "SETTLED_S", -1.0)
     for times in (3, 4):
         os.utime(good)
-        assert data_problems(choice) == data_problems(choice) == [] and len(read) == times
+        assert data_problems(checked) == data_problems(checked) == [] and len(read) == times
     monkeypatch.setattr(encoded, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
     os.utime(good)
-    assert data_problems(choice) == data_problems(choice) == ["bad"] and len(read) == 6
+    assert data_problems(checked) == data_problems(checked) == ["bad"] and len(read) == 6
 
 
 def test_a_check_that_reads_no_files_looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
