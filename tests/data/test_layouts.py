@@ -137,7 +137,7 @@ def test_a_manifest_says_what_the_suite_leaves_out_and_the_cell_holds_it(tmp_pat
 
 
 CONTRADICTIONS = (
-    ({"version": 2}, {"quantity": "mean_logvar", "flips": "pair"}, "manifest.json: version"),
+    ({"version": 2}, {"quantity": "mean_logvar", "flips": "pair"}, "manifest.json: unknown version 2"),
     ({}, {"quantity": "mean_std"}, "has quantity 'mean_logvar', and the suite data.quantity 'mean_std'"),
     ({}, {"scale": 0.18215}, r"manifest.json has scale \(0.2, .*, and the suite data.scale 0.18215"),
     ({"shape": (4, 4, 5)}, {}, "latents must be square"),
