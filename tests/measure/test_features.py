@@ -79,6 +79,13 @@ def test_features_do_not_follow_the_precision_of_the_training(digits):
     assert torch.get_float32_matmul_precision() == "high"  # it is given back
 
 
+def test_training_sees_images_moved_by_up_to_an_eighth_of_their_side_with_edges_repeated():
+    ramp = torch.arange(16).expand(128, 1, 16, 16)
+    seen = feature_training._shifted(ramp, 0, 0)
+    assert sorted({*(seen - ramp).flatten().tolist()}) == [-2, -1, 0, 1, 2]
+    assert seen.min() == 0 and seen.max() == 15
+
+
 def test_training_is_a_function_of_its_seed(digits):
     weights = [train_classifier(digits, iterations=8, seed=seed)[0].state_dict() for seed in (0, 0, 1)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
