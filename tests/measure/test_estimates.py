@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
+from torch_fidelity.metric_isc import isc_features_to_metric
 
 from tread_bench.core.describe.metrics import find_metric
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
@@ -130,6 +132,14 @@ def test_certain_classifications_leave_a_finite_inception_score_over_splits():
         found = opened("inception_score").estimates(records(gaussian(len(labels), 0), logits=logits), ALONE)
         score = found["inception_score"]
         assert score.value == pytest.approx(classes) and score.high - score.low == pytest.approx(0, abs=1e-9)
+
+
+def test_the_interval_of_the_inception_score_is_student_s_over_ten_splits():
+    """Their deviation divides by the number of splits."""
+    logits = gaussian(500, 0, scale=2.0)
+    found = opened("inception_score").estimates(records(logits, logits=logits), ALONE)["inception_score"]
+    half = t.ppf(0.975, 9) * isc_features_to_metric(logits.double(), rng_seed=SEED)["inception_score_std"] / 3
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
 
 
 def test_the_interval_of_the_inception_score_covers_that_of_a_chunk():

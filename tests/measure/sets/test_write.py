@@ -51,7 +51,7 @@ def test_a_file_is_replaced_with_overwrite_alone(tmp_path):
     [
         (12, (3, 6, 5), None, "11 images were given where 12 were expected"),
         (10, (3, 6, 5), None, "11 images"),
-        (11, (3, 5, 6), None, "4 images"),
+        (11, (3, 5, 6), None, r"4 images of shape \(3, 6, 5\)"),
         (11, (3, 6, 5), np.arange(10), r"labels of shape \(10,\) for 11 images"),
     ],
 )
