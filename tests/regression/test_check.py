@@ -21,19 +21,17 @@ def run_folder(tmp_path):
 
     def make(*statuses, suite="fixture", name="run"):
         record, plan = (json.loads((STORED / f"{kind}.json").read_text()) for kind in ("record", "plan"))
-        cells = {f"row-s{seed}-0": status for seed, status in enumerate(statuses)}
-        folder = tmp_path / name
-        for seed, (cell, status) in enumerate(cells.items()):
+        folder, rows = tmp_path / name, {}
+        for seed, status in enumerate(statuses):
+            cell = f"row-s{seed}-0"
+            rows[cell] = ("row", seed)
+            about = {"cell": cell, "seed": seed, "status": status, "reason": "NaN" * (status == "failed")}
+            if status == "trained":
+                about |= {"status": "done", "timing": None}
             if status:
-                about = {"cell": cell, "seed": seed, "status": status, "reason": "" if status == "done" else "NaN"}
-                if status == "trained":
-                    about |= {"status": "done", "timing": None}
                 put(folder / "cells" / cell / "record.json", json.dumps(record | about))
-        references = {cell: cell for cell in cells}
-        rows = {cell: ("row", seed) for seed, cell in enumerate(cells)}
-        suite_about = {"name": suite, "description": ""}
-        about = {"cells": list(cells), "references": references, "rows": rows, "suite": suite_about}
-        put(folder / "plan.json", json.dumps(plan | about))
+        about = {"cells": [*rows], "references": {cell: cell for cell in rows}, "rows": rows}
+        put(folder / "plan.json", json.dumps(plan | about | {"suite": {"name": suite, "description": ""}}))
         return folder
 
     return make
