@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-_WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit words, that is eight of 32 bits
+WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit words, that is eight of 32 bits
 _LARGEST_RAW = 2**64 - 1
 _NORMALS_AT_A_TIME = 2**15  # so that the words stay in a core's cache
 _ORDER_LOCK = Lock()  # threads that begin an epoch together compute its order once
@@ -29,13 +29,13 @@ def key_of(*parts: object) -> int:
 
 def words(seed: int, stream: str, first: int, count: int, per_row: int) -> NDArray[np.uint32]:
     """Return rows `first` .. `first + count - 1` of a stream: (count, per_row) uniform 32-bit words."""
-    counts_per_row = -(-per_row // _WORDS_PER_COUNT)
+    counts_per_row = -(-per_row // WORDS_PER_COUNT)
     philox = np.random.Philox(key=key_of(seed, stream)).advance(first * counts_per_row)
     # The same raw words as `random_raw`, which would hold Python's interpreter lock.
     raw = np.random.Generator(philox).integers(
         _LARGEST_RAW, size=count * counts_per_row * 4, dtype=np.uint64, endpoint=True
     )
-    return raw.view(np.uint32).reshape(count, counts_per_row * _WORDS_PER_COUNT)[:, :per_row]
+    return raw.view(np.uint32).reshape(count, counts_per_row * WORDS_PER_COUNT)[:, :per_row]
 
 
 def uniform(seed: int, stream: str, first: int, count: int, shape: tuple[int, ...] = ()) -> NDArray[np.float32]:
