@@ -18,7 +18,7 @@ from benchmarks.rows.training import Training, embedded, steps_of, trainer_of
 from benchmarks.timing import Bench, always
 from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.numerics import resolve_choices
-from tread_bench.cell.step import Batch, Trainer
+from tread_bench.cell.step import Batch, Stored, Trainer
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.statistics import median_interval
@@ -172,7 +172,7 @@ def idle_trainer(training: Training) -> Trainer:
     def same_batch(step: int) -> Batch:
         return batch
 
-    def no_step(batch: Batch) -> torch.Tensor:
+    def no_step(batch: Stored) -> torch.Tensor:
         return loss
 
     trainer.prepared = same_batch  # type: ignore[method-assign]

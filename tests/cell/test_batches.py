@@ -18,12 +18,15 @@ from tread_bench.cell.step import Trainer
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.numbers import draws
 
-SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "strided"}
+SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "stratified"}
+AS_ROUTED = {"method": "sprint", "routes": ROUTED["routes"]}
+DRAWS = ["host", "device"]  # the CPU stands in for the device
 ONE_EPOCH = {"batch": 500, "iterations": 5}  # 1,438 digits: an epoch ends within the third batch
 
 
-def with_workers(trainer: Trainer, workers: int) -> Trainer:
+def with_workers(trainer: Trainer, workers: int, draws: str = "host") -> Trainer:
     trainer.options = StepOptions(data_workers=workers)
+    trainer.draws = draws
     return trainer
 
 
@@ -33,32 +36,55 @@ def digest(batch):
     return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("cell", [{}, ROUTED, SPRINT], ids=["dense", "tread", "sprint"])
-def test_any_number_of_workers_any_order_and_a_start_in_the_middle_of_an_epoch_give_the_same_bits(cell):
-    alone = make_trainer(make_cell(training=ONE_EPOCH, **cell))
+def test_any_number_of_workers_any_order_and_a_start_in_the_middle_of_an_epoch_give_the_same_bits(cell, draws):
+    alone = with_workers(make_trainer(make_cell(training=ONE_EPOCH, **cell)), 0, draws)
     backwards = {step: digest(alone.batch(step)) for step in reversed(range(5))}
     for workers in (0, 1, 4):
         for first in (0, 2):
-            trainer = with_workers(make_trainer(make_cell(training=ONE_EPOCH, **cell)), workers)
+            trainer = with_workers(make_trainer(make_cell(training=ONE_EPOCH, **cell)), workers, draws)
             with trainer.batches(range(first, 5)) as batches:
-                found = {batch.step: digest(batch) for batch in batches}
+                found = {batch.step: digest(trainer.on_device(batch)) for batch in batches}
             assert found == {step: backwards[step] for step in range(first, 5)}
 
 
-@pytest.mark.parametrize("workers", [0, 4])
-def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_resumed(tmp_path, workers):
-    expected = make_trainer(make_cell(**ROUTED))
+@pytest.mark.parametrize(("workers", "draws"), [(0, "host"), (4, "host"), (0, "device")])
+def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_resumed(tmp_path, workers, draws):
+    expected = with_workers(make_trainer(make_cell(**ROUTED)), 2, draws)
     train(expected, tmp_path / "one", Origin(OWNER), no_figures)
-    trainer = with_workers(make_trainer(make_cell(**ROUTED)), workers)
+    trainer = with_workers(make_trainer(make_cell(**ROUTED)), workers, draws)
     interrupted(trainer, tmp_path / "other", 7)
-    again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers)
+    again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers, draws)
     train(again, tmp_path / "other", Origin(OWNER), no_figures)
     assert fingerprint(again) == fingerprint(expected)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
-def test_masks_drawn_ahead_are_those_of_the_step_and_of_no_other_share():
-    trainer = make_trainer(make_cell(**ROUTED))
+def test_what_the_device_draws_is_the_same_for_all_rows_and_what_the_host_draws_up_to_rounding():
+    tread, sprint = (make_trainer(make_cell(**{**cell, "selector": "stratified"})) for cell in (ROUTED, AS_ROUTED))
+    here, there, other = tread.batch(2), *(with_workers(one, 0, "device").batch(2) for one in (tread, sprint))
+    for name in ("x", "y", "t", "noise"):
+        assert torch.equal(getattr(there, name), getattr(other, name))
+        torch.testing.assert_close(getattr(there, name), getattr(here, name), rtol=0, atol=1e-4)
+    assert not torch.equal(there.noise, here.noise)
+    ((stream, ids),) = there.range.masks.items()
+    assert torch.equal(ids, other.range.masks[stream]) and torch.equal(ids, here.range.masks[stream])
+
+
+def test_an_objective_may_draw_its_times_on_the_host():
+    class Own:
+        def draw_times(self, seed, first, count):
+            return torch.arange(first, first + count)
+
+    trainer = with_workers(make_trainer(make_cell()), 0, "device")
+    trainer.objective = Own()
+    assert torch.equal(trainer.batch(2).t, torch.arange(16, 24))
+
+
+@pytest.mark.parametrize("draws", DRAWS)
+def test_masks_drawn_ahead_are_those_of_the_step_and_of_no_other_share(draws):
+    trainer = with_workers(make_trainer(make_cell(**ROUTED)), 0, draws)
     batch, backbone, method = trainer.batch(3), trainer.network.backbone, trainer.network.method
 
     def drawn(of, **changes):

@@ -297,6 +297,7 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
 )
 def test_a_gpu_gives_the_losses_of_the_cpu(options):
     trainer = make_trainer(device=torch.device("cuda"), **options)
+    trainer.draws = "device"
     torch.testing.assert_close(losses(trainer).cpu(), losses(make_trainer()), rtol=2**-9, atol=0)
     assert trainer.scaler.skipped_steps == 0
 
@@ -307,11 +308,13 @@ def test_a_gpu_gives_the_losses_of_the_cpu(options):
     [{}, {"autocast": "bfloat16"}, {"autocast": "float16", "micro_batch": 3}, {"gradient_checkpointing": True}],
     ids=str,
 )
+@pytest.mark.parametrize("draws", ["host", "device"])
 @pytest.mark.parametrize("cell", [DENSE, *NEIGHBOURS.values()], ids=["dense", *NEIGHBOURS])
-def test_a_step_on_a_gpu_waits_for_nothing(cell, options):
+def test_a_step_on_a_gpu_waits_for_nothing(cell, draws, options):
     """Backward pass, clipping, loss scale, optimiser and average included; torch raises where the host would wait."""
     clipped = {"iterations": 12, "batch": 6, "gradient_clip": 1.0}
     trainer = make_trainer(cell, device=torch.device("cuda"), training=clipped, **options)
+    trainer.draws = draws
     first, *others = (trainer.prepared(step) for step in range(3))
     trainer.step(first)  # which makes what is made once
     torch.cuda.set_sync_debug_mode("error")
@@ -320,35 +323,6 @@ def test_a_step_on_a_gpu_waits_for_nothing(cell, options):
             trainer.step(batch)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-
-
-def test_a_batch_is_copied_beside_what_computes_and_waited_for(monkeypatch):
-    """With stand-ins for streams: every copy is made in the side stream, before the other one waits for it."""
-    events = []
-
-    class Stream:
-        def __enter__(self):
-            events.append("copies")
-
-        def __exit__(self, *raised):
-            events.append("computes")
-
-        def wait_stream(self, other):
-            events.append(("waits for", other))
-
-    copies, computing = Stream(), Stream()
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: computing)
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: events.append((tensor.shape, stream)))
-    trainer = make_trainer(ROUTED)
-    batch, tensors = trainer.batch(0), []
-    batch.each(lambda tensor: (tensors.append(tensor.shape), tensor)[1])
-    expected = trainer.loss(batch)
-
-    copied = batch.copied(torch.device("cpu"), copies)
-    assert events[:3] == ["copies", "computes", ("waits for", copies)]
-    assert events[3:] == [(shape, computing) for shape in tensors]
-    assert torch.equal(trainer.loss(copied), expected)
 
 
 @pytest.fixture
@@ -375,6 +349,22 @@ def test_tf32_is_used_exactly_where_it_is_asked_for():
     assert matmul_error("highest", "cuda") < 1e-5 < matmul_error("high", "cuda") < 1e-2
     assert resolve_numerics(Compute(matmul_precision="high"), "cuda").tf32
     assert not resolve_numerics(Compute(), "cuda").tf32
+
+
+@pytest.mark.gpu
+def test_a_gpu_draws_what_the_host_draws():
+    """Masks and labels to the bit, noise up to float32's rounding; it is what a run on a GPU uses."""
+    assert resolve_numerics(Compute(), "cuda").draws == "device"
+    cell = {"method": "sprint", "routes": "1:-2@0.5", "selector": "stratified"}
+    here, there = (make_trainer(cell, device=device) for device in (CPU, torch.device("cuda")))
+    there.draws = "device"
+    expected, found = here.batch(3), there.batch(3).to(CPU)
+    torch.testing.assert_close(found.noise, expected.noise, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found.t, expected.t, rtol=0, atol=1e-4)
+    tensors = [
+        (batch.x, batch.y, *batch.range.masks.values(), *batch.range.drawn.values()) for batch in (found, expected)
+    ]
+    assert all(map(torch.equal, *tensors))
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():

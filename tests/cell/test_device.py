@@ -6,12 +6,13 @@ The backward pass and the optimiser need a real one. An operator of `torch.libra
 from __future__ import annotations
 
 from itertools import cycle
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from tests.captioned_digits import captioned_cell
-from tests.fake_device import FakeDevice
+from tests.fake_device import DEVICE, FakeDevice
 from tests.model.methods.subjects import BACKBONES, cell_of
 from tread_bench.cell.step import ForwardPass
 from tread_bench.core.config.routed import setting_of, with_blocks
@@ -23,6 +24,7 @@ from tread_bench.core.describe.objectives import objectives
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.model import samples
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.network import build_network
 
@@ -38,6 +40,12 @@ ALLOWED = {
     "tread_bench.diffusion.samplers.churn:perturb": "fresh noise is drawn by sample index, on the host, once a step",
     "tread_bench.model.methods.base:draw_kept": "a guided branch's masks are drawn by sample index, on the host",
 }
+IN_TRAINING = {
+    "tread_bench.measure.targets:__call__": ALLOWED["tread_bench.measure.targets:__call__"],
+    "tread_bench.cell.step:_no_condition": "once",
+    "tread_bench.diffusion.objectives.ddpm.objective:times_of": "the levels of all steps, without waiting",
+}
+DRAWN_AHEAD = {"tread_bench.cell.step:<lambda>": "the host must know how many samples skip; without waiting"}
 
 
 def network_of(cell):
@@ -45,15 +53,20 @@ def network_of(cell):
     return build_network(cell, build_backbone(family, spec, KERNELS, seed=0, objective=cell.objective), seed=0)
 
 
+def words_there(key, first, count, device):
+    """In the place of the kernel."""
+    return torch.empty(count, 4, dtype=torch.int64, device=device)
+
+
 def left_in_training(cell):
-    """What of a training step's forward pass and loss leaves the device or waits for it."""
-    device = FakeDevice(ALLOWED)
+    """What of a training step's draws, forward pass and loss leaves the device or waits for it."""
+    device = FakeDevice(IN_TRAINING | (DRAWN_AHEAD if cell.method.name == "layer_skip" else {}))
     data, objective = open_data(cell.data), build_objective(cell.objective)
-    step = ForwardPass(cell, 0, network_of(cell), objective, data, torch.device("cpu"))
-    batch = step.batch(0).each(device.holding)
+    step = ForwardPass(cell, 0, network_of(cell), objective, data, DEVICE, draws="device")
+    stored = step.stored(0, range(cell.training.batch)).each(device.holding)
     device.move(step.network)
-    with device:
-        step.loss(batch)
+    with device, patch.object(samples, "cuda_kernel", lambda: words_there):
+        step.loss(step.drawn(stored))
     return device.found
 
 

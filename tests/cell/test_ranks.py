@@ -24,6 +24,7 @@ BATCH, STEPS = 7, 6
 DROPS = {name: {**FAMILIES[name], "drop_path": 0.5} for name in ("DiS", "ZigMa", "DRWKV")}
 CASES = {
     "DiS tread": (DROPS["DiS"], ROUTED, {}),
+    "drawn on the device": (DROPS["DiS"], NEIGHBOURS["sprint"], {"draws": "device", "micro_batch": 2}),
     "mask in micro batches": (DIT, NEIGHBOURS["mask"], {"micro_batch": 2}),
     "losses": (DIT, WITH_LOSSES, {}),
     "layer_skip in micro batches": (DIT, {"method": "layer_skip", "routes": "1:-2@0.75"}, {"micro_batch": 2}),
@@ -41,7 +42,10 @@ MORE = {
 def trainer_of(name: str, ranks: Ranks) -> Trainer:
     backbone, cell, options = {**CASES, **MORE}[name]
     training = {"iterations": STEPS, "batch": BATCH, **options.get("training", {})}
-    trainer = make_trainer(cell, backbone, ranks=ranks, dtype=torch.float64, **{**options, "training": training})
+    options = {**options, "training": training}
+    draws = options.pop("draws", "host")
+    trainer = make_trainer(cell, backbone, ranks=ranks, dtype=torch.float64, **options)
+    trainer.draws = draws
     for loss in trainer.network.auxiliaries:
         if isinstance(loss, Repa):
             loss.targets.network.double()
@@ -57,12 +61,12 @@ def figures(ranks: Ranks, cases: list[str]) -> dict[str, dict[str, torch.Tensor]
     found = {}
     for name in cases:
         trainer = trainer_of(name, ranks)
-        drawn = trainer.prepared(3)
-        batch = in_float64(trainer.prepared(0))
+        drawn = trainer.on_device(trainer.prepared(3))
+        batch = in_float64(trainer.on_device(trainer.prepared(0)))
         loss = ranks.total(trainer.backward(batch))
         gradients = {n: p.grad.clone() for n, p in trainer.named_parameters() if p.grad is not None}
         trainer.optimizer.zero_grad(set_to_none=True)
-        losses = [trainer.step(in_float64(trainer.prepared(step))) for step in range(STEPS)]
+        losses = [trainer.step(in_float64(trainer.on_device(trainer.prepared(step)))) for step in range(STEPS)]
         found[name] = {
             "loss": loss,
             "losses": ranks.total(torch.stack(losses)),

@@ -32,6 +32,15 @@ def test_what_can_change_a_bit_of_a_figure_is_told_and_nothing_else(key):
     assert differences(NOW, changed(key, now)) == told
 
 
+def test_what_draws_are_from_is_told_on_a_gpu():
+    """Before it was written, they were the host's."""
+    before = changed("device", "cuda")
+    now = before.model_copy(update={"draws": "device"})
+    assert differences(before, now) == ["draws was 'host', is 'device'"]
+    assert spread([before, now]) == {"draws": ["device", "host"]}
+    assert "draws" not in NOW.model_dump()
+
+
 def test_the_number_of_processes_changes_last_digits_alone():
     two = NOW.model_copy(update={"processes": 2})
     assert differences(NOW, two) == []

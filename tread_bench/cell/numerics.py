@@ -77,6 +77,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
     if precision == "auto":
         faster_is_exact = device == "cpu" and matmul_error("medium", device) <= LARGEST_RELATIVE_ERROR
         precision = "medium" if faster_is_exact else "highest"
+    draws = {"draws": "device"} if device == "cuda" else {}
     has_tf32 = device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY
     return RunNumerics.model_validate(
         {
@@ -89,6 +90,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
             "tf32": precision != "highest" and has_tf32,
             **step_options(compute).model_dump(),
             "kernels": resolve_kernels(compute.kernels.model_dump(), device),
+            **draws,
         }
     )
 

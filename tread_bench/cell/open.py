@@ -129,6 +129,7 @@ class Job:
             self.device,
             step_options(self.plan.numerics),
             self.ranks,
+            self.plan.numerics.draws,
         )
 
     def initial_record(self) -> Record:

@@ -93,7 +93,7 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     trainer.compile(trainer.heaviest_step)
     with trainer.batches(count(trainer.heaviest_step)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
-        part = trainer.parts(next(batches).to(job.device))[0]
+        part = trainer.parts(trainer.on_device(next(batches)))[0]
     with trainer.compilation.active():
         activations = count_activations(trainer.network, lambda: trainer.loss(part))
     return MeasuredMemory(
@@ -135,7 +135,7 @@ def time_backbone(
     def trainer(cell: Cell) -> Trainer:
         model = build_backbone(family, spec, numerics.kernels, seed=0, objective=cell.objective)
         network = Network(model, build_method(cell, model))
-        return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
+        return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute, draws=numerics.draws)
 
     # Its steps beside the dense ones.
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), timing)

@@ -6,10 +6,11 @@ import copy
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from operator import itemgetter
+from typing import Any, Literal, Self
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -27,7 +28,7 @@ from tread_bench.data.loader import Loader
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.conditioning import condition, no_condition
-from tread_bench.diffusion.objectives.base import Objective
+from tread_bench.diffusion.objectives.base import Objective, training_times
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
@@ -37,18 +38,37 @@ PLAIN = StepOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Inputs of one step, or a rank's share of them; `y` are labels or text, `noise` is standard normal, `pictures` are
-    the images beside latents.
+class Stored:
+    """What is stored of one step's samples, or of a rank's share of them; `y` are labels or text, `pictures` are the
+    images beside latents.
     """
 
     step: int
     x: Tensor
     y: Tensor | None
+    pictures: Tensor | None
+    range: BatchRange
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same on the device; from pinned memory without waiting for the copy."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """Return the same with every tensor changed."""
+        changed: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                changed[field.name] = change(value)
+        return replace(self, range=self.range.each(change), **changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch(Stored):
+    """Inputs of one step: what is stored, with what is drawn; `noise` is standard normal."""
+
     t: Tensor
     noise: Tensor
-    range: BatchRange
-    pictures: Tensor | None = None
 
     def split(self, size: int) -> Iterator[Batch]:
         """The same samples, at most `size` at a time."""
@@ -57,47 +77,13 @@ class Batch:
             part_range = replace(self.range, first=self.range.first + start, count=part.stop - start)
             yield replace(self, range=part_range).each(itemgetter(part))
 
-    def to(self, device: torch.device) -> Batch:
-        """Return the same on the device; from pinned memory without waiting for the copy."""
-        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
-
-    def copied(self, device: torch.device, copies: torch.cuda.Stream) -> Batch:
-        """Return the same on the device, copied beside the work that is under way there; what is computed next waits
-        for it, and the host does not.
-        """
-        with torch.cuda.stream(copies):
-            copied = self.to(device)
-        computing = torch.cuda.current_stream(device)
-        computing.wait_stream(copies)
-
-        def keep(tensor: Tensor) -> Tensor:
-            """Its memory is not used again before the work on it is done."""
-            tensor.record_stream(computing)
-            return tensor
-
-        return copied.each(keep)
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """Return the same with every tensor changed."""
-        masks = {key: change(ids) for key, ids in self.range.masks.items()}
-        drawn = {stream: change(values) for stream, values in self.range.drawn.items()}
-        drops = self.range.drop_draws
-        drops = None if drops is None else change(drops)
-        changed = replace(self.range, masks=masks, drawn=drawn, drop_draws=drops)
-        return replace(
-            self,
-            x=change(self.x),
-            y=None if self.y is None else change(self.y),
-            pictures=None if self.pictures is None else change(self.pictures),
-            t=change(self.t),
-            noise=change(self.noise),
-            range=changed,
-        )
-
 
 @dataclass(eq=False)
 class ForwardPass:
-    """The inputs of training steps, and their loss; `options` change how it is computed, not what."""
+    """The inputs of training steps, and their loss; `options` change how it is computed, not what.
+
+    Random numbers are drawn on the host, or on the device.
+    """
 
     cell: Cell
     seed: int
@@ -107,18 +93,30 @@ class ForwardPass:
     device: torch.device
     options: StepOptions = PLAIN
     ranks: Ranks = ALONE
+    draws: Literal["host", "device"] = "host"
 
     def __post_init__(self) -> None:
         self.network.backbone.gradient_checkpointing = self.options.gradient_checkpointing
 
     def batch(self, step: int) -> Batch:
         """Return the inputs of `step`, those of all ranks, on the device."""
-        return self.drawn(step, range(self.cell.training.batch)).to(self.device)
+        return self.on_device(self._on_host(step, range(self.cell.training.batch)))
 
-    def prepared(self, step: int) -> Batch:
-        """Return this rank's inputs of `step` in host memory, which is pinned for CUDA, in any thread."""
-        batch = self.drawn(step, self.ranks.share(self.cell.training.batch))
-        return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
+    def prepared(self, step: int) -> Stored:
+        """Return this rank's inputs of `step` in host memory, which is pinned for CUDA, in any thread; what the device
+        draws is not among them.
+        """
+        prepared = self._on_host(step, self.ranks.share(self.cell.training.batch))
+        return prepared.each(Tensor.pin_memory) if self.device.type == "cuda" else prepared
+
+    def on_device(self, prepared: Stored) -> Batch:
+        """Return the inputs on the device, and draw there what is not drawn yet; the host waits for neither."""
+        moved = prepared.to(self.device)
+        return moved if isinstance(moved, Batch) else self.drawn(moved)
+
+    def _on_host(self, step: int, samples: range) -> Stored:
+        stored = self.stored(step, samples)
+        return stored if self.draws == "device" else self.drawn(stored)
 
     def parts(self, batch: Batch) -> list[Batch]:
         """Split a batch into its micro batches."""
@@ -129,47 +127,53 @@ class ForwardPass:
         """A step that keeps the most activations: a dense one, where the routes' schedule has some."""
         return 0 if self.cell.schedule.until == 1 else self.cell.training.iterations  # past the end: as at the end
 
-    def drawn(self, step: int, samples: range) -> Batch:
-        """Return the inputs of some samples of a step, drawn by their index, which is all that they depend on.
-
-        They are the same for every cell of the seed; masks are drawn by route as well.
-        """
-        seed, size = self.seed, len(samples)
+    def stored(self, step: int, samples: range) -> Stored:
+        """Return what is stored of some samples of a step, in host memory, in an order drawn epoch by epoch."""
+        seed, train = self.seed, self.data.train
         first = step * self.cell.training.batch + samples.start
-
-        # Images with their labels or text, in an order drawn epoch by epoch.
-        items = draws.permuted(seed, "order", first, size, len(self.data.train))
-        x = training_samples(self.data.train, items, seed, first)
-        y = self._condition(items, first)
-        if self.cell.data.family.is_flipped(self.cell.data):
-            x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
+        items = draws.permuted(seed, "order", first, len(samples), len(train))
+        x = training_samples(train, items, seed, first)
+        y = condition(self.network.spec, train, items, seed, first)
 
         # The images beside latents, where a loss sees them.
         pictures = None
-        if any(loss.family.sees_images for loss in self.cell.auxiliary) and isinstance(self.data.train, PicturedSplit):
-            pictures = self.data.train.pictures(items, seed, first)
+        if any(loss.family.sees_images for loss in self.cell.auxiliary) and isinstance(train, PicturedSplit):
+            pictures = train.pictures(items, seed, first)
+
+        # The share of the routes' rates at this step.
+        share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
+        device = self.device if self.draws == "device" else None
+        return Stored(step, x, y, pictures, BatchRange(seed, first, len(samples), share, device=device))
+
+    def drawn(self, stored: Stored) -> Batch:
+        """Return the inputs of a step, drawn by the samples' index, which is all that they depend on.
+
+        They are the same for every cell of the seed; masks are drawn by route as well.
+        """
+        samples, x, y = stored.range, stored.x, stored.y
+
+        # Mirrored images, and samples without their label or text.
+        if self.cell.data.family.is_flipped(self.cell.data):
+            x = flip(x, samples.uniform("flip") < 0.5)
+        if y is not None:
+            dropped = samples.uniform("label dropout") < self.cell.training.label_dropout
+            y = torch.where(dropped.view(-1, *(1,) * (y.ndim - 1)), self._no_condition, y)
 
         # Noise and times.
-        noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
-        t = self.objective.draw_times(seed, first, size)
+        noise = samples.normal("noise", *x.shape[1:])
+        t = training_times(self.objective, samples)
 
         # Which tokens bypass which route at this step, and what drop path draws.
-        share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
-        batch_range = self.network.method.with_masks(self.network.backbone, BatchRange(seed, first, size, share))
+        batch_range = self.network.method.with_masks(self.network.backbone, samples)
         if drops := self.network.backbone.num_drops:
-            drawn = draws.uniform(seed, "drop path", first, size, (drops,))
-            batch_range = replace(batch_range, drop_draws=torch.from_numpy(drawn))
+            batch_range = replace(batch_range, drop_draws=samples.uniform("drop path", drops))
+        return Batch(stored.step, x, y, stored.pictures, batch_range, t, noise).to(x.device)
 
-        return Batch(step, x, y, t, noise, batch_range, pictures)
-
-    def _condition(self, items: np.ndarray, first: int) -> Tensor | None:
-        """Labels (B,) or text (B, M, E), of which a share is left out; None for an unconditional network."""
-        spec, train = self.network.spec, self.data.train
-        y = condition(spec, train, items, self.seed, first)
-        if y is None:
-            return None
-        dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
-        return torch.where(torch.from_numpy(dropped).view(-1, *(1,) * (y.ndim - 1)), no_condition(spec, train), y)
+    @cached_property
+    def _no_condition(self) -> Tensor:
+        """What a sample has without its condition, where the others' conditions are."""
+        moved = no_condition(self.network.spec, self.data.train)
+        return moved.to(self.device) if self.draws == "device" else moved
 
     def precision(self) -> AbstractContextManager[object]:
         """Return the context of the network's forward pass."""
@@ -230,7 +234,6 @@ class Trainer(ForwardPass):
         self.clock: Callable[[], float] = time.perf_counter
 
         # How a step computes.
-        self._copies = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
         self.scaler = LossScaler(self.device, enabled=self.options.autocast == "float16")
         self.compilation = Compilation(self.network, self.cell, self.options, self.device, self.ranks.size)
         self._loss = _summed(_Loss(self)) if self.ranks.size > 1 else _Loss(self)
@@ -239,7 +242,7 @@ class Trainer(ForwardPass):
         """Return what the optimiser changes: the backbone's parameters, then the method's own."""
         return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
-    def batches(self, steps: Iterable[int]) -> Loader[Batch]:
+    def batches(self, steps: Iterable[int]) -> Loader[Stored]:
         """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
         return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, self.clock)
 
@@ -264,7 +267,7 @@ class Trainer(ForwardPass):
             return 0.0
         start = self.clock()
         for step in steps:
-            batch = self.prepared(step).to(self.device)
+            batch = self.on_device(self.prepared(step))
             try:
                 self.backward(batch)
             except torch._dynamo.exc.TorchDynamoException as error:
@@ -276,7 +279,7 @@ class Trainer(ForwardPass):
         self.synchronize()
         return self.clock() - start
 
-    def step(self, batch: Batch) -> Tensor:
+    def step(self, batch: Stored) -> Tensor:
         """Make one optimiser step on this rank's share; return the loss before it, a scalar that is not synchronised.
 
         The sum over the ranks is the loss of the whole batch.
@@ -285,7 +288,7 @@ class Trainer(ForwardPass):
 
         # Loss and gradients. What a plug-in draws from torch's own generator is seeded by the step: not to be saved.
         self.seed_torch("torch", batch.range.first)
-        loss = self.backward(batch.copied(self.device, self._copies) if self._copies else batch.to(self.device))
+        loss = self.backward(self.on_device(batch))
 
         # The optimiser, at this step's learning rate.
         for group in self.optimizer.param_groups:

@@ -56,6 +56,7 @@ class Numerics(BaseModel):
     micro_batch: PositiveInt | None = None
     data_workers: NonNegativeInt = 2
     kernels: dict[str, str] = Field(default_factory=dict)
+    draws: Literal["host", "device"] = "host"  # where a training step's random numbers come from
 
     def stated(self) -> dict[str, Any]:
         """Return the values that were given, by name, without defaults."""
@@ -92,6 +93,8 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "plugins", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
+    if conditions.device == "cuda":
+        chosen["draws"] = conditions.draws
     for package in _FIGURES_DEPEND_ON:
         chosen[package] = conditions.versions.get(package)
     return chosen | {name: version for name, version in conditions.versions.items() if name.startswith(PLUG_IN)}

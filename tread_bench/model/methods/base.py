@@ -12,15 +12,15 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route
-from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
 from tread_bench.model.prediction import Prediction
+from tread_bench.model.samples import Samples
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRange:
+class BatchRange(Samples):
     """The samples that a batch takes from a seed's endless sequence, which all draws depend on, and their routing.
 
     `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
@@ -31,9 +31,6 @@ class BatchRange:
     drops.
     """
 
-    seed: int
-    first: int
-    count: int
     routing: float = 1.0
     path_drop: bool = True
     alternative: int | None = None
@@ -41,6 +38,13 @@ class BatchRange:
     drawn: Mapping[str, Tensor] = field(default_factory=dict, compare=False)
     counts: Mapping[str, int] = field(default_factory=dict, compare=False)
     drop_draws: Tensor | None = field(default=None, compare=False)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> BatchRange:
+        """Return the same with every tensor changed."""
+        masks = {key: change(ids) for key, ids in self.masks.items()}
+        drawn = {stream: change(values) for stream, values in self.drawn.items()}
+        drops = None if self.drop_draws is None else change(self.drop_draws)
+        return replace(self, masks=masks, drawn=drawn, drop_draws=drops)
 
 
 class Method(nn.Module):
@@ -98,10 +102,11 @@ class Method(nn.Module):
         return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
-        """Return the same range with what a training step needs of random numbers, drawn on the CPU."""
+        """Return the same range with what a training step needs of random numbers."""
         if not self.draws_masks:
             return batch_range
-        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, torch.device("cpu"))
+        device = batch_range.device or torch.device("cpu")
+        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, device)
         masks = {(stream, ids.shape[1]): ids for stream, ids in zip(self.streams, drawn, strict=True)}
         return replace(batch_range, masks=masks)
 
@@ -136,8 +141,7 @@ def draw_kept(
     kept = route.kept(spec.num_tokens)
     if (stream, kept) in batch_range.masks:
         return batch_range.masks[stream, kept].to(device)
-    scores = draws.uniform(batch_range.seed, stream, batch_range.first, batch_range.count, (spec.num_tokens,))
-    return select(selector, torch.from_numpy(scores), spec.grid, kept).to(device)
+    return select(selector, batch_range.uniform(stream, spec.num_tokens), spec.grid, kept).to(device)
 
 
 def _stream(route: Route, selector: str) -> str:

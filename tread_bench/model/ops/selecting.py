@@ -105,10 +105,7 @@ def _order(scores_BN: Tensor, count: int) -> Tensor:
 
 def _windows(rows_BN: Tensor, columns_BN: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
     """The window (B, N) of each token, and how many tokens each window has."""
-    down, across = (
-        torch.tensor([min(WINDOW, side - first) for first in range(0, side, WINDOW)], device=rows_BN.device)
-        for side in grid
-    )
+    down, across = ((side - torch.arange(0, side, WINDOW, device=rows_BN.device)).clamp(max=WINDOW) for side in grid)
     return rows_BN // WINDOW * len(across) + columns_BN // WINDOW, torch.outer(down, across).flatten()
 
 

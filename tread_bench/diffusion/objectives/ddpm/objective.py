@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.ddpm.family import SCHEDULES, STEPS, DdpmOptions, noise_levels
 from tread_bench.diffusion.posterior import log_variances
+from tread_bench.model.samples import Samples
 
 ROUNDING = 1e-3  # of a step: float32 holds the level of a step to 1e-5 of a step
 BIN = 1 / 255  # half of the distance between two values of an 8-bit pixel in -1 .. 1
@@ -44,10 +44,10 @@ class Ddpm(Objective):
         levels = noise_levels(self.config.schedule)
         return tuple(levels[(2 * part + 1) * STEPS // (2 * parts)] for part in range(parts))
 
-    def draw_times(self, seed: int, first: int, count: int) -> Tensor:
+    def times_of(self, samples: Samples) -> Tensor:
         """Draw the levels (B,) of steps that are equally probable."""
-        steps = draws.integers(seed, "time", first, count, STEPS)
-        return torch.tensor(noise_levels(self.config.schedule))[torch.from_numpy(steps)]
+        steps = samples.integers("time", STEPS)
+        return torch.tensor(noise_levels(self.config.schedule)).to(steps.device, non_blocking=True)[steps]
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return x + sigma noise (B, C, H, W)."""

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.model.samples import Samples
 
 
 class Preconditioning(NamedTuple):
@@ -52,9 +52,9 @@ class Edm(Objective):
         log_sigma = NormalDist(self.config.p_mean, self.config.p_std)
         return tuple(math.exp(log_sigma.inv_cdf((k + 0.5) / parts)) for k in range(parts))
 
-    def draw_times(self, seed: int, first: int, count: int) -> Tensor:
+    def times_of(self, samples: Samples) -> Tensor:
         """Draw training levels (B,): ln sigma ~ N(p_mean, p_std^2)."""
-        normal = torch.from_numpy(draws.normal(seed, "time", first, count))
+        normal = samples.normal("time")
         return (self.config.p_mean + self.config.p_std * normal).exp()
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:

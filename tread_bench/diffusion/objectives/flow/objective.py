@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.model.samples import Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Flow(Objective):
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-    def draw_times(self, seed: int, first: int, count: int) -> Tensor:
+    def times_of(self, samples: Samples) -> Tensor:
         """Draw training times (B,): uniform, or sigmoid of a standard normal (Esser et al. 2024, section 3.1)."""
         if self.config.times == "uniform":
-            return torch.from_numpy(draws.uniform(seed, "time", first, count))
-        return torch.from_numpy(draws.normal(seed, "time", first, count)).sigmoid()
+            return samples.uniform("time")
+        return samples.normal("time").sigmoid()
 
     def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return the squared velocity error of each pixel (B, C, H, W), in float32."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.x_prediction.family import XPredictionOptions
+from tread_bench.model.samples import Samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class XPrediction(Objective):
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-    def draw_times(self, seed: int, first: int, count: int) -> Tensor:
+    def times_of(self, samples: Samples) -> Tensor:
         """Draw training times (B,): the sigmoid of a normal number."""
-        normal = torch.from_numpy(draws.normal(seed, "time", first, count))
+        normal = samples.normal("time")
         return (self.config.p_mean + self.config.p_std * normal).sigmoid()
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:

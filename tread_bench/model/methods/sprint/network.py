@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
 from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
@@ -59,9 +58,8 @@ class Sprint(Method):
         return replace(ahead, drawn={_DROPPED: self._draw_dropped(batch_range)})
 
     def _draw_dropped(self, batch_range: BatchRange) -> Tensor:
-        """Which samples (B,) lose their deep path, drawn on the CPU."""
-        drawn = draws.uniform(batch_range.seed, _DROPPED, batch_range.first, batch_range.count)
-        return torch.from_numpy(drawn < self.path_drop)
+        """Which samples (B,) lose their deep path."""
+        return batch_range.uniform(_DROPPED) < self.path_drop
 
     def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
         shallow = self._shallow(backbone, start, on_block)
