@@ -27,8 +27,7 @@ from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
-from tread_bench.data.random_latents.family import RandomLatentsData
-from tread_bench.diffusion.conditioning import with_random_text
+from tread_bench.data.stand_in.family import StandInData
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.activations import count_activations
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
@@ -119,13 +118,13 @@ def time_backbone(
     numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
     shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
-    latents = RandomLatentsData(count=80, **shape)
-    data = with_random_text(open_data(latents), spec)
+    samples = StandInData(**shape, text=spec.context_shape)
+    data = open_data(samples)
 
     # A cell of the backbone with these routes.
     cell = Cell(
         backbone=BackboneChoice(name=family.name),
-        data=latents,
+        data=samples,
         method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
         routes=tuple(routes),
         selector=selector,

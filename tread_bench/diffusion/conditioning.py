@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -11,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.describe.families import BackboneSpec
-from tread_bench.core.numbers import draws
-from tread_bench.data.source import CaptionedSplit, DataSource, DataSplit
+from tread_bench.data.source import CaptionedSplit, DataSplit
 
 HELD_OUT_SEED = 0  # of held-out captions, the same for every cell
 
@@ -45,46 +43,3 @@ def held_out_captions(held_out: DataSplit, first: int, count: int) -> list[str]:
 
 def _in_turn(split: DataSplit, first: int, count: int) -> NDArray[np.int64]:
     return np.arange(first, first + count) % len(split)
-
-
-@dataclass(frozen=True)
-class RandomText:
-    """A split with random text (M, E) beside each of its samples, where only the shapes of text count."""
-
-    split: DataSplit
-    text_shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.split.shape
-
-    @property
-    def sha256(self) -> str:
-        return self.split.sha256
-
-    @property
-    def empty_text(self) -> Tensor:
-        return torch.zeros(self.text_shape)
-
-    def images(self, index: NDArray[np.int64]) -> Tensor:
-        return self.split.images(index)
-
-    def labels(self, index: NDArray[np.int64]) -> Tensor:
-        return self.split.labels(index)
-
-    def text(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
-        return torch.from_numpy(draws.normal(seed, "random text", first, len(index), self.text_shape))
-
-    def captions(self, index: NDArray[np.int64], seed: int, first: int) -> list[str]:
-        return ["random"] * len(index)
-
-
-def with_random_text(data: DataSource, spec: BackboneSpec) -> DataSource:
-    """Return data that the network can read: with random text beside their samples, if it takes text."""
-    if spec.context_shape is None:
-        return data
-    train, held_out = (RandomText(split, spec.context_shape) for split in (data.train, data.held_out))
-    return replace(data, train=train, held_out=held_out, num_classes=0)
