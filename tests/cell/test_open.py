@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 
 import pytest
 
@@ -52,3 +53,11 @@ def test_where_others_are_accepted_the_record_has_what_the_machine_is(elsewhere)
 
 def test_how_many_gpus_a_machine_has_is_no_difference(elsewhere):
     elsewhere(device_count=17).here()
+
+
+def test_a_cell_draws_where_its_run_does(elsewhere):
+    job = elsewhere()
+    assert job.trainer().draws == "host" and "draws" not in job.plan.numerics.model_dump()
+    numerics = job.plan.numerics.model_copy(update={"draws": "device"})
+    there = replace(job, plan=job.plan.model_copy(update={"numerics": numerics}))
+    assert there.trainer().draws == there.conditions.draws == "device"
