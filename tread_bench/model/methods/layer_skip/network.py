@@ -53,20 +53,17 @@ class LayerSkip(Method):
         return Prediction(backbone.finish(state))
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
-        return replace(batch_range, drawn=self._passes(batch_range))
+        return replace(self.counted(batch_range), counts={})
 
     def counted(self, batch_range: BatchRange) -> BatchRange:
-        passes = self._passes(batch_range)
-        counts = {stream: int(drawn.sum()) for stream, drawn in passes.items()}
-        return replace(batch_range, drawn=batch_range.drawn or passes, counts=counts)
-
-    def _passes(self, batch_range: BatchRange) -> dict[str, Tensor]:
-        """Which samples (B,) pass each route, by its stream, on the host."""
-        passes = {}
+        # Which samples (B,) pass each route, on the host, which waits for no device.
+        counts, drawn = {}, {}
         for route, stream in zip(self.routes, self.streams, strict=True):
-            drawn = draws.uniform(batch_range.seed, stream, batch_range.first, batch_range.count)
-            passes[stream] = torch.from_numpy(drawn >= route.rate * batch_range.routing)
-        return passes
+            uniform = draws.uniform(batch_range.seed, stream, batch_range.first, batch_range.count)
+            passes = uniform >= route.rate * batch_range.routing
+            counts[stream] = int(passes.sum())
+            drawn[stream] = torch.from_numpy(passes)
+        return replace(batch_range, drawn=batch_range.drawn or drawn, counts=counts)
 
 
 def put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
