@@ -64,7 +64,7 @@ def _none_or_some(pairs: int) -> int:
 
 
 class Timing(Model):
-    """How speed is measured: alone, after training, interleaved with the dense reference."""
+    """How speed is measured: alone, before training, interleaved with the dense reference."""
 
     pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
         20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"

@@ -101,7 +101,7 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
 
 
 def files_beside_data(cell: Cell) -> Iterator[tuple[Place, str]]:
-    """Yield those of reference, feature networks, metrics and losses.
+    """Yield the files of reference, feature networks, metrics and losses.
 
     What measures samples is read where some are generated.
     """

@@ -59,7 +59,7 @@ class _Decay(Model):
 
 
 class Constant(_Decay):
-    """It does not fall."""
+    """The learning rate does not fall."""
 
     name: Literal["constant"] = "constant"
 
@@ -69,13 +69,13 @@ class Constant(_Decay):
 
 
 class Linear(_Decay):
-    """Linearly, from the first iteration on."""
+    """It falls linearly, from the first iteration on."""
 
     name: Literal["linear"] = "linear"
 
 
 class Cosine(_Decay):
-    """By half a cosine, from the first iteration on."""
+    """It falls by half a cosine, from the first iteration on."""
 
     name: Literal["cosine"] = "cosine"
 

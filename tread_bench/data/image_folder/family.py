@@ -16,7 +16,7 @@ from tread_bench.data.images.family import ImageOptions, image_family
 
 
 class ImageFolderData(ImageOptions):
-    """Image files in local class folders (`train/cat/1.jpg`), as torchvision's ImageFolder reads them."""
+    """Image files in local class folders (`train/cat/1.jpg`); folders called by whole numbers have these as labels."""
 
     splits: ClassVar[str] = "tread_bench.data.image_folder.source:folder_splits"
 
