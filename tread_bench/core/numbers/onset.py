@@ -71,7 +71,7 @@ class Ratio:
 
     @property
     def p_value(self) -> float:
-        """Return the p-value of a one-sided paired t-test for less compute than the reference's by more than the margin."""
+        """The p-value of a one-sided paired t-test for less compute than the reference's by more than the margin."""
         return float(p_value_of(self.advantages))
 
 
