@@ -234,7 +234,7 @@ def _combinations(matrix: Matrix, at: Loc, problems: list[Problem]) -> Labelled:
 
 
 def _label(combination: Combination, named: set[str]) -> str:
-    """Its label, such as "DiT routes=2:8@0.5 batch=32": the name for `named` keys; the last part of other keys if unique."""
+    """Such as "DiT routes=2:8@0.5 batch=32": the name for `named` keys; the last part of other keys if unique."""
     short = {key: key.rpartition(".")[2] for key in combination}
     is_unique = len(set(short.values())) == len(short)
     parts = []
