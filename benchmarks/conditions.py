@@ -15,7 +15,7 @@ from tread_bench.core.config.compute import Compute
 from tread_bench.measure.speed.gpu_conditions import nvml_problem
 from tread_bench.runner.prepare import git_state
 
-PEERS = ("einops", "mambapy", "rwkv", "triton", "causal-conv1d")
+PEERS = ("einops", "rwkv", "triton", "causal-conv1d")
 INSTRUCTION_SETS = (
     "avx2",
     "fma",

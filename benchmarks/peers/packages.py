@@ -45,12 +45,6 @@ def _without_its_cuda_extension() -> Iterator[None]:
         yield
 
 
-def mambapy_pscan() -> Any:
-    """mambapy's parallel scan: (A, X), each (B, L, D, N), to the states."""
-    needed("mambapy", "mambapy")
-    return importlib.import_module("mambapy.pscan").pscan
-
-
 def rwkv_time_mixing() -> Any:
     """The time mixing of RWKV-4 in the `rwkv` package, without TorchScript; see its `RWKV.att_seq`."""
     needed("rwkv", "rwkv")

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from benchmarks.figure import Figure
 from benchmarks.peers.dit import FusedTraining, RoutedDiT
+from benchmarks.peers.loading import WRITERS
 from benchmarks.row import row
 from benchmarks.rows.training import ROUTE, plain_steps, plain_training, same_losses, steps_of, trainer_of
-from benchmarks.timing import Bench
+from benchmarks.timing import Bench, always
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Cell
 
@@ -19,6 +27,7 @@ NARROW = {
     "metrics": {"generate": False},
 }
 OF_A_GPU = {"attention": "sdpa", "adaln": "torch"}
+LATENTS, BATCH, CALLS = 5120, 256, 4
 ROUTED = {"method": "tread", "routes": ROUTE}
 
 
@@ -51,3 +60,27 @@ for name, routing in {"dense": {}, "routed": ROUTED}.items():
             is_cost=True,
             claim=CLAIM.format(row=name, way=way),
         )(partial(host_time, routing=routing, compile=compile))
+
+
+@row("host/batch", unit="× the CPU time", required=1.5, is_cost=True)
+def host_batch(bench: Bench) -> Figure:
+    """What the host makes of a batch of 256 latents of 4x32x32, stored in a file that is mapped into memory, where a
+    GPU draws the rest: its CPU time over that of an index into the same latents and `torch.randn` of their noise.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        shape = (4, 32, 32)
+        WRITERS["safetensors"](Path(folder), LATENTS, shape, 1000)
+        data = {"name": "latents", "train": [folder], "held_out": [folder], "layout": "safetensors"}
+        training = {"iterations": 10**6, "batch": BATCH}
+        cell = Cell.model_validate({**NARROW, "data": data, "training": training})
+        trainer = trainer_of(cell, Compute(threads=bench.threads))
+        trainer.draws = "device"
+        latents = trainer.data.train.images(np.arange(len(trainer.data.train)))
+        generator = torch.Generator().manual_seed(0)
+        steps = count()
+
+        def plain() -> tuple[Tensor, Tensor]:
+            chosen = latents[torch.randint(len(latents), (BATCH,), generator=generator)]
+            return chosen, torch.randn(chosen.shape, generator=generator)
+
+        return bench.faster(always(lambda: trainer.prepared(next(steps)), CALLS), always(plain, CALLS))

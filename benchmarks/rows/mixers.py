@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.figure import Agreement, Figure, agree
-from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing
+from benchmarks.peers.packages import mamba_ssm_scan, rwkv_time_mixing
 from benchmarks.peers.recurrence import by_views, token_by_token
 from benchmarks.peers.wkv import two_scans
 from benchmarks.row import SkippedError, row
@@ -93,13 +93,13 @@ def mamba_ssm_results() -> list[Tensor]:
 def against_mamba_ssm(bench: Bench, kernel: str) -> Figure:
     ours, theirs = our_scan(kernel), mamba_ssm_passes()
     agreement = agree(ours(), mamba_ssm_results(), TOLERANCE)
-    return timed(bench, ours, theirs, agreement, fewest=2)
+    return timed(bench, ours, theirs, agreement)
 
 
-def timed(bench: Bench, ours: Gradients, theirs: Gradients, agreement: Agreement, fewest: int = 4) -> Figure:
+def timed(bench: Bench, ours: Gradients, theirs: Gradients, agreement: Agreement) -> Figure:
     """Some calls of ours in turn with a call of theirs."""
     ours()  # its memory is warm again
-    figure = bench.faster(always(theirs), always(ours, CALLS), agreement, fewest=fewest, facts={"subject_calls": CALLS})
+    figure = bench.faster(always(theirs), always(ours, CALLS), agreement, fewest=2, facts={"subject_calls": CALLS})
     return figure.times(CALLS)
 
 
@@ -115,21 +115,6 @@ def scan_torch(bench: Bench) -> Figure:
 def scan_numba(bench: Bench) -> Figure:
     """The selective scan compiled by Numba, which cells on a CPU use, against mamba-ssm's selective_scan_ref."""
     return against_mamba_ssm(bench, "numba")
-
-
-@row("scan/mambapy")
-def scan_mambapy(bench: Bench) -> Figure:
-    """The scan compiled by Numba against mambapy's parallel scan (pscan) in PyTorch, forward and backward."""
-    pscan = mambapy_pscan()
-
-    def theirs(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
-        decays = torch.exp(delta[..., None] * A)
-        inputs = delta[..., None] * B[:, :, None] * u[..., None]
-        return (pscan(decays, inputs) @ C[..., None]).squeeze(3)
-
-    *leaves, grad = scan_inputs()
-    ours, other = our_scan("numba"), gradients(theirs, leaves, grad)
-    return timed(bench, ours, other, agree(ours(), other(), TOLERANCE))
 
 
 @row("gpu/scan")
@@ -266,7 +251,7 @@ def against_a_loop(bench: Bench, mixer: str, kernel: str, loop: Callable[..., Te
     *leaves, grad = recurrence_inputs(*SIZES[mixer])
     recurrence = partial(delta_recurrence if len(leaves) == 6 else linear_recurrence, kernel=kernel)
     ours, theirs = gradients(recurrence, leaves, grad), gradients(loop, leaves, grad)
-    return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE), fewest=2)
+    return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE))
 
 
 AT_S2 = f"forward and backward, at the sizes of S/2 (batch {BATCH}, {TOKENS} tokens)"

@@ -277,14 +277,6 @@ def s2_routed(bench: Bench) -> Figure:
     return routed_gain(bench, dit_s2())
 
 
-@row("dit-s2/routed-bf16", unit="of MACs", required=0.95)
-def s2_routed_bf16(bench: Bench) -> Figure:
-    """Speed-up of DiT-S/2's step under autocast to bfloat16 and the route 2:8@0.5 over the dense one, divided by the
-    MAC ratio.
-    """
-    return routed_gain(bench, dit_s2().autocast())
-
-
 def against_dit(bench: Bench, backbone: str | Mapping[str, str | int]) -> Figure:
     """Training steps of another network against DiT-S/2's. They compute different functions of the same batches."""
     ours, theirs = (training.on(bench.threads) for training in (on_latents(backbone), dit_s2()))
