@@ -38,10 +38,11 @@ watch_this_process()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    on_gpu = [item for item in items if item.get_closest_marker("gpu")]
-    if on_gpu and not _has_cuda():
+    if on_gpu := [item for item in items if item.get_closest_marker("gpu")]:
+        import torch
+
         for item in on_gpu:
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch sees none"))
+            item.add_marker(pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"))
     # The longest file begins first: no process is left alone with it at the end.
     seconds = json.loads(DURATIONS.read_text()).get(config.option.markexpr, {})
     items.sort(key=lambda item: seconds.get(_file(item.nodeid), 0), reverse=True)
@@ -86,12 +87,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     if call.excinfo:  # cut off at its time limit, say: what it started has nobody who ends it
         end_started(**{MARK: os.environ[MARK], "PYTEST_CURRENT_TEST": f"{item.nodeid} ({call.when})"})
-
-
-def _has_cuda() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -89,12 +89,10 @@ def test_ratios_are_those_of_the_curves_by_reference_and_figure():
 
 
 def test_fid_stands_beside_where_every_length_has_it():
-    records = study()
-    smallest = [one.last.model_copy(update={"fid": None}) for one in records]
-    without = [
-        one.model_copy(update={"evaluations": [last]}) if last.training_macs == MACS[0] else one
-        for one, last in zip(records, smallest, strict=True)
-    ]
+    without = []
+    for one in study():
+        last = one.last.model_copy(update={"fid": {MACS[0]: None}.get(one.last.training_macs, one.last.fid)})
+        without.append(one.model_copy(update={"evaluations": [last]}))
     (panel,) = panels(without, STATED)
     assert len(panel.loss) == len(panel.macs) == 3 and all(one.estimate for ratios in panel.loss for one in ratios)
     numbers = draw(onset.figure([panel])).numbers
