@@ -272,6 +272,12 @@ def test_rates_that_a_shorter_training_chose_are_cautioned_about():
     assert "choose with --set tune.shortest=false and with as many tuning seeds" in said and "tune.share" not in said
 
 
+@pytest.mark.parametrize(("decay", "how"), [(None, "Constant"), ({"name": "linear"}, "Decayed")])
+def test_a_rate_that_no_tuning_chose_is_called_untuned(decay, how):
+    one = asked(record("dense", "", 0, 20.0), training={"iterations": 9, "learning_rate": 3e-4, "decay": decay})
+    assert tuning_of.summary(Study([one]).rows).startswith(f"{how} rate, untuned: 0.0003.")
+
+
 def test_a_bound_below_0_keeps_its_sign():
     minus = "\N{MINUS SIGN}"
     assert words(MeanInterval(-0.73, -0.95, -0.0033, 2)) == f"{minus}0.73 [{minus}0.95, {minus}0.00]"
