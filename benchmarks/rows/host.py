@@ -68,19 +68,17 @@ def host_batch(bench: Bench) -> Figure:
     GPU draws the rest: its CPU time over that of an index into the same latents and `torch.randn` of their noise.
     """
     with tempfile.TemporaryDirectory() as folder:
-        shape = (4, 32, 32)
-        WRITERS["safetensors"](Path(folder), LATENTS, shape, 1000)
+        WRITERS["safetensors"](Path(folder), LATENTS, (4, 32, 32), 1000)
         data = {"name": "latents", "train": [folder], "held_out": [folder], "layout": "safetensors"}
         training = {"iterations": 10**6, "batch": BATCH}
         cell = Cell.model_validate({**NARROW, "data": data, "training": training})
         trainer = trainer_of(cell, Compute(threads=bench.threads))
         trainer.draws = "device"
         latents = trainer.data.train.images(np.arange(len(trainer.data.train)))
-        generator = torch.Generator().manual_seed(0)
         steps = count()
 
         def plain() -> tuple[Tensor, Tensor]:
-            chosen = latents[torch.randint(len(latents), (BATCH,), generator=generator)]
-            return chosen, torch.randn(chosen.shape, generator=generator)
+            chosen = latents[torch.randint(len(latents), (BATCH,))]
+            return chosen, torch.randn(chosen.shape)
 
         return bench.faster(always(lambda: trainer.prepared(next(steps)), CALLS), always(plain, CALLS))
