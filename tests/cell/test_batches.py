@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -120,28 +119,24 @@ def test_the_order_of_an_epoch_is_made_once(made):
 def test_seconds_of_training_count_the_wait_for_a_batch_apart_and_leave_out_evaluation(tmp_path):
     now = [0.0]
     trainer = with_workers(make_trainer(make_cell(metrics={"at": [6, 12]})), 0)
-    prepared, step = trainer.prepared, trainer.step
 
-    def slowly_prepared(number):
-        now[0] += 3
-        return prepared(number)
+    def taking(seconds, function):
+        def slowly(*arguments):
+            now[0] += seconds
+            return function(*arguments)
 
-    def slow_step(batch, last=12):
-        if batch.step == last:
+        return slowly
+
+    def stop(done, loss, phase="training"):
+        if done == 10:
             raise KeyboardInterrupt
-        now[0] += 1
-        return step(batch)
 
-    def slow_evaluate(*about):
-        now[0] += 100
-        return no_figures(*about)
-
-    trainer.prepared, trainer.step = slowly_prepared, partial(slow_step, last=10)
+    trainer.prepared, trainer.step = taking(3, trainer.prepared), taking(1, trainer.step)
     trainer.clock = lambda: now[0]
+    evaluate = taking(100, no_figures)
     with pytest.raises(KeyboardInterrupt):
-        train(trainer, tmp_path, Origin(OWNER), slow_evaluate)
-    trainer.step = slow_step
-    history = train(trainer, tmp_path, Origin(OWNER), slow_evaluate)
+        train(trainer, tmp_path, Origin(OWNER), evaluate, stop)
+    history = train(trainer, tmp_path, Origin(OWNER), evaluate)
     assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
 
 

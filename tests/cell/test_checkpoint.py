@@ -83,36 +83,20 @@ def test_later_ones_that_were_passed_over_make_no_good_one_go(tmp_path):
     assert names(tmp_path) == [f"step-00000000{k}.{kind}" for k in (4, 6) for kind in ("safetensors", "sha256")]
 
 
-@pytest.fixture
-def slow_disk(monkeypatch):
-    """Writing a checkpoint waits for this event."""
-    release = threading.Event()
-    write = save_checkpoint
+def test_training_goes_on_while_a_checkpoint_is_written_and_the_next_one_waits_for_it(tmp_path, monkeypatch):
+    is_released = threading.Event()
 
-    def wait_and_write(*arguments):
-        assert release.wait(30)
-        write(*arguments)
+    def write_slowly(*arguments):
+        assert is_released.wait(30)
+        save_checkpoint(*arguments)
 
-    monkeypatch.setattr(checkpoints, "save_checkpoint", wait_and_write)
-    return release
-
-
-def test_training_goes_on_while_a_checkpoint_is_written_and_the_next_one_waits_for_it(tmp_path, slow_disk):
-    begun = threading.Event()
-
-    def save_two():
-        with CheckpointWriter(tmp_path, OWNER) as writer:
-            writer.save(2, some(2))
-            begun.set()  # nothing is written yet
-            writer.save(4, some(4))
-
-    training = threading.Thread(target=save_two)
-    training.start()
-    assert begun.wait(30) and not list(tmp_path.glob("*"))
-    training.join(0.05)
-    assert training.is_alive()  # the second one waits for the first
-    slow_disk.set()
-    training.join(30)
+    monkeypatch.setattr(checkpoints, "save_checkpoint", write_slowly)
+    with CheckpointWriter(tmp_path, OWNER) as writer:
+        writer.save(2, some(2))
+        assert not list(tmp_path.iterdir())  # nothing is written yet
+        threading.Timer(0.05, is_released.set).start()
+        writer.save(4, some(4))
+        assert "step-000000002.sha256" in names(tmp_path)
     assert load_latest(tmp_path, OWNER).state == {"step": 4}
     assert len(names(tmp_path)) == 4
 

@@ -56,26 +56,22 @@ def in_float64(batch):
     return batch.each(lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
 
 
-def figures(ranks: Ranks, cases: list[str]) -> dict[str, dict[str, torch.Tensor]]:
+def figures(ranks: Ranks, cases: list[str]) -> dict[str, dict[str, Any]]:
     """Of each case: this rank's draws, the loss and gradients of the first step, the weights after all steps."""
     found = {}
     for name in cases:
         trainer = trainer_of(name, ranks)
         drawn = trainer.on_device(trainer.prepared(3))
-        batch = in_float64(trainer.on_device(trainer.prepared(0)))
-        loss = ranks.total(trainer.backward(batch))
-        gradients = {n: p.grad.clone() for n, p in trainer.named_parameters() if p.grad is not None}
+        draws = {part: getattr(drawn, part) for part in ("x", "y", "t", "noise")} | dict(drawn.range.masks)
+        if drawn.range.drop_draws is not None:
+            draws["drop path"] = drawn.range.drop_draws
+        loss = ranks.total(trainer.backward(in_float64(trainer.on_device(trainer.prepared(0)))))
+        results = {f"gradient of {n}": p.grad.clone() for n, p in trainer.named_parameters() if p.grad is not None}
         trainer.optimizer.zero_grad(set_to_none=True)
         losses = [trainer.step(in_float64(trainer.on_device(trainer.prepared(step)))) for step in range(STEPS)]
-        found[name] = {
-            "loss": loss,
-            "losses": ranks.total(torch.stack(losses)),
-            **{f"draws.{part}": getattr(drawn, part) for part in ("x", "y", "t", "noise")},
-            **{f"draws.{key}": ids for key, ids in drawn.range.masks.items()},
-            **({} if drawn.range.drop_draws is None else {"draws.drop path": drawn.range.drop_draws}),
-            **{f"gradient.{n}": gradient for n, gradient in gradients.items()},
-            **{f"weights.{n}": p.detach().clone() for n, p in trainer.named_parameters()},
-        }
+        results |= {"loss": loss, "losses": ranks.total(torch.stack(losses))}
+        results |= {n: p.detach().clone() for n, p in trainer.named_parameters()}
+        found[name] = {"draws": draws, "results": results}
     return found
 
 
@@ -110,32 +106,19 @@ def error(found, expected):
     return (found - expected).abs().max().item() / max(expected.abs().max().item(), 1e-30)
 
 
-def of(kind, figures):
-    return {name.removeprefix(kind): value for name, value in figures.items() if name.startswith(kind)}
-
-
 def check(ranks, expected):
     # Bit for bit the same draws, in slices that differ by one sample at most.
-    slices = [of("draws.", figures) for figures in ranks]
-    for name, whole in of("draws.", expected).items():
-        assert torch.equal(torch.cat([one[name] for one in slices]), whole)
-    counts = [len(one["x"]) for one in slices]
+    for name, whole in expected["draws"].items():
+        assert torch.equal(torch.cat([one["draws"][name] for one in ranks]), whole)
+    counts = [len(one["draws"]["x"]) for one in ranks]
     assert sum(counts) == BATCH and max(counts) - min(counts) <= 1
 
-    # The loss and every gradient of a step, and the same parameters without one.
-    gradients = of("gradient.", expected)
-    for figures in ranks:
-        assert error(figures["loss"], expected["loss"]) < 1e-9
-        assert set(of("gradient.", figures)) == set(gradients)
-        for name, gradient in of("gradient.", figures).items():
-            assert error(gradient, gradients[name]) < 1e-9, name
-
-    # The losses and the weights of a training, equal on all ranks.
-    for figures in ranks:
-        assert error(figures["losses"], expected["losses"]) < 1e-9
-        for name, weights in of("weights.", figures).items():
-            assert torch.equal(weights, ranks[0][f"weights.{name}"])
-            assert error(weights, expected[f"weights.{name}"]) < 1e-8, name
+    # Losses, the gradients of a step, and the weights of a training, equal on all ranks.
+    for one in ranks:
+        assert one["results"].keys() == expected["results"].keys()
+        for name, value in one["results"].items():
+            assert torch.equal(value, ranks[0]["results"][name])
+            assert error(value, expected["results"][name]) < 1e-8, name
 
 
 def test_ranks_compute_what_one_process_does(computed):
