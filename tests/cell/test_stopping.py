@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,6 +55,12 @@ def test_what_is_long_and_leaves_nothing_to_save_ends_at_once(monkeypatch):
         monkeypatch.setattr(os, "kill", lambda pid, number: ended.append((pid, number)))
         signal.raise_signal(signal.SIGTERM)
         assert ended == [(os.getpid(), signal.SIGTERM)] and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_several_ranks_stop_at_the_same_step():
+    stopping, ranks = Stopping(), SimpleNamespace(size=2, any=lambda requested: requested)
+    stopping.is_requested = True
+    assert [step for step in range(20) if stopping.is_agreed(step, ranks)] == [0, 8, 16]
 
 
 def test_in_another_thread_nothing_changes():
