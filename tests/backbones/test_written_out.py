@@ -1,4 +1,4 @@
-"""Every network, dense and routed, against itself written out in float64: the prediction and every gradient."""
+"""Every network's forward pass, dense and routed, against itself written out in float64, with every gradient."""
 
 from __future__ import annotations
 
