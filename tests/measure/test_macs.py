@@ -94,6 +94,7 @@ def test_a_result_is_shared_by_operations_on_the_same_shapes_and_types_alone():
 def test_with_adapters_three_counts_give_what_each_routed_network_is_counted_to_cost(name, sizes, rank):
     pytest.importorskip("peft")
     family, spec = make_spec(name, **{**SIZES[name], **sizes})
+    assert counts_of(family, spec, Lora(rank=rank)) is not None
     for routes in ("", "1:2@0.5", "0:1@0.25,3:3@0.75"):
         counted = count_cost(family, spec, routes, "rows", Lora(rank=rank))
         assert cost_of(family, spec, routes, "rows", Lora(rank=rank)) == counted
