@@ -9,6 +9,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -160,7 +161,7 @@ def test_clip_keeps_the_contract(clip):
     assert failing("text-encoder", ENCODER=find_text_encoder("clip"), OPTIONS=options) == set()
 
 
-def test_clip_is_that_of_transformers(clip):
+def test_clip_is_that_of_transformers(clip, monkeypatch):
     import transformers
 
     captions = ["the cat", "", "a very long caption of the cat", "街"]
@@ -169,7 +170,10 @@ def test_clip_is_that_of_transformers(clip):
     assert ids.shape == (4, TOKENS)
     with torch.no_grad():
         expected = transformers.CLIPTextModel.from_pretrained(clip).eval()(input_ids=ids).last_hidden_state
+    opened = Mock(wraps=transformers.CLIPTokenizer.from_pretrained)
+    monkeypatch.setattr(transformers.CLIPTokenizer, "from_pretrained", opened)
     encoder = open_text_encoder(settings(clip))
+    opened.assert_called_once_with(Path(clip), local_files_only=True)
     torch.testing.assert_close(encoder.encode(captions), expected, rtol=1e-5, atol=1e-6)
     assert encoder.lengths(captions)[:2] == [len(tokenizer("the cat").input_ids), 2]
     assert encoder.lengths(captions)[2] > TOKENS
