@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from tests.command_line import tread_bench
 from tread_bench.cli.commands.doctor import examine
 from tread_bench.core.describe.metrics import find_extractor
@@ -16,9 +12,7 @@ INCEPTION = find_extractor("inception").published[0]
 SHA256 = "53959fa102f31e51d8d1ee12fe89c2fd7cd556dbaf2c6102046d195a504850a0"  # of b"other weights"
 
 
-def test_weights_come_with_their_publisher_and_their_metrics_and_whether_they_are_the_published_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_come_with_publisher_and_metrics_and_whether_they_are_the_published_ones(tmp_path, monkeypatch):
     monkeypatch.setenv("TREAD_BENCH_WEIGHTS", str(tmp_path))
     found = examine()
     assert found["weights_folder"] == str(tmp_path)

@@ -46,18 +46,14 @@ def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
         ("mine.yaml", [], "uses 2 data sources, and this takes one"),
     ],
 )
-def test_what_is_not_one_data_source_is_refused(
-    source: str, overrides: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_one_data_source_is_refused(source, overrides, told, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text(SUITE + "matrix: {data: [digits, random_latents]}\n")
     with pytest.raises((UserError, SuiteError), match=told):
         data_of(source, overrides)
 
 
-def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_latents_and_prints_the_data_of_a_suite(tmp_path, monkeypatch, capsys):
     write_vae(tmp_path / "vae")
     write_images(tmp_path / "a.parquet", TRAIN, seed=0)
     write_images(tmp_path / "b.parquet", HELD_OUT, seed=1)
@@ -78,9 +74,7 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
         app([*command, "--device", "cuda"], standalone_mode=False)
 
 
-def test_all_images_that_cannot_be_read_are_named_before_any_is_encoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_images_that_cannot_be_read_are_named_before_any_is_encoded(tmp_path, monkeypatch):
     write_images(tmp_path / "a.parquet", TRAIN, seed=0, damaged=(7, 11))
     write_images(tmp_path / "b.parquet", HELD_OUT, seed=1, damaged=(3,))
     monkeypatch.chdir(tmp_path)

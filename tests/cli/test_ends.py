@@ -13,6 +13,7 @@ from rich.console import Console
 
 from tests.fake_executor import NUMERICS, Executor
 from tests.run_folders import ready
+from tests.toy_suite import no_figures
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, initial_record
@@ -26,9 +27,9 @@ from tread_bench.services.display import CountedLines, Lines
 from tread_bench.suite.load import find_suite, load_plan
 
 
-def done(folder: RunFolder, key: str) -> Ended:
+def done(folder: RunFolder, key: str, **fields: object) -> Ended:
     """A cell's good end, which leaves its record to the runner."""
-    return Ended(key, value=initial_record(folder.existing_request(key), folder.plan(), status="done"))
+    return Ended(key, value=initial_record(folder.existing_request(key), folder.plan(), status="done", **fields))
 
 
 @pytest.fixture
@@ -91,6 +92,22 @@ def test_a_run_says_which_device_it_has_taken(run, tmp_path):
         told = []
         run(end, "limits.retries=0", told=told, **options)
         assert [line for line in told if line.startswith("device: ")] == ([said] if said else []), options
+
+
+def test_failed_cells_of_a_tuned_study_are_left_until_they_are_wanted_again(run, tmp_path):
+    tuning, study = Counter(), Counter()
+
+    def end(task):
+        folder = RunFolder(tmp_path)
+        if folder.existing_request(task.key).role == "study":
+            study[task.key] += 1
+            return Ended(task.key, failure="no luck")
+        tuning[task.key] += 1
+        return done(folder, task.key, evaluations=[no_figures(None, 4, 1.0).model_copy(update={"fid": 9.0})])
+
+    for options, times in (({}, 1), ({}, 1), ({"retry_failed": True}, 2)):
+        run(end, "timing.pairs=0", "tune={candidates: [1e-3, 2e-3, 4e-3], seeds: 1}", **options)
+        assert (len(study), {*study.values()}, len(tuning), {*tuning.values()}) == (2, {times}, 6, {1})
 
 
 def test_numerical_choices_are_made_on_a_gpu_where_one_may_be_used(run, monkeypatch):

@@ -90,9 +90,7 @@ def test_the_first_try_of_the_page_works_as_it_stands(folder: Path, capsys: pyte
     assert "data:image/png;base64," in page.read_text()
 
 
-def test_a_set_against_itself_has_no_distance_and_python_gives_what_the_command_gives(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_set_against_itself_has_no_distance_and_python_gives_what_the_command_gives(folder, capsys):
     assert evaluate("mine", "--reference", "mine", *DIGITS, "--out", "same") == 0
     capsys.readouterr()
     values = figures(document(Path("same")))
@@ -111,9 +109,7 @@ def test_a_set_against_itself_has_no_distance_and_python_gives_what_the_command_
     assert found.frame().set_index("figure").value["fid"] == figures(found)["fid"]
 
 
-def test_the_same_command_again_finds_the_features_and_another_one_has_another_folder(
-    folder: Path, images_seen: list[int]
-) -> None:
+def test_the_same_command_again_finds_the_features_and_another_one_has_another_folder(folder, images_seen):
     command = ("mine", "--reference", "real", *DIGITS, "--metrics")
     assert evaluate(*command, "fid") == 0 and sum(images_seen) == 600
     assert evaluate(*command, "fid") == 0 and sum(images_seen) == 600
@@ -144,9 +140,7 @@ def test_the_same_command_again_finds_the_features_and_another_one_has_another_f
         (("mine.npz", "--reference", "real", "--num", "5"), r"--num 5: for a folder, and mine\.npz is a file"),
     ],
 )
-def test_a_mistake_is_one_message_before_any_work(
-    arguments: tuple[str, ...], told: str, folder: Path, images_seen: list[int]
-) -> None:
+def test_a_mistake_is_one_message_before_any_work(arguments, told, folder, images_seen):
     Path("notes").mkdir()
     Path("notes/index.html").write_text("my notes")
     np.savez("mine.npz", arr_0=np.zeros((300, 8, 8, 1), np.uint8))
@@ -157,9 +151,7 @@ def test_a_mistake_is_one_message_before_any_work(
     assert {path.name for path in folder.iterdir()} - {"cache"} == {"mine", "mine.npz", "notes", "real"}
 
 
-def test_default_networks_without_weights_are_left_out_and_nothing_else_is_an_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_networks_without_weights_are_left_out_and_nothing_else_is_an_error(folder, monkeypatch):
     with pytest.raises(UserError, match=r"^nothing can be measured; .*\ninception: .*\ndinov2: "):
         evaluate("mine", "--reference", "real")
     monkeypatch.setattr("tread_bench.services.evaluate.DEFAULT_NETWORKS", ("digits-classifier", "inception"))
@@ -203,9 +195,7 @@ def test_images_of_two_sizes_are_warned_about_and_a_network_of_one_size_refuses_
         evaluate("mine", "--reference", "large", *DIGITS)
 
 
-def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
-    folder: Path, trained_toy: Path, images_seen: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(folder, trained_toy, images_seen, capsys):
     shutil.copytree(trained_toy, folder / "run")
     with pytest.raises(UserError, match="run is a run: name the row"):
         evaluate("run", "--reference", "digits", *DIGITS)

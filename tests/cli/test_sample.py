@@ -23,18 +23,17 @@ class CaptionedLatents(LatentsData):
         return replace(LATENTS, files=lambda options, generates: [(("train", 0), options.train[0])])
 
 
-@pytest.mark.parametrize(("kind", "changed"), [(LatentsData, "decoder.pt2"), (CaptionedLatents, "train.safetensors")])
+@pytest.mark.parametrize(("kind", "key"), [(LatentsData, "decoder"), (CaptionedLatents, "train")])
 @pytest.mark.parametrize("known_from", ["plan", "record"])
-def test_decoder_and_captions_are_those_of_the_images_of_the_cell(tmp_path, kind, changed, known_from):
-    path = tmp_path / changed
+def test_decoder_and_captions_are_those_of_the_images_of_the_cell(tmp_path, kind, key, known_from):
+    path = tmp_path / f"{key}.pt2"
     path.write_bytes(b"some content")
-    of_files = {"decoder": str(path)} if changed == "decoder.pt2" else {"decoder": None}
-    data = kind(name="latents", train=[str(path)], held_out=["b"], **of_files)
-    known = contents_of([str(path)])
-    record = SimpleNamespace(data_files=known) if known_from == "record" else None
-    plan = SimpleNamespace(files=known if known_from == "plan" else {})
-    job = SimpleNamespace(id="c", plan=plan, folder=SimpleNamespace(record=lambda cell: record))
+    of_key = {"decoder": str(path), "train": [str(path)]}[key]
+    data = kind.model_validate({"name": "latents", "train": ["a"], "held_out": ["b"], key: of_key})
+    files = {"plan": {}, "record": {}, known_from: contents_of([str(path)])}
+    folder = SimpleNamespace(record=lambda cell: SimpleNamespace(data_files=files["record"]))
+    job = SimpleNamespace(id="c", plan=SimpleNamespace(files=files["plan"]), folder=folder)
     refuse_other_files(job, data)
     path.write_bytes(b"more content")
-    with pytest.raises(ChangedDataError, match=f"{changed} has changed since its run began"):
+    with pytest.raises(ChangedDataError, match=f"{key}.pt2 has changed since its run began"):
         refuse_other_files(job, data)

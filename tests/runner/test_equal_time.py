@@ -55,6 +55,9 @@ def timed(speedup=1.0, dense_ms=100.0, wait_ms=0.0, beside=""):
     )  # fmt: skip
 
 
+WITH_WAIT = (40 * (100 + 10) / (100 / 1.8 + 30), 40 * (100 + 10) / (100 / 2.2 + 30))
+
+
 def timings_of(plan, **rows):
     return {plan.rows[name][0].row_key: timing for name, timing in rows.items()}
 
@@ -65,13 +68,7 @@ def timings_of(plan, **rows):
         # In pairs it is the reference's iterations times the speed-up.
         ("routed", timed(), timed(1.5, dense_ms=70.0), 60, (0.9 * 60, 1.1 * 60)),
         # The wait for data is part of a step.
-        (
-            "routed",
-            timed(wait_ms=10.0),
-            timed(2.0, wait_ms=30.0),
-            40 * (100 + 10) / (50 + 30),
-            (40 * 110 / (100 / 1.8 + 30), 40 * 110 / (100 / 2.2 + 30)),
-        ),
+        ("routed", timed(wait_ms=10.0), timed(2.0, wait_ms=30.0), 40 * 110 / (50 + 30), WITH_WAIT),
         # Another architecture is compared by its seconds, unless it was timed in turn with the reference.
         ("smaller", timed(), timed(1.01, dense_ms=60.6), 40 * 100 / 60, (None, None)),
         ("smaller", timed(), timed(2.0, dense_ms=70.0, beside=DENSE), 80, (0.9 * 80, 1.1 * 80)),
@@ -89,9 +86,7 @@ def timings_of(plan, **rows):
         ("dense", timed(), timed(), None, None),
     ],
 )
-def test_a_row_is_evaluated_where_it_has_trained_as_long_as_its_reference(
-    tmp_path, row, reference, own, iteration, interval
-):
+def test_a_row_is_evaluated_where_it_has_trained_as_long(tmp_path, row, reference, own, iteration, interval):
     plan = planned(tmp_path, SUITE.replace("timing:", f"{SCHEDULED}timing:"))
     (cell,), named = plan.rows[row], "fixed" if row == "of-a-routed-one" else "dense"
     known = {plan.rows[named][0].row_key: reference, cell.row_key: own}

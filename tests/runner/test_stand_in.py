@@ -59,9 +59,8 @@ def test_a_smoke_run_without_files_ends_with_a_page_that_says_what_is_random(tmp
     done = tread_bench("run", "cifar10/route_placement", "--smoke", *settings, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"no such file: {tmp_path.resolve()}/cifar10/train.parquet" in done.stderr
-    assert (
-        "what stands in for them is random: data parquet, feature network" in (tmp_path / "run/index.html").read_text()
-    )
+    page = (tmp_path / "run/index.html").read_text()
+    assert "what stands in for them is random: data parquet, feature network" in page
     done = tread_bench("run", "cifar10/route_placement", "--smoke", *settings, "--out", "run", cwd=tmp_path)
     assert done.returncode == 0 and "nothing to do" in done.stdout
 
@@ -73,9 +72,8 @@ def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         write_stand_ins(plan, new_folder(tmp_path / "run"))
     for name in ("gone.st", "b"):
-        assert f"no such file: {tmp_path.resolve() / name}: nothing stands in for it in a smoke run" in str(
-            caught.value
-        )
+        message = f"no such file: {tmp_path.resolve() / name}: nothing stands in for it in a smoke run"
+        assert message in str(caught.value)
     assert not (tmp_path / "run" / "stand-in").exists()
 
 

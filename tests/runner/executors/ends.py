@@ -7,6 +7,7 @@ from pathlib import Path
 from tread_bench.runner.executors.tasks import Ended, Executor, Task
 
 KILL_THE_WORKER = "import os, signal; os.kill(int(os.environ['TREAD_BENCH_RUNNER']), signal.SIGKILL)"
+LIMITS = {"limit": 1.0}  # seconds
 
 
 def ends_of(executor: Executor, folder: Path) -> dict[str, Ended]:
@@ -19,8 +20,7 @@ def ends_of(executor: Executor, folder: Path) -> dict[str, Ended]:
     }
     tasks = []
     for key, (function, *arguments) in about.items():
-        limit_s = 1.0 if key == "limit" else None
-        tasks.append(Task(key, function, tuple(arguments), folder / "log", limit_s=limit_s))
+        tasks.append(Task(key, function, tuple(arguments), folder / "log", limit_s=LIMITS.get(key)))
     return {event.key: event for event in executor(tasks) if isinstance(event, Ended)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
 from importlib.util import find_spec
 
@@ -71,30 +70,6 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     assert "FAILED" not in told and "retried" not in told  # Slurm itself started it again
     queue = ["squeue", "--me", "--noheader"]  # a job ends a moment after its result is there
     wait_for(lambda: subprocess.run(queue, capture_output=True, text=True).stdout == "", seconds=60)
-
-
-@pytest.mark.parametrize(
-    ("limit", "minutes"),
-    [("1:00:00", 60), ("30:00", 30), ("2-12:00:00", 3600), ("infinite", math.inf), ("0:30", 0.5)],
-)
-def test_a_partition_s_limit_is_read(limit, minutes, tmp_path, monkeypatch):
-    sinfo = tmp_path / "sinfo"
-    sinfo.write_text(f"#!/bin/sh\necho 'short 0:10'\necho 'main* {limit}'\n")
-    sinfo.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.delenv("SBATCH_PARTITION", raising=False)
-    assert longest_job_minutes() == minutes
-
-
-@needs_submitit
-@pytest.mark.parametrize(("partition", "has_some"), [("", False), ("gpus", True), ("cpus", False), ("cpus,gpus", True)])
-def test_gpus_are_those_of_the_partition_that_the_jobs_go_to(partition, has_some, tmp_path, monkeypatch):
-    for name in ("sbatch", "squeue", "scancel", "sinfo"):
-        (tmp_path / name).write_text("#!/bin/sh\necho 'cpus* (null)'\necho 'gpus (null)'\necho 'gpus gpu:h100:8'\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("SBATCH_PARTITION", partition)
-    assert Slurm(tmp_path / "jobs").may_have_gpus() is has_some
 
 
 @needs_submitit

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from tread_bench.runner.executors import slurm
-from tread_bench.runner.executors.slurm import Slurm
+from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
 from tread_bench.runner.executors.tasks import Ended
 
 
@@ -39,11 +41,8 @@ def job(tmp_path, key: str = "7_0", ended: Ended | None = None) -> slurm._Job:
     result = tmp_path / f"{key}_result.pkl"
     if ended is not None:
         result.touch()
-    of_first_node = SimpleNamespace(
-        paths=SimpleNamespace(result_pickle=result, stdout=tmp_path / "log"),
-        exception=lambda: None,
-        result=lambda: ended,
-    )
+    paths = SimpleNamespace(result_pickle=result, stdout=tmp_path / "log")
+    of_first_node = SimpleNamespace(paths=paths, exception=lambda: None, result=lambda: ended)
     submitted = SimpleNamespace(job_id=key, task=[of_first_node].__getitem__)
     return slurm._Job(key, submitted, time.monotonic())
 
@@ -80,3 +79,22 @@ def test_one_call_cancels_all_arrays_though_it_fails(programs, jobs, tmp_path):
     assert calls.read_text().split() == ["scancel", "12", "7", "9"]
     jobs.cancel([])
     assert calls.read_text().count("scancel") == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("1:00:00", 60), ("30:00", 30), ("2-12:00:00", 3600), ("infinite", math.inf), ("0:30", 0.5)],
+)
+def test_a_partition_s_limit_is_read(programs, limit, minutes, monkeypatch):
+    programs(sinfo=f"echo 'short 0:10'\necho 'main* {limit}'")
+    monkeypatch.delenv("SBATCH_PARTITION", raising=False)
+    assert longest_job_minutes() == minutes
+
+
+@pytest.mark.skipif(not find_spec("submitit"), reason="the extra `slurm` is not installed")
+@pytest.mark.parametrize(("partition", "has_some"), [("", False), ("gpus", True), ("cpus", False), ("cpus,gpus", True)])
+def test_gpus_are_those_of_the_partition_that_the_jobs_go_to(programs, partition, has_some, tmp_path, monkeypatch):
+    said = "echo 'cpus* (null)'\necho 'gpus (null)'\necho 'gpus gpu:h100:8'"
+    programs(sbatch=said, squeue=said, scancel=said, sinfo=said)
+    monkeypatch.setenv("SBATCH_PARTITION", partition)
+    assert Slurm(tmp_path / "jobs").may_have_gpus() is has_some
