@@ -197,6 +197,8 @@ def test_a_reference_that_is_not_trained_is_timed_and_a_part_of_a_run_times_noth
     found, said = run(plan, tmp_path / "run", rows=("routed",))
     assert [*found] == ["routed 0"] and found["routed 0"]["at_equal_time"]["fid"] > 0
     assert any("measuring speed and memory, one row at a time: 2 to do" in line for line in said)
+    _, said = run(plan, tmp_path / "run")
+    assert any("one row at a time: 1 to do" in line for line in said)  # `smaller`; the others were timed
     _, said = run(plan, tmp_path / "part", shard=Shard(1, 1))
     assert "not evaluated at equal time: a part of a run does not measure the speed of its steps" in said
     found, _ = run(plan, tmp_path / "part")
