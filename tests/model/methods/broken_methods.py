@@ -100,8 +100,7 @@ class MovesThoseThatBypass(Tread):
 
 class IgnoresTheSelector(Tread):
     def __init__(self, cell, backbone):
-        super().__init__(cell, backbone)
-        self.selector = "random"
+        super().__init__(cell.model_copy(update={"selector": "random"}), backbone)
 
 
 class ReturnsATensor(Tread):
