@@ -7,7 +7,7 @@ import errno
 import pytest
 import torch
 
-from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text, os_error_text
+from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text, os_error_text, printable
 
 
 def test_a_long_text_is_shortened_in_the_middle():
@@ -35,3 +35,7 @@ def test_a_task_without_memory_says_so_in_one_line_with_the_way_out(error):
 def test_a_task_s_failure_is_the_first_line():
     assert error_text(ValueError()) == "ValueError: no message"
     assert failure_text(ValueError("first\nsecond")) == "ValueError: first"
+
+
+def test_what_cannot_be_printed_is_escaped_and_nothing_else():
+    assert printable("caf\u00e9\x1b[1m\udce9") == "caf\u00e9\\x1b[1m\\udce9"
