@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import html
-import multiprocessing
-import os
 import re
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from matplotlib import pyplot
 
 from tread_bench.reports.page import run as page
-from tread_bench.runner.executors import local
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.md"
 
 
-@pytest.fixture
-def cells_of_this_process(monkeypatch):
-    """Fork cells from here, where torch is imported already, and draw no pictures: both take seconds."""
-    import tread_bench.cell.warm  # noqa: F401
-
-    server = ModuleType("tread_bench.runner.executors.server")
-    server.PID = os.getpid()
-    server.failure = ""
-    monkeypatch.setitem(sys.modules, server.__name__, server)
-    monkeypatch.setattr(local, "_context", multiprocessing.get_context("fork"))
-    monkeypatch.setattr(page, "pictures", lambda *arguments: [])
-
-
 @pytest.mark.full
-def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, monkeypatch):
+def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(page, "pictures", lambda *arguments: [])  # which take seconds
     pyplot.close("all")
     said: dict[str, object] = {}
     text = NOTEBOOK.read_text(encoding="utf-8").replace("240", "48").replace("40", "8")  # iterations

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+import grimp
+
 import tread_bench
 from tests.runner.test_timed_only import SUITE
 from tests.toy_suite import write_suite
@@ -22,21 +24,34 @@ DOCUMENT = PACKAGE.parent / "docs" / "architecture.md"
 
 def is_of_the_plan(value: object) -> bool:
     """Whether a value is a plan, what is made of it, or several of those."""
-    if isinstance(value, dict | list | tuple):
-        return any(is_of_the_plan(one) for one in [*getattr(value, "values", lambda: value)()][:1])
+    if type(value) is dict:
+        value = [*value.values()]
+    if type(value) in (list, tuple) and value:
+        return is_of_the_plan(value[0])
     return isinstance(value, Plan | PlannedCell | WorkItem | Task)
 
 
-def test_a_plan_passes_ten_files_at_most(tmp_path, monkeypatch):
+def file_of(frame: FrameType | None) -> str:
+    """The file in the package that called last, "" if none did."""
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(PACKAGE):
+            return path.relative_to(PACKAGE).as_posix()
+        frame = frame.f_back
+    return ""
+
+
+def test_a_plan_passes_ten_files_at_most_and_one_calls_one_above_it(tmp_path, monkeypatch):
     suite = write_suite(tmp_path, SUITE)
-    files = {"services/run.py"}  # which makes it
+    calls: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(PACKAGE)):
-            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            if any(is_of_the_plan(frame.f_locals.get(name)) for name in names):
-                files.add(Path(code.co_filename).relative_to(PACKAGE).as_posix())
+        if event != "call" or not code.co_filename.startswith(str(PACKAGE)):
+            return
+        given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
+        if any(map(is_of_the_plan, given)):
+            calls.add((file_of(frame.f_back), file_of(frame)))
 
     monkeypatch.setattr("tread_bench.services.run.write_report", lambda roots: None)  # records are there before
     sys.setprofile(note)
@@ -45,7 +60,18 @@ def test_a_plan_passes_ten_files_at_most(tmp_path, monkeypatch):
     finally:
         sys.setprofile(None)
 
-    # The same files as are documented, which are above the records.
-    files = {file for file in files if not file.startswith(("core", "cell"))}
+    # The same files as are documented.
+    calls = {call for call in calls if not any(file.startswith(("core", "cell")) for file in call)}
+    files = {file for call in calls for file in call if file}
     section = DOCUMENT.read_text(encoding="utf-8").split("**A plan's way**")[1].split("\n\n")[0]
     assert files == set(re.findall(r"`([\w/]+\.py)`", section)) and len(files) <= 10
+
+    # A file that is imported by another stands below it.
+    graph = grimp.build_graph("tread_bench", cache_dir=None)
+    name = {file: f"tread_bench.{file.removesuffix('.py').replace('/', '.')}" for file in files}
+    climbs = [
+        (caller, called)
+        for caller, called in calls
+        if caller and caller != called and graph.find_shortest_chain(name[called], name[caller])
+    ]
+    assert climbs == [("runner/executors/tasks.py", "runner/executors/local.py")]  # a site calls its executor
