@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -30,7 +33,6 @@ from tread_bench.model.network import build_network
 # torch.compile looks at gradients and hides the warning itself, where warnings are no errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 CPU = torch.device("cpu")
-DEVICES = [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
 DIT = {"name": "DiT", "depth": 6, "hidden": 16, "heads": 2, "patch": 2}
 FAMILIES = {
     "DiT": DIT,
@@ -393,3 +395,23 @@ def test_numerical_choices_hold_every_option_of_a_step():
     assert step_options(resolved) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     assert resolved.tf32 is False
     assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before
+
+
+FREED = """
+import numpy, psutil
+from tread_bench.cell.numerics import apply_numerics, resolve_numerics
+from tread_bench.core.config.compute import Compute
+
+apply_numerics(resolve_numerics(Compute(), "cpu"))
+block = numpy.ones(2**24)
+before = psutil.Process().memory_info().rss
+del block
+print((before - psutil.Process().memory_info().rss) / 2**20)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs glibc's allocator")
+def test_a_large_block_that_is_freed_stays_with_the_process():
+    """Or each step would wait for the system to clear its 128 MiB again."""
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1
