@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from tread_bench.cell.launch import SILENCE_S, _Beat, _Watch
+from tread_bench.cell.launch import SILENCE_S, _Beat, _Failure, _Watch
 
 
 class Clock:
@@ -68,6 +69,13 @@ def test_what_the_first_rank_reports_is_told_once():
     watched.live(3, "training", 1.0)
     watched.live(2, "evaluating", done=2)
     assert watched.told == [("training", k, 1000, None) for k in range(3)] + [("evaluating", 2, 1000, None)]
+
+
+def test_a_rank_s_own_error_is_why_the_ranks_ended():
+    watched, failure = Watched(), _Failure(1, RuntimeError("it"))
+    watched.watch.note(failure)
+    ended = SimpleNamespace(get_first_failure=lambda: (0, SimpleNamespace(exitcode=1)))
+    assert watched.watch.cause(ended) is failure.error
 
 
 STOPPING = """

@@ -121,6 +121,13 @@ def check(ranks, expected):
             assert error(value, expected["results"][name]) < 1e-8, name
 
 
+@pytest.mark.parametrize("size", range(1, 9))
+def test_ranks_share_all_samples_in_their_order(size):
+    shares = [Ranks(rank, size).share(BATCH) for rank in range(size)]
+    assert [sample for share in shares for sample in share] == [*range(BATCH)]
+    assert len(max(shares, key=len)) - len(min(shares, key=len)) <= 1
+
+
 def test_ranks_compute_what_one_process_does(computed):
     """Seven samples on two ranks, which meet where no other machine can reach them."""
     ranks, alone = computed(2, list(CASES))
