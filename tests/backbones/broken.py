@@ -155,6 +155,15 @@ class TooFewBlocks(Sound):
         del self.mix[-1]
 
 
+class ContextOfParts(Sound):
+    """Hands its context on as a dict, of which a method cannot take some samples."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), context={"text": self.label(y).unsqueeze(1)})
+
+
 class ConditionForAll(Sound):
     """Has one row of conditioning for the whole batch."""
 
@@ -369,6 +378,27 @@ class TextKnowsTheImage(TwoStreams):
     def embed(self, x, t, y):
         state = super().embed(x, t, y)
         return state.with_streams(text=state.streams["text"] + state.streams["hidden"].mean(1, keepdim=True))
+
+
+class LosesTheUnrouted(TwoStreams):
+    """Builds a new state and forgets which stream is never routed."""
+
+    found_by = "blocks"
+
+    def run_block(self, block, state):
+        return replace(super().run_block(block, state), unrouted=())
+
+
+class TextStreamCutByARoute(TwoStreams):
+    """Reads under a route only the first row of the stream that no route takes."""
+
+    found_by = "unrouted"
+
+    def run_block(self, block, state):
+        text = state.streams["text"]
+        if state.ids is not None:
+            text = text[:, :1].expand_as(text)
+        return super().run_block(block, state.with_streams(text=text))
 
 
 SOUND_ONES = [Sound, WithText, TwoStreams]
