@@ -16,7 +16,8 @@ import pytest
 import torch
 from datasets import DatasetDict, load_from_disk
 
-from tests.data.image_sets import cropped, write_dataset
+from tests.data.image_sets import cropped, pictures, write_dataset
+from tests.data.test_parquet import png
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
@@ -106,6 +107,14 @@ def cut(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:3000])
 
 
+def places_beyond_the_file(folder: Path) -> None:
+    """The second image begins where there is no file any more."""
+    path = min(folder.glob("*.arrow"))
+    places = np.cumsum([0, *(len(png(image)["bytes"]) for image in pictures(45, 0)[:23])], dtype=np.int32)
+    before, places[1] = places.tobytes(), 2**30
+    path.write_bytes(path.read_bytes().replace(before, places.tobytes()))
+
+
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
@@ -113,6 +122,7 @@ def cut(folder: Path) -> None:
         (lambda folder: (folder / "state.json").write_text("{"), "cannot be read"),
         (splits, "a folder of data sets; name one of them: train, test"),
         (cut, "cannot be read"),
+        (places_beyond_the_file, ": cannot be read: "),
     ],
 )
 def test_a_damaged_data_set_is_named(pets: str, harm: Any, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,22 @@ def test_colour_and_grey_images_become_colour(mode: str) -> None:
     assert pixels.shape == (3, 16, 16) and pixels.dtype == np.uint8
 
 
-def test_an_image_that_was_cut_is_refused() -> None:
+def with_text_in_tag(tag: int) -> bytes:
+    """A TIFF that has text where numbers should be, of which Pillow raises whatever it likes."""
+    return encoded(picture(16, 16), "TIFF").getvalue().replace(struct.pack("<HH", tag, 4), struct.pack("<HH", tag, 2))
+
+
+DAMAGED = {
+    "cut": lambda: encoded(picture(16, 16)).getvalue()[:-100],
+    "no image": lambda: b"no image",
+    "TypeError": lambda: with_text_in_tag(273),  # where the pixels begin
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_image_is_refused_whatever_pillow_raises(name: str) -> None:
     with pytest.raises(ValueError, match="not a readable image"):
-        decode(io.BytesIO(encoded(picture(16, 16)).getvalue()[:-100]), wanted(16))
+        decode(io.BytesIO(DAMAGED[name]()), wanted(16))
 
 
 WRONG = {

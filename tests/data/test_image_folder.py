@@ -23,6 +23,8 @@ from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import ImageSet
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
 
 
 def choice(*train: str, **more: Any) -> ImageFolderData:
@@ -94,6 +96,15 @@ def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
     few = write_folder(tmp_path / "few", 9)
     (found,) = data_problems([(choice(few), True)])
     assert found == f"{few}: 9 images, where every tenth is held out: name others under data.held_out"
+
+
+def test_the_page_s_way_from_300_files_to_a_report_is_planned_without_a_mistake(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "methods" / "images.md").read_text(encoding="utf-8")
+    write_folder(tmp_path / "pets", 300)
+    suite = tmp_path / "pets.yaml"
+    suite.write_text(page.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    settings = ["metrics.generate=false", "data.enlarge=true"]  # the images have 4 to 6 pixels
+    assert len(load_plan(suite, settings, look=Look.CONTENTS).cells) == 12
 
 
 def test_an_image_that_fails_in_training_is_named(pets: str, monkeypatch: Any) -> None:

@@ -61,6 +61,7 @@ def test_images_and_labels_come_back_in_order_over_several_files(tmp_path: Path)
     data = read(first, second)
     assert np.array_equal(data.train.pixels, COLOUR.transpose(0, 3, 1, 2))
     assert data.train.classes.tolist() == [0, 1, 2, 2, 0] and len(data.held_out) == 3
+    assert read(str(tmp_path / "*.parquet")).train.classes.tolist() == [0, 1, 2, 2, 0]
     assert data.sha256 != read(first).sha256
 
 

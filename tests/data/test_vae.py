@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +124,10 @@ def test_a_folder_without_a_whole_autoencoder_is_refused_in_one_message(
     with pytest.raises(UserError, match=told):
         Vae(tmp_path / "vae")
     assert not caplog.records and capfd.readouterr() == ("", "")
+
+
+def test_without_diffusers_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"_class_name": "AutoencoderKL"}))
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with pytest.raises(UserError, match=r"needs diffusers .*: pip install 'tread-bench\[vae\]'"):
+        Vae(tmp_path)
