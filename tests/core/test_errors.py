@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text, os_error_text, printable
+from tread_bench.core.names import few
 
 
 def test_a_long_text_is_shortened_in_the_middle():
@@ -39,3 +40,7 @@ def test_a_task_s_failure_is_the_first_line():
 
 def test_what_cannot_be_printed_is_escaped_and_nothing_else():
     assert printable("caf\u00e9\x1b[1m\udce9") == "caf\u00e9\\x1b[1m\\udce9"
+
+
+def test_of_many_names_the_first_are_given_and_the_rest_counted():
+    assert [few(["a", "b", "c"], most) for most in (2, 3)] == ["a, b and 1 more", "a, b, c"]
