@@ -180,6 +180,8 @@ def test_what_cannot_be_used_is_one_message(case: str, tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "reports")
     build, told = CASES[case]
-    done = tread_bench(*build(tmp_path), cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    command = build(tmp_path)
+    done = tread_bench(*command, cwd=tmp_path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert done.returncode == 2 and told in done.stderr
+    assert command[0] != "run" or not (tmp_path / "run").exists()  # it ends before its first cell, and leaves nothing
     assert "Traceback" not in done.stderr and "bug" not in done.stderr
