@@ -8,7 +8,7 @@ import torch
 from tests.backbones.networks import SMALL, TEXT, inputs, small
 from tread_bench import Route, create_backbone
 from tread_bench.backbones.dit.network import LinearAttention
-from tread_bench.core.describe.families import make_spec
+from tread_bench.core.describe.families import find_family, make_spec
 from tread_bench.core.numbers.costs import cost_figures, cost_of
 
 
@@ -42,6 +42,10 @@ def test_published_sizes_of_dig_have_the_parameters_of_the_release(name, params)
     cost = cost_of(family, spec)
     assert cost.params == params and cost.params - cost.trainable_params == 256 * spec.hidden
     assert cost.forward.scan == spec.depth * 256 * 3 * (spec.hidden // 2) * (spec.hidden // spec.heads)
+
+
+def test_labels_join_the_tokens_of_jit_where_its_release_says():
+    assert [find_family(f"JiT-{size}/16")[1]["in_context_start"] for size in "BLH"] == [4, 8, 10]
 
 
 def test_dit_with_text_costs_a_cross_attention_per_block_and_one_projection():
