@@ -81,6 +81,14 @@ def test_no_module_imports_itself_in_a_circle() -> None:
     assert [sorted(circle) for circle in nx.strongly_connected_components(importing) if len(circle) > 1] == []
 
 
+def test_nothing_imports_the_folders_at_the_top() -> None:
+    """A second copy of a module fails `isinstance` and registers its operators twice."""
+    at_the_top = re.compile(r"^\s*(?:from|import) (?:backbones|reports|suites)\b", re.MULTILINE)
+    folders = [CHECKOUT / name for name in ("tread_bench", "backbones", "reports", "tests", "benchmarks")]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert [path for path in files if at_the_top.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_importing_stays_light() -> None:
     assert heavy_imports(f"import {', '.join(LIGHT)}") == []
 

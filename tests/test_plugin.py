@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import re
@@ -23,6 +24,7 @@ import tread_bench
 from tests import command_line
 from tests.robustness.warm import Attempt, Warm
 from tests.shown_checks import PAGES, PLUG_INS, blocks, checks_of
+from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
 SHOWN = {  # by kind, whose folder is called as its page: the files that the page shows
@@ -158,6 +160,18 @@ def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
     of_core = {name for name, module in tread_bench._modules().items() if module.startswith("tread_bench.core.")}
     assert {*re.findall(r"`(\w+)`", listed)} == of_core | {"draws"}
     assert (PLUG_INS / "method" / "pyproject.toml").read_text(encoding="utf-8") in blocks("README")
+
+
+def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUG_INS / "backbone"))
+    family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
+    (shown,) = (block for block in blocks("backbone") if block.startswith("    def init_module"))
+    built = {"Snake": network.Snake, "nn": network.nn}
+    exec(f"class Named(Snake):\n{shown}", built)
+    monkeypatch.setattr(network, "Snake", built["Named"])
+    small, large = (build_backbone(family.SNAKE, family.SNAKE.spec(depth=depth, hidden=16), seed=0) for depth in (3, 5))
+    assert not large.out.weight.any() and large.join.weight.any()
+    assert (large.blocks[2].mlp[1].weight == small.blocks[2].mlp[1].weight).all()
 
 
 @pytest.mark.parametrize(
