@@ -123,6 +123,7 @@ def on_cpu(fid=8.0, loss=0.5, weights="cd", **conditions):
         # What is not measured any more.
         ({}, {"speed": None}, "presence", "step time", Verdict.FAIL),
         ({}, {"speed": speed(probe_ms=None)}, "presence", "probe", Verdict.FAIL),
+        (ALLOCATED, {}, "presence", "peak memory", Verdict.FAIL),
         ({}, {"quality": {"validation_loss": 0.5}}, "presence", "fid", Verdict.FAIL),
         # A peak may grow by one percent and eight MiB.
         (ALLOCATED, peak(1018.0), "memory", "peak", Verdict.PASS),
@@ -166,6 +167,7 @@ def test_new_vanished_and_failed_cells_fail_and_say_which_they_are():
     ("changes", "verdict", "elsewhere"),
     [
         ({"autocast": "bfloat16"}, Verdict.FAIL, Verdict.FAIL),
+        ({"threads": 16}, Verdict.FAIL, Verdict.FAIL),
         ({"matmul_precision": "medium"}, Verdict.FAIL, Verdict.SKIPPED),
         ({"kernels": {"scan": "torch"}}, Verdict.FAIL, Verdict.SKIPPED),
     ],
@@ -264,6 +266,7 @@ def test_another_configuration_or_network_is_told_once_and_its_quality_judged_by
     [
         ("fid", 0.0, 0.01, Verdict.PASS),
         ("fid", 1.0, 0.01, Verdict.FAIL),
+        ("fid", -1.0, 0.01, Verdict.PASS),
         ("fid", 0.2, 0.5, Verdict.INCONCLUSIVE),
         ("recall", -1.0, 0.01, Verdict.FAIL),  # higher is better
         ("from_elsewhere", -1.0, 0.01, Verdict.SKIPPED),  # of a metric that is not installed
@@ -304,6 +307,8 @@ def test_a_baseline_keeps_what_a_record_was_timed_beside_and_figures_of_added_me
 def test_step_times_come_in_pairs():
     with pytest.raises(ValueError, match="step times come in pairs"):
         Speed(step_times_ms=[1.0], reference_step_times_ms=[1.0, 1.0])
+    with pytest.raises(ValueError, match="probe_ms"):
+        Speed(step_times_ms=[1.0], reference_step_times_ms=[1.0], probe_ms=0)
 
 
 def test_junit_counts_what_failed_and_what_is_inconclusive_and_is_xml_whatever_is_told():
