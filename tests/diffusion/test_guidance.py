@@ -111,6 +111,8 @@ def test_scale_one_makes_one_call_per_evaluation_of_the_velocity(rule, sampler, 
         predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
     predict.check_complete()
     assert (network.calls, weak.calls) == (calls, 0)
+    with pytest.raises(RuntimeError, match=f"sampler {sampler} makes more calls than its call_times say"):
+        predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
 
 
 def test_outside_its_interval_guidance_is_the_strong_branch_alone():
