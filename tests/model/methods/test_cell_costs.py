@@ -50,6 +50,7 @@ def test_blocks_whose_cost_is_known_from_their_tokens_cost_what_they_compute(met
     known = count_added(cell, share), count_evaluated(cell)
     monkeypatch.setattr(macs, "counts_of", lambda family, spec: None)
     assert known == (count_added(cell, share), count_evaluated(cell))
+    assert known[0].train_step == 3 * known[0].forward.total  # of every pass, both of MDT's
 
 
 def test_mixture_of_depths_costs_a_router_per_block_and_samples_routed():
