@@ -175,12 +175,20 @@ def symbolic_size(program, code):
     of_first(program["graph_module"]["graph"]["tensor_values"], sizes=[size])
 
 
+def factory(program, code):
+    context = {"default_factory_module": "antigravity", "default_factory_name": "fly", "dict_context": []}
+    spec = [1, {"type": "collections.defaultdict", "context": json.dumps(context), "children_spec": []}]
+    program["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = json.dumps(spec)
+
+
 DAMAGE = {
     "a pickled weight": (WEIGHTS, lambda weights, code: of_first(weights["config"], use_pickle=True)),
     "a symbolic size": (MODEL, symbolic_size),
     "a guard": (MODEL, lambda program, code: program.update(guards_code=[code])),
     "a name that calls": (MODEL, lambda program, code: of_graph(program, name=f"latents={code}")),
     "another operator": (MODEL, lambda program, code: of_graph(program, target="torch.hub.load")),
+    "an operator on files": (MODEL, lambda program, code: of_graph(program, target="torch.ops.aten.from_file.default")),
+    "a factory of outputs": (MODEL, factory),
 }
 
 

@@ -94,14 +94,16 @@ def test_they_are_those_that_are_computed_and_nothing_is_computed_twice(folder):
         assert np.array_equal(arrays["features"], expected.pooled) and np.array_equal(arrays["logits"], expected.logits)
 
 
-def test_another_network_batch_or_set_has_its_own(folder):
+def test_another_network_batch_set_or_machine_has_its_own(folder, monkeypatch):
     stored(Images())
     stored(Images(), extractor("c" * 64))
     stored(Images(), batch=125)
     stored(Images(sha256="d" * 64))
     stored(Images(COUNT - 1))
     stored(Images(), most=100)
-    assert len(list(folder.iterdir())) == 6
+    monkeypatch.setattr("tread_bench.measure.quality.feature_store.machine_of", lambda device: "NVIDIA H200")
+    stored(Images())
+    assert len(list(folder.iterdir())) == 7
 
 
 def test_sums_under_other_kernels_are_summed_again(folder, monkeypatch):

@@ -20,7 +20,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality import feature_store
 from tread_bench.measure.quality import reference as reference_module
-from tread_bench.measure.quality.features import Extractor, machine_of
+from tread_bench.measure.quality.features import Extractor, images_to_features, machine_of
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, open_classifier
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
@@ -71,7 +71,7 @@ def test_figures_agree_with_torch_fidelity(extractor, digits, noisy):
     real = digits.train.uint8(np.arange(400))
     reference = Reference(summed(extractor.features(part) for part in real.split(250)).pooled, sha256="")
     got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20))
-    seen = [extractor.features(images) for images in (noisy, real)]
+    seen = [images_to_features(images.split(size), extractor) for images, size in ((noisy, 64), (real, 250))]
     features = [one.pooled.double() for one in seen]
     found = {
         **fid_statistics_to_metric(*map(fid_features_to_statistics, features), verbose=False),

@@ -46,6 +46,7 @@ BROKEN = {
     "needs labels and reads none": (replace(PAIR, needs=PAIR.needs | {Needs.LABELS}), {"needs"}),
     "reads real features without a need": (replace(PAIR, real_needs=frozenset({Needs.STATISTICS})), {"figures"}),
     "states another value of a set with itself": (with_recall(of_itself=0.5), {"itself"}),
+    "depends on real images and does not say it": (with_recall(of_itself=None), {"itself"}),
     "depends on the order": (built_by("ComparesHalves"), {"order"}),
     "depends on batches": (built_by("MeanOfBatches", needs=WITH_IMAGES), {"batches"}),
     "draws anew": (built_by("DrawsAnew"), {"determinism", "batches"}),
@@ -59,6 +60,10 @@ def test_each_check_finds_what_it_is_there_for(name):
     metric, expected = BROKEN[name]
     torch.manual_seed(0)  # by chance a draw is near another one
     assert failing("metric", METRIC=metric, OPTIONS={}, CHANGED={"neighbours": 5}) == expected
+
+
+def test_a_metric_with_settings_needs_others():
+    assert failing("metric", METRIC=find_metric("kid"), OPTIONS={}, CHANGED=None) == {"protocol"}
 
 
 class Other(MetricOptions):

@@ -17,8 +17,9 @@ from tread_bench.core.errors import UserError
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.features import Extractor, Features, open_extractor
 from tread_bench.measure.quality.fid.metric import FrechetDistance
-from tread_bench.measure.quality.fingerprint import doubtful_weights
+from tread_bench.measure.quality.fingerprint import doubtful_weights, protocol_details
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
+from tread_bench.measure.quality.reference import Reference
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import SetRequest, evaluate_on, plan
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
@@ -190,6 +191,14 @@ def test_of_many_reference_images_some_are_compared_one_by_one_and_that_is_said(
     told = "Precision and Recall from 7 of the 12 reference images, chosen at random"
     assert told in fewer["precision"].warnings and not any("chosen" in text for text in fewer["fid"].warnings)
     assert fewer["fid"].value == rows["fid"].value
+
+
+def test_settings_of_the_network_are_in_the_protocol():
+    extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
+    before = protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
+    extractor.settings = {"resize": "torch"}
+    after = protocol_details(extractor, Reference(None, sha256="1" * 64), [], 50, {})
+    assert after == {**before, "feature_network_settings": "resize: torch"} != before
 
 
 @pytest.mark.gpu

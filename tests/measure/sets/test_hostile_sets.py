@@ -93,6 +93,7 @@ READ = {
 }
 OTHERS = {
     "none.npz": (lambda path: None, r"none\.npz cannot be read \(No such file"),
+    "empty": (os.mkdir, r"no image files \(\.png\)"),
     "pipe.npz": (os.mkfifo, "not a file"),
     "pipe.npy": (os.mkfifo, "it is not a file"),
     "cut.npy": (lambda path: path.write_bytes(head((9, 8, 8, 3)) + bytes(99)), "no array that can be read"),
