@@ -108,7 +108,10 @@ def test_a_network_with_adapters_computes_with_w_plus_b_a_and_so_do_its_gradient
 
 
 def test_they_are_drawn_by_seed_and_name():
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
     _, first = pair(seed=3)
+    assert torch.equal(torch.get_rng_state(), state)  # and torch's own generator is left alone
     again, other = layers_of(pair(seed=3)[1]), layers_of(pair(seed=4)[1])
     for name, (a, b) in layers_of(first).items():
         assert torch.equal(a, again[name][0]) and not torch.equal(a, other[name][0])

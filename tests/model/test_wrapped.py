@@ -191,6 +191,12 @@ def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
         routed(*images())
 
 
+def test_kept_ids_must_ascend_where_the_order_of_tokens_counts(vit):
+    ids = ids_of(3, TOKENS, 8).flip(1)
+    with pytest.raises(ValueError, match="be ascending"):
+        RoutedNetwork(vit, **VIT, token_order=TokenOrder.SEQUENCE)(*images(), routes="1:3@0.5", ids=[ids])
+
+
 # --- the checks -------------------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,11 @@ class TrainsOneInVain(OwnsParametersUnsaid):
         self.unused = nn.Parameter(torch.ones(()))
 
 
+class EvaluatesOtherwise(Tread):
+    def eval_forward(self, backbone, start, on_block=None):
+        return super().eval_forward(backbone, start, on_block) + 0.1
+
+
 class RoutesNothing(Tread):
     def train_forward(self, backbone, start, batch_range, on_block=None):
         return Prediction(self.eval_forward(backbone, start, on_block), self.draw(backbone, batch_range, start.device))

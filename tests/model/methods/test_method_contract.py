@@ -29,6 +29,7 @@ MERGES = {"tokens": Tokens.DROP, "chooses_tokens": True}
 BROKEN = {
     "OwnsParametersUnsaid": ({}, {"modules", "evaluated"}),
     "TrainsOneInVain": ({"has_modules": True}, {"modules"}),
+    "EvaluatesOtherwise": ({}, {"evaluated"}),
     "RoutesNothing": ({}, {"evaluated", "tokens", "selector"}),
     "NamesOtherTokens": ({}, {"tokens"}),
     "MovesThoseThatBypass": ({}, {"tokens"}),

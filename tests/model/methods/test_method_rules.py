@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from tests.model.methods.subjects import cell_of, inputs, network_of, watch
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.plan import expand
@@ -103,6 +105,22 @@ def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_
     assert way_out in str(caught.value)
     assert plan_of({"method": method, "routes": way_out}, UVIT).cells
     assert plan_of({"method": method, "routes": routes}, DIT).cells
+
+
+@pytest.mark.parametrize("backbone", ["U-ViT", "DiS", "DiT"])
+def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
+    model, saved, joined = network_of(cell_of("dense", backbone)).backbone, [], []
+
+    def note(block, before, after):
+        if len(after.skips) > len(before.skips):
+            saved.append(block)
+        elif len(after.skips) < len(before.skips):
+            joined.append((saved.pop(), block))
+
+    watch(model, note)
+    with torch.no_grad():
+        model(*inputs())
+    assert sorted(joined) == sorted(model.family.long_skips(model.spec))
 
 
 @pytest.mark.parametrize("patch", [2, 4], ids=["4 x 4 tokens", "2 x 2, so that the first token alone is on the way"])

@@ -240,6 +240,13 @@ def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
         torch.testing.assert_close(seen[sample], (dense if sample in passing else short)[sample])
 
 
+def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
+    network, called = network_of(cell_of("layer_skip", routes="1:3@0.999"), perturbed=True).eval(), []
+    watch(network.backbone, lambda block, before, after: called.append(block))
+    predict(network)
+    assert called == [0, 4]
+
+
 @every
 def test_gradient_norms_find_the_parameters_of_every_block(method, backbone):
     """A method with a last layer of its own leaves the backbone without one."""

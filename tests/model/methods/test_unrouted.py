@@ -81,3 +81,25 @@ def test_mixture_of_depths_scales_the_image_alone():
     chosen = torch.zeros(len(subject.x), 16).topk(8, dim=1).indices.sort(dim=1).values  # as of equal weights
     expected = backbone.run_block(1, leave(first, chosen)).streams["text"]
     torch.testing.assert_close(second.streams["text"], expected)
+
+
+@torch.no_grad()
+def test_a_sample_that_skips_blocks_keeps_its_text():
+    subject = subject_of("layer_skip")
+    backbone, states = subject.network.backbone, {}
+    watch(backbone, lambda block, before, after: states.update({block: before}))
+    subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
+    before, count = run_range(backbone, start_of(subject), range(1)).streams, len(states[2].streams["x"])
+    assert 0 < count < len(subject.x)
+    for name in ("x", "text"):
+        assert (states[4].streams[name] == before[name]).flatten(1).all(1).sum() == len(subject.x) - count, name
+
+
+@torch.no_grad()
+def test_the_block_after_a_route_has_its_text_in_float32_as_well():
+    subject = subject_of("tread", float32_after_route=True)
+    backbone, dtypes = subject.network.backbone, []
+    watch(backbone, lambda block, before, after: dtypes.append(before.streams["text"].dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        subject.network.method.train_forward(backbone, start_of(subject), BatchRange(0, 0, len(subject.x)))
+    assert dtypes[4] == torch.float32 != dtypes[1]

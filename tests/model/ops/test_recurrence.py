@@ -102,6 +102,20 @@ def test_float64_is_the_recurrence(kind, decays, kernel):
     assert worst(computed, exact, floor=1e-3) < 1e-11
 
 
+@every_kernel
+@pytest.mark.parametrize("kind", KINDS)
+def test_bfloat16_is_rounded_float32_and_what_is_not_finite_stays_visible(kind, kernel):
+    arguments, grad = inputs(kind, 37)
+    narrow, function = [x.bfloat16() for x in arguments], computing(arguments, kernel)
+    computed = with_gradients(function, narrow, grad, torch.bfloat16)
+    exact = with_gradients(token_by_token, narrow, grad.bfloat16(), torch.float64)
+    assert all(x.dtype == torch.bfloat16 for x in computed)
+    assert worst([x.double() for x in computed], exact) <= 1e-2
+    arguments[2][0, 1, 4] = torch.nan
+    y = function(*arguments)
+    assert y[0, 1, 4:].isnan().all() and y[0, 1, :4].isfinite().all() and y[1].isfinite().all()
+
+
 def test_usual_decays_take_the_short_way_and_others_do_not():
     usual, extreme = (inputs("gated linear attention", 37, decays)[0][3] for decays in ("usual", "near 0"))
     assert recurrence_torch._is_mild(usual) and not recurrence_torch._is_mild(extreme)
