@@ -8,14 +8,14 @@ import torch
 from scipy.stats import t
 from torch_fidelity.metric_isc import isc_features_to_metric
 
-from tread_bench.core.describe.metrics import find_metric
+from tread_bench.core.describe.metrics import Needs, find_metric
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 
 DIMS = 12
@@ -183,3 +183,11 @@ def test_a_metric_reads_what_the_sets_have_and_names_what_they_lack(metric, gene
     found = metric.estimates(generated, real)
     assert list(found) == [figure.name for figure in metric.family.figures]
     assert list(metric.figures(generated, real).values()) == [estimate.value for estimate in found.values()]
+
+
+def test_images_are_counted_of_what_a_metric_reads_alone():
+    """Of the reference, a covariance takes two."""
+    assert too_few(opened("fid").options, 200, {Needs.FEATURES: 0, Needs.STATISTICS: 2}) == ""
+    assert too_few(opened("fid_infinity").options, 10_000, {Needs.STATISTICS: 50}) == ""
+    refusal = "1 reference images: it needs 2 or more"
+    assert too_few(opened("sfid").options, 200, {Needs.STATISTICS: 1, Needs.SPATIAL: 1}) == refusal
