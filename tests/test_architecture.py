@@ -118,4 +118,6 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
                 sides = (node.left, *node.comparators)
                 compared = [part for side in sides for part in getattr(side, "elts", [side])]
                 found += [(path.name, one.value) for one in compared if isinstance(one, ast.Constant)]
+            elif isinstance(node, ast.MatchValue) and isinstance(node.value, ast.Constant):
+                found.append((path.name, node.value.value))
     assert [one for one in found if one[1] in names] == []

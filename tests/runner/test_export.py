@@ -95,12 +95,17 @@ def test_it_is_read_as_it_was_written_and_twice_the_same(run, exported, tmp_path
 
 def test_the_command_writes_it_and_says_what_is_missing_and_what_failed_cells_said(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["report", str(run.root), "--export", "run.zip"])
+    asked = ["report", str(run.root), "--export", "run.zip"]
+    done = CliRunner().invoke(app, asked)
     assert (done.exit_code, done.stdout) == (0, "run.zip\n")
     said, missing = done.stderr.splitlines()
     assert said.startswith("what cells said when they failed is in it as they said it: look for paths and hosts")
     assert missing == "1 of 4 cells have no record yet and are not in it"
     assert [path.name for path in tmp_path.iterdir()] == ["run.zip"]
+    (tmp_path / "run.zip").write_text("mine")
+    assert CliRunner().invoke(app, asked).exit_code and (tmp_path / "run.zip").read_text() == "mine"
+    assert CliRunner().invoke(app, [*asked, "--overwrite"]).exit_code == 0
+    assert len(read_export(tmp_path / "run.zip").records) == 3
 
 
 def test_it_is_drawn_as_the_run_is_without_samples(run, exported, tmp_path, monkeypatch):

@@ -79,9 +79,13 @@ def test_no_id_leads_out_of_the_folder(folder, cell_id):
 
 
 def test_a_disk_that_fails_is_told_with_the_way_out(tmp_path):
-    message = r"record.json: No space left on device; what is finished is kept: free some space \(`tread-bench clean` "
-    with pytest.raises(StoreError, match=message), disk_errors_reported(tmp_path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "record.json")
+    for number, way_out in (
+        (errno.ENOSPC, r"free some space \(`tread-bench clean` "),
+        (errno.EROFS, "make the disk wr"),
+    ):
+        message = rf"record.json: {os.strerror(number)}; what is finished is kept: {way_out}"
+        with pytest.raises(StoreError, match=message), disk_errors_reported(tmp_path):
+            raise OSError(number, os.strerror(number), "record.json")
     with pytest.raises(StoreError, match="is gone: it was moved or removed"), disk_errors_reported(tmp_path / "gone"):
         raise OSError(errno.ENOENT, "No such file")
     with pytest.raises(PermissionError), disk_errors_reported(tmp_path):
