@@ -175,6 +175,15 @@ def test_a_row_with_a_budget_is_compared_where_it_was_evaluated_at_equal_time():
     (_, sure, _) = found.sides(TIME)
     assert sure[0][0] == pytest.approx(fids[0] + slope * math.log(0.95))
 
+    # An iteration at which some seed has no finite FID is no point of the slope.
+    del points[1050]
+    holes = [
+        one.model_copy(update={"fid": {1050: math.inf}.get(one.iteration, one.fid)}) for one in cells[0].evaluations
+    ]
+    found = only([*dense(), cells[0].model_copy(update={"evaluations": holes}), *cells[1:]])
+    slope = stats.linregress(np.log([*points]), [*points.values()]).slope
+    assert found.difference(TIME).low == pytest.approx(alone.low + slope * math.log(1.05))
+
 
 def test_under_a_schedule_the_slope_is_that_between_ends_of_trainings():
     cells = to_budget(schedule=UNTIL)

@@ -73,6 +73,13 @@ def test_rates_run_from_dense_at_0():
         assert table[rate]["FID"] == f"{lasts(records, row).mean():.2f}"
     assert rates_of(made.rates(2, (0.5,))) is None  # one rate is no line
 
+    # Beside another dense row they are another line.
+    others = []
+    for one in records:
+        others.append(one.model_copy(update={key: f"lora-{getattr(one, key)}" for key in ("row", "cell", "reference")}))
+    found = {(line["line"], line["row"]) for line in rates_of([*records, *others]).numbers}
+    assert len(found) == 8 and ("tread 2:8 beside lora-dense", "lora-dense") in found
+
 
 def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(rows):
     records, found = made.depths(), rows["location_scaling"]
