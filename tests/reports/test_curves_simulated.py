@@ -12,12 +12,13 @@ import math
 import numpy as np
 
 from tests.reports.simulated_runs import EACH
-from tread_bench.core.numbers.curves import slope
-from tread_bench.core.numbers.statistics import hull, paired_difference
+from tread_bench.core.numbers.curves import Curve, slope
+from tread_bench.core.numbers.statistics import hull, mean_interval, paired_difference
 
 RUNS, SEEDS = 400, 5
 SHARED, OWN = 0.12, 0.02  # standard deviations of log FID
 POINTS = np.arange(1, 9) / 8  # costs of the reference's evaluations, of its whole cost
+CHEAPER = 0.72  # cost of a row that ends before its reference
 SPEEDUP, END = 1.25, 1.4  # of a row; its training, of that of the reference
 FACTOR = 0.9  # of its FID, to that of the reference after as many iterations
 
@@ -33,6 +34,19 @@ def trained(rng, shared, points, factor=1.0):
     own = rng.normal(0, OWN, (SEEDS, 1))
     each = rng.normal(0, EACH, (SEEDS, len(points)))
     return factor * law(np.array(points)) * np.exp(shared[:, None] + own + each)
+
+
+def test_the_interval_at_equal_cost_covers_the_true_difference():
+    rng = np.random.default_rng(16)
+    truth = (0.95 - 1) * law(CHEAPER)
+    covered = 0
+    for _ in range(RUNS):
+        shared = rng.normal(0, SHARED, SEEDS)
+        ends = trained(rng, shared, [CHEAPER], 0.95)[:, 0]
+        references = [Curve(tuple(POINTS), tuple(one)).value_at(CHEAPER) for one in trained(rng, shared, POINTS)]
+        found = mean_interval(list(ends - references))
+        covered += found.low <= truth <= found.high
+    assert covered / RUNS >= 0.92
 
 
 def coverage(clock: float, knows_clock: bool = True) -> float:

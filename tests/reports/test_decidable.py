@@ -92,7 +92,12 @@ CASES = {
     ),
     "no budget": (WITHOUT_BUDGET, (), "training.budget: row 'routed'"),
     "no budget, curves": (WITHOUT_BUDGET, SIX, "rows: no control"),
-    "no end": ({}, ["metrics.at=[30, 60]"], "metrics.at: row 'dense' is trained for 80 iterations and last evaluated"),
+    "no end": (
+        {},
+        ["metrics.at=[30, 60]"],
+        "metrics.at: row 'dense' is trained for 80 iterations and last evaluated at 60, so nothing is compared with it "
+        "at equal training MACs; add 80",
+    ),
     "no end, curves": ({}, SIX, ""),
     "decay": ({}, [*SIX, "training.decay=linear"], "metrics.at: row 'dense'"),
 }
