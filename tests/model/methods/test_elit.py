@@ -52,6 +52,16 @@ def test_latents_that_hold_what_their_tokens_hold_are_a_route(backbone, kept):
         torch.testing.assert_close(found, model.finish(routed), rtol=1e-9, atol=1e-9)
 
 
+@torch.no_grad()
+def test_as_drawn_it_passes_tokens_as_they_were():
+    network = network_of(elit(), perturbed=True).double()
+    network.method.load_state_dict(network_of(elit()).method.state_dict())
+    x, t, y = inputs()
+    before = network.backbone.run_block(0, network.backbone.start(x.double(), t.double(), y))
+    after = network.method._through_latents(network.backbone, before, 2, None)
+    torch.testing.assert_close(after.stream(), before.stream(), rtol=0, atol=1e-12)
+
+
 def test_groups_cover_the_grid_and_their_first_places_are_spread_evenly():
     assert places_of_groups((4, 4), 2).tolist() == GROUPS
     places = places_of_groups((16, 16), 4)
