@@ -380,15 +380,6 @@ class TextKnowsTheImage(TwoStreams):
         return state.with_streams(text=state.streams["text"] + state.streams["hidden"].mean(1, keepdim=True))
 
 
-class LosesTheUnrouted(TwoStreams):
-    """Builds a new state and forgets which stream is never routed."""
-
-    found_by = "blocks"
-
-    def run_block(self, block, state):
-        return replace(super().run_block(block, state), unrouted=())
-
-
 class TextStreamCutByARoute(TwoStreams):
     """Reads under a route only the first row of the stream that no route takes."""
 
