@@ -87,6 +87,16 @@ def test_table_2_has_a_dense_and_a_routed_row_of_every_model() -> None:
         assert (route.start, route.end, route.rate) == (2, blocks - 4, 0.5)
 
 
+def test_suites_without_a_published_figure_are_what_authors_train() -> None:
+    for name, epochs in (("tread-220", 160), ("tread-740", 680)):  # and sixty that are dense
+        cell = planned("imagenet256/finetune").rows[name][0].cell
+        assert round(cell.schedule.until * cell.training.iterations) == epochs * 5000
+        assert cell.training.iterations == (epochs + 60) * 5000
+    cell = planned("coco256/mmdit").rows["dense"][0].cell
+    assert (cell.training.iterations, cell.training.batch, cell.training.learning_rate) == (150_000, 256, 1e-4)
+    assert (cell.sampling.sampler, cell.sampling.steps, cell.sampling.guidance_scale) == ("euler", 50, 2)
+
+
 def at(scale: float, fid: float) -> list[float | None]:
     """A figure at its own scale of those that a suite sweeps."""
     return [fid if swept == scale else None for swept in (1.25, 1.5, 2)]
