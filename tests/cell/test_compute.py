@@ -370,10 +370,10 @@ def test_a_gpu_draws_what_the_host_draws():
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():
-    network = make_trainer().network
-    network.backbone = Backbone()
+    trainer = make_trainer()
+    trainer.network.backbone = Backbone()
     with pytest.raises(UserError, match=r"compute\.compile: Backbone has no nn\.ModuleList"):
-        Compilation(network, Cell.model_validate({"backbone": DIT}), StepOptions(compile=True), CPU, 1)
+        Compilation(trainer.network, trainer.cell, StepOptions(compile=True), CPU, 1)
 
 
 def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypatch):
