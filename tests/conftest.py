@@ -85,7 +85,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    if call.excinfo:  # cut off at its time limit, say: what it started has nobody who ends it
+    # Cut off at its time limit, say: what it started has nobody who ends it. One that is skipped may start a browser.
+    if call.excinfo and not call.excinfo.errisinstance(pytest.skip.Exception):
         end_started(**{MARK: os.environ[MARK], "PYTEST_CURRENT_TEST": f"{item.nodeid} ({call.when})"})
 
 

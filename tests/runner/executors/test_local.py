@@ -156,7 +156,7 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
     tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
     events = Local(2)(tasks)
     assert [next(events), next(events)] == [Started("a"), Started("b")]
-    server = next(p for p in psutil.Process().children() if len(p.children()) == 2)
+    server = next(p for p in psutil.Process().children() if "forkserver" in " ".join(p.cmdline()))
     children = [child.pid for child in server.children()]
     server.kill()
     assert all(event.lost and "server" in event.failure for event in events)
