@@ -62,10 +62,13 @@ def price_of(row: Row) -> str:
 
     For a row that only evaluates, it is what a sample costs.
     """
+    # A row that only evaluates.
     if requested.is_evaluated_only(row.first):
         macs = row.sampling_macs
         cost = f": one image costs {macs / 1e9:.3g} GMACs to sample, over all steps" if macs else ""
         return f"{row.short_label} only evaluates{cost}."
+
+    # MACs and parameters.
     forward, dense, name = row.cost("forward_macs"), row.cost("dense_forward_macs"), row.short_label
     if not forward or not dense:
         said = f"The MACs of {name} were not counted"
@@ -78,6 +81,8 @@ def price_of(row: Row) -> str:
         said = f"{name} {change} of the forward MACs{step} ({gmacs})"
     if row.extra_params:
         said += f" and adds {row.extra_params:,.0f} parameters in training"
+
+    # Time, and how much of it the host takes.
     said += f", and {_in_words(row)}."
     host = max((timing.step_parts or {}).get("host", 0.0) for timing in row.timings) if row.timings else 0.0
     if host > 1 / 3:

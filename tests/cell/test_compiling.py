@@ -9,6 +9,7 @@ from tests.cell.test_compute import CPU, DENSE, FAMILIES, NEIGHBOURS, ROUTED, WI
 from tests.cell.test_compute import make_trainer as trainer_of
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
+from tread_bench.cell import compiling
 from tread_bench.cell.compiling import Compilation
 from tread_bench.cell.loop import Origin, train
 from tread_bench.core.config.compute import StepOptions
@@ -91,7 +92,8 @@ def test_captured_steps_are_recorded_as_cuda_graphs(monkeypatch):
     assert asked == [None, "reduce-overhead"]
 
 
-def test_a_plug_in_that_cannot_be_compiled_is_compiled_by_blocks(counter, monkeypatch):
+@pytest.mark.parametrize("way", ["network", "captured"])
+def test_a_plug_in_that_cannot_be_compiled_is_compiled_by_blocks(way, counter, monkeypatch):
     """It asks for a value on the host in the middle of the network."""
     begin = Method.draw
 
@@ -100,7 +102,8 @@ def test_a_plug_in_that_cannot_be_compiled_is_compiled_by_blocks(counter, monkey
         return begin(method, backbone, batch_range, device)
 
     monkeypatch.setattr(Method, "draw", draws_by_value)
-    trainer = trainer_of(ROUTED, compile="network")
+    monkeypatch.setattr(compiling, "_not_captured", lambda cell, options, device: "")  # as on a GPU
+    trainer = trainer_of(ROUTED, compile=way)
     trainer.compile(0)
     assert trainer.compilation.way == "blocks"
     assert trainer.compilation.instead.startswith("blocks: ")

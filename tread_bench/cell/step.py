@@ -268,13 +268,15 @@ class Trainer(ForwardPass):
         start = self.clock()
         for step in steps:
             batch = self.on_device(self.prepared(step))
-            try:
-                self.backward(batch)
-            except torch._dynamo.exc.TorchDynamoException as error:
-                if self.compilation.way == "blocks":
-                    raise
-                self.compilation.fall_back(str(error).partition("\n")[0])
-                self.backward(batch)
+            is_compiled = False
+            while not is_compiled:
+                try:
+                    self.backward(batch)
+                    is_compiled = True
+                except torch._dynamo.exc.TorchDynamoException as error:
+                    if self.compilation.way == "blocks":
+                        raise
+                    self.compilation.fall_back(str(error).partition("\n")[0])
             self.optimizer.zero_grad(set_to_none=True)
         self.synchronize()
         return self.clock() - start
