@@ -26,7 +26,7 @@ from tread_bench.core.config.choices import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.errors import failure_text, is_of_disk
+from tread_bench.core.errors import LostError, failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.data_files import check_unchanged, contents_as_before
 from tread_bench.core.stored.files import temporaries
@@ -37,7 +37,6 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.model.network import Network
-from tread_bench.runner.executors.tasks import LostError
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
+from tread_bench.core.errors import LostError
 from tread_bench.data.ranks import Ranks
-from tread_bench.runner.executors.tasks import LostError
 
 AGREED_EVERY = 8  # steps of several ranks, which stop at the same one
 

@@ -33,6 +33,10 @@ class UserError(ValueError):
     """Input that cannot be used; the text names the value, the rule and the way out. Exit status 2."""
 
 
+class LostError(RuntimeError):
+    """A task was ended from outside, so that a retry may well succeed."""
+
+
 class Passed(BaseException):
     """Carries an exception past a library that would handle it in its own way."""
 

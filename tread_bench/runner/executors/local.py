@@ -26,8 +26,8 @@ from typing import Any
 
 from tread_bench.core.environment import variables
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
+from tread_bench.core.lifeline import RUNNER, end_with_parent
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, TaskProgress, perform
 
 _context = multiprocessing.get_context("forkserver")

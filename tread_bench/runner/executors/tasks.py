@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tread_bench.core.config.compute import Limits
-from tread_bench.core.errors import UserError, failure_text, is_of_disk
+from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.core.stored.outputs import open_plain
 from tread_bench.runner.folder import check_there
-
-
-class LostError(RuntimeError):
-    """A task was ended from outside, so that a retry may well succeed."""
 
 
 @dataclass(frozen=True, slots=True)
