@@ -255,13 +255,14 @@ def test_hours_follow_from_the_steps_and_evaluations_that_a_run_timed(
 
 
 @pytest.mark.parametrize("compute", ["compute.autocast=bfloat16", "compute.compile=true"])
-def test_evaluations_of_another_rate_than_training_are_left_out(compute: str, suite: Path) -> None:
-    """They compute in float32 without compilation."""
+def test_evaluations_of_another_rate_than_training_are_said_to_take_longer(compute: str, suite: Path) -> None:
     pace = hours.Pace({}, 1.0, "stated")
     alike, other = (load_plan(suite, settings, look=Look.NOT_AT_ALL) for settings in ([], [compute]))
     table = [dict.fromkeys(MACS, 0) | {"row": row} for row in alike.rows]
-    assert hours.add_hours(table, alike, pace) > 0 == hours.add_hours(table, other, pace)
-    assert "float32 without compilation" in hours.hours_in_words(1.0, other, pace)[0]
+    works = [expected_work(cells[0].cell).evaluations * len(cells) for cells in alike.rows.values()]
+    for plan in (alike, other):
+        assert hours.add_hours(table, plan, pace) == pytest.approx(sum(works) / 3600)
+    assert ["take longer" in hours.hours_in_words(1.0, plan, pace)[0] for plan in (alike, other)] == [False, True]
 
 
 @pytest.mark.parametrize("given", ["0", "nan", "inf", "nowhere"])

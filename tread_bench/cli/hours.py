@@ -33,10 +33,6 @@ class Pace:
     evaluation: float | None = None
     differs: Sequence[str] = ()
 
-    def counts_evaluations(self, plan: Plan) -> bool:
-        """Whether evaluations were measured, or compute as training steps do: in float32 without compilation."""
-        return self.evaluation is not None or (plan.suite.compute.autocast == "none" and not plan.suite.compute.compile)
-
 
 def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
     """Return the pace that `--step-time` gives: milliseconds of a step of the first row, or a run that timed steps.
@@ -123,14 +119,13 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
 
     Of rows that share the trainings which choose, the first has their hours.
 
-    Evaluations are counted at the pace that was measured of them; without one, at that of training steps where they
-    compute as these do, and else they are left out.
+    Evaluations are counted at the pace that was measured of them; without one, at that of training steps.
     """
 
     def hours(row: str, planned: PlannedCell, macs: int) -> float:
         of_row = pace.by_row.get(row, pace.overall)
-        evaluation = expected_work(planned.cell).evaluations if pace.counts_evaluations(plan) else 0
-        return (macs / of_row + evaluation / (pace.evaluation or of_row)) / 3600
+        evaluations_s = expected_work(planned.cell).evaluations / (pace.evaluation or of_row)
+        return (macs / of_row + evaluations_s) / 3600
 
     counted: set[str] = set()
     for row in table:
@@ -149,15 +144,14 @@ def in_hours(hours: float) -> str:
 
 def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
-    if pace.evaluation is not None:
-        evaluations = "Evaluations are counted at the MACs per second of those there."
-    elif pace.counts_evaluations(plan):
-        evaluations = "Evaluations are counted at the same MACs per second, without decoding and feature networks."
-    else:
-        evaluations = "Evaluations are left out: they compute in float32 without compilation."
+    rate = "the MACs per second of those there"
+    if pace.evaluation is None:
+        rate = "the same MACs per second, without decoding and feature networks"
+    if pace.evaluation is None and (plan.suite.compute.autocast != "none" or plan.suite.compute.compile):
+        rate += "; they take longer in float32 without compilation"
     lines = [
-        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations} "
-        "Starting and measuring speed are left out."
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. Evaluations are counted "
+        f"at {rate}. Starting and measuring speed are left out."
     ]
     if pace.differs:
         lines.append(f"That run computed otherwise, so its steps take another time: {', '.join(pace.differs)}.")
