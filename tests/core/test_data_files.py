@@ -31,7 +31,7 @@ base:
   training: {iterations: 4, batch: 4}
 rows:
   latents:
-    data: {name: latents, train: [a.st, b.st], held_out: [c.st], decoder: d.pt2, images: [e.parquet]}
+    data: {name: latents, train: [a.st, b.st], held_out: [c.st], decoder: d.st, images: [e.parquet]}
     metrics: {extractor_weights: f.st}
   pixels:
     method: tread
@@ -71,7 +71,7 @@ def flip(path: Path, place: int) -> None:
 
 def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(tmp_path):
     # A plan of cells with every kind of file, and the folder of a run that began with them.
-    names = ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
+    names = ("a.st", "b.st", "c.st", "d.st", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth", "k.npz")
     for name in names:
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")

@@ -15,7 +15,6 @@ from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RANDOM_LATENTS, RandomLatentsData
 from tread_bench.data.source import ImageSet, flip, from_uint8, to_uint8
 from tread_bench.data.stand_in.family import STAND_IN, StandInData
-from tread_bench.data.stand_in.source import write_decoder
 from tread_bench.measure.quality.decoder import open_decoder
 
 
@@ -108,10 +107,8 @@ def test_they_keep_the_contract_of_data_sources(name: str, tmp_path: Path) -> No
     assert failing_of_data(STAND_IN, tmp_path, SETTINGS[name]) == set()
 
 
-def test_latents_have_images_of_their_own_and_a_decoder_of_random_weights_makes_others(tmp_path: Path) -> None:
-    path = tmp_path / "decoder.pt2"
-    write_decoder(path, 4, 4, 16)
-    choice = StandInData.model_validate({**SETTINGS["latents"], "decoder": str(path)})
+def test_latents_have_images_of_their_own_and_an_enlargement_makes_others() -> None:
+    choice = StandInData.model_validate({**SETTINGS["latents"], "is_decoded": True})
     train = open_data(choice).train
     assert train.pictures(np.arange(3), 0, 0).shape == (3, 3, 16, 16)
     images = open_decoder(choice)(train.images(np.arange(5)))

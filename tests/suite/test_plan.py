@@ -252,7 +252,7 @@ def test_latents_are_judged_through_a_decoder_against_real_images_or_not_at_all(
         ({}, "data latents without data.decoder and data.images: "),
         ({"decoder": __file__}, "data latents without data.images: "),
         ({"images": [__file__]}, "data latents without data.decoder: "),
-        ({"decoder": "gone.pt2", "images": ["gone.parquet"]}, "no such file: gone.parquet"),
+        ({"decoder": "gone", "images": ["gone.parquet"]}, "no such file: gone.parquet"),
     ):
         data = {"data": {**LATENTS, **given}}
         assert problems_of(base=data)[0][1].startswith(missing)

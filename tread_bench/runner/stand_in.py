@@ -18,7 +18,6 @@ from tread_bench.suite.files import MIN_CLASSES
 from tread_bench.suite.plan import Plan
 
 _NETWORK = "tread_bench.measure.quality.networks.classifier.network:write_random_network"
-_DECODER = "tread_bench.data.stand_in.source:write_decoder"
 _ENLARGED = 8  # images beside latents whose size is not stated
 
 
@@ -35,7 +34,7 @@ class StandIns:
     def replace(self, cell: Cell) -> Cell:
         """Return the cell with what stands in for its missing files."""
         if _lacks_data(cell):
-            cell = cell.model_copy(update={"data": _data(cell.data, self.folder)})
+            cell = cell.model_copy(update={"data": _data(cell.data)})
         if _lacks_network(cell):
             network = {"extractor": None, "inception_weights": None, "extractor_weights": _network(cell, self.folder)}
             cell = cell.model_copy(update={"metrics": cell.metrics.model_copy(update=network)})
@@ -92,16 +91,16 @@ def _irreplaceable(cell: Cell) -> Iterable[str]:
             yield read.run
 
 
-def _data(options: DataOptions, folder: Path) -> DataOptions:
-    """Random data of the same shapes; of latents with a decoder, which is written if there is none yet."""
-    facts = {"channels": options.channels, "image_size": options.image_size}
-    settings: dict[str, object] = {**facts, "num_classes": options.num_classes, "text": options.text_shape}
+def _data(options: DataOptions) -> DataOptions:
+    """Random data of the same shapes."""
+    settings: dict[str, object] = {
+        "channels": options.channels,
+        "image_size": options.image_size,
+        "num_classes": options.num_classes,
+        "text": options.text_shape,
+    }
     if options.family.decoding(options) is not None:
-        side = options.picture_shape[1]
-        path = folder / f"decoder-{options.channels}x{options.image_size}-{side}.pt2"
-        if not path.exists():
-            named(_DECODER)(path, **facts, picture_size=side)
-        settings |= {"picture_size": side, "decoder": str(path)}
+        settings |= {"picture_size": options.picture_shape[1], "is_decoded": True}
     elif options.family.has_pictures(options):
         settings["picture_size"] = _ENLARGED * options.image_size
     return find_data_source("stand_in").options(**settings)

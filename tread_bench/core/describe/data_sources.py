@@ -111,8 +111,8 @@ class Decoding:
     """How generated latents are decoded to images.
 
     Args:
-        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1], or a
-            folder of diffusers with an `AutoencoderKL` or `AutoencoderDC`.
+        path: a folder of diffusers with an `AutoencoderKL` or `AutoencoderDC`; None: latents are enlarged, which is no
+            decoder, but has its shapes.
         scale: the network learns scale * (latent - shift); the path of an array is that of a .npy file, or of a
             torch.save file of mean and standard deviation.
         image_size: S.
@@ -120,7 +120,7 @@ class Decoding:
         pixels: range of the images that an autoencoder of diffusers decodes to.
     """
 
-    path: str
+    path: str | None
     scale: Factor
     image_size: int
     shift: Factor | None = None
@@ -129,11 +129,12 @@ class Decoding:
     @property
     def files(self) -> tuple[str, ...]:
         """Every file that decoding reads."""
-        return (*decoder_files(self.path), *(value for value in (self.scale, self.shift) if isinstance(value, str)))
+        decoder = () if self.path is None else decoder_files(self.path)
+        return (*decoder, *(value for value in (self.scale, self.shift) if isinstance(value, str)))
 
 
 def decoder_files(path: str) -> tuple[str, ...]:
-    """Return the files of a decoder: the program, or configuration and weights in a folder of diffusers."""
+    """Return the files of an autoencoder of diffusers: configuration and weights in its folder."""
     if not os.path.isdir(path):
         return (path,)
     return tuple(os.path.join(path, name) for name in VAE_FILES)

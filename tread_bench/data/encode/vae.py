@@ -124,6 +124,8 @@ def _kind(folder: Path) -> str:
     """The class of the model in a folder, as its configuration states it. Raises UserError."""
     way_out = "give a folder that `save_pretrained` of diffusers wrote (of a pipeline, its subfolder vae)"
     path = folder / VAE_FILES[0]
+    if folder.is_file():
+        raise UserError(f"{folder}: not a folder; {way_out}")
     config = read_json(path, way_out)
     if config is None:
         raise UserError(f"{path}: no such file; {way_out}")

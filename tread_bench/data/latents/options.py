@@ -82,8 +82,7 @@ class LatentsData(DataOptions):
     )
     decoder: str | None = Field(
         None,
-        description="torch.export program of 16 unscaled latents to images in [-1, 1], or a folder with a VAE of "
-        "diffusers, for FID and pictures",
+        description="folder with the autoencoder of diffusers that encoded them, for FID and pictures",
     )
     images: tuple[str, ...] = Field(
         (), description="Parquet files, or folders of image files, with the real images that FID is measured against"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, Place, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
 
 TRAIN, HELD_OUT = 64, 16  # samples
 
@@ -24,29 +23,26 @@ class StandInData(DataOptions):
     picture_size: Int | None = Field(
         None, exclude_if=is_unused, ge=1, description="side of the images that the samples are latents of"
     )
-    decoder: str | None = Field(None, exclude_if=is_unused, description="torch.export program of latents to images")
+    is_decoded: bool = Field(
+        False, exclude_if=is_unused, description="samples become images of that side, by enlargement alone"
+    )
 
     @property
     def text_shape(self) -> tuple[int, int] | None:
         return self.text
 
 
-def _files(options: StandInData, generates: bool) -> Iterator[tuple[Place, str]]:
-    if generates and options.decoder is not None:
-        yield ("decoder",), options.decoder
-
-
 def _decoding(options: StandInData) -> Decoding | None:
-    if options.decoder is None or options.picture_size is None:
+    if not options.is_decoded or options.picture_size is None:
         return None
-    return Decoding(options.decoder, scale=1.0, image_size=options.picture_size)
+    return Decoding(path=None, scale=1.0, image_size=options.picture_size)
 
 
 STAND_IN = DataFamily(
     name="stand_in",
     options=StandInData,
     builder="tread_bench.data.stand_in.source:draw_stand_in",
-    files=_files,
+    files=no_files,
     not_comparable=always_comparable,
     extractor=None,
     counts=lambda options: (TRAIN, HELD_OUT),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.data.encode.vae import CHUNK
 from tread_bench.measure.weights_folder import is_as_published
 
 if TYPE_CHECKING:
@@ -143,14 +144,14 @@ def _decoding(decoder: Decoder) -> dict[str, Any]:
     details = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
     if decoder.decoding.shift is not None:
         details["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)
-    if decoder.pixels != (-1, 1):
-        details["decoded_pixels"] = list(decoder.pixels)
+    if decoder.decoding.pixels != (-1, 1):
+        details["decoded_pixels"] = list(decoder.decoding.pixels)
     way_back = "latents / scale + shift" if "latent_shift" in details else "latents / scale"
     return {
         "compared": "decoded samples with real images, which have not been through the autoencoder",
         "decoder_sha256": decoder.sha256,
         **details,
-        "decoding": f"float32, {way_back}, {decoder.chunk} at a time",
+        "decoding": f"float32, {way_back}, {CHUNK} at a time",
     }
 
 
