@@ -1,9 +1,9 @@
-"""A step's batch is a function of the step: the same bits however many threads make it, in any order, after a break."""
+"""A batch is a function of its step: the same bits however many processes make it, in any order, after a stop."""
 
 from __future__ import annotations
 
 import hashlib
-import threading
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from tread_bench.cell.loop import Origin, train
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.numbers import draws
+from tread_bench.data.source import ImageSet
 
 SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "stratified"}
 AS_ROUTED = {"method": "sprint", "routes": ROUTED["routes"]}
@@ -23,7 +24,15 @@ DRAWS = ["host", "device"]  # the CPU stands in for the device
 ONE_EPOCH = {"batch": 500, "iterations": 5}  # 1,438 digits: an epoch ends within the third batch
 
 
+class OnDisk(ImageSet):
+    """Said to be, so that processes prepare its batches."""
+
+    is_in_memory = False
+
+
 def with_workers(trainer: Trainer, workers: int, draws: str = "host") -> Trainer:
+    digits = trainer.data.train
+    trainer.data = replace(trainer.data, train=OnDisk(digits.pixels, digits.classes))
     trainer.options = StepOptions(data_workers=workers)
     trainer.draws = draws
     return trainer
@@ -57,7 +66,6 @@ def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_res
     again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers, draws)
     train(again, tmp_path / "other", Origin(OWNER), no_figures)
     assert fingerprint(again) == fingerprint(expected)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
 
 def test_what_the_device_draws_is_the_same_for_all_rows_and_what_the_host_draws_up_to_rounding():
@@ -140,15 +148,25 @@ def test_seconds_of_training_count_the_wait_for_a_batch_apart_and_leave_out_eval
     assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
 
 
+def test_no_process_prepares_batches_of_data_in_memory():
+    here = os.getpid()
+    trainer = make_trainer(make_cell())
+    prepared = trainer.prepared
+    trainer.prepared = lambda step: (os.getpid(), prepared(step))
+    with trainer.batches(range(3)) as batches:
+        assert {process for process, _ in batches} == {here}
+    with with_workers(trainer, 2).batches(range(3)) as batches:
+        assert here not in {process for process, _ in batches}
+
+
 @pytest.mark.gpu
-def test_on_a_gpu_a_batch_is_the_same_and_comes_from_pinned_memory():
+def test_on_a_gpu_a_batch_is_the_same():
     cell = make_cell(training=ONE_EPOCH, **ROUTED)
     here = make_trainer(cell)
     there = make_trainer(cell)
     there.device = torch.device("cuda")
     with there.batches(range(2)) as batches:
         for batch in batches:
-            assert batch.x.is_pinned()
-            copied = batch.to(there.device)
+            copied = there.on_device(batch)
             torch.cuda.synchronize()
             assert copied.x.is_cuda and digest(copied.to(torch.device("cpu"))) == digest(here.batch(batch.step))

@@ -21,6 +21,7 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.manifest import MANIFEST
 from tread_bench.data.latents.options import LatentsData
+from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 
 SEED, FIRST = 3, 40
@@ -49,6 +50,10 @@ def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -
     assert drawn.dtype == torch.float32
     np.testing.assert_allclose(drawn.numpy(), expected, rtol=2e-5, atol=2e-6)
     assert np.array_equal(data.train.labels(index).numpy(), content.labels[order][index])
+
+    # As it is read by processes beside each other.
+    with Loader(lambda step: data.train.drawn(index, SEED, FIRST), range(16), 2) as batches:
+        assert all(torch.equal(batch, drawn) for batch in batches)
 
 
 # ---- confusions that shapes, values or a manifest show

@@ -103,14 +103,13 @@ class ForwardPass:
         return self.on_device(self._on_host(step, range(self.cell.training.batch)))
 
     def prepared(self, step: int) -> Stored:
-        """Return this rank's inputs of `step` in host memory, which is pinned for CUDA, in any thread; what the device
-        draws is not among them.
-        """
-        prepared = self._on_host(step, self.ranks.share(self.cell.training.batch))
-        return prepared.each(Tensor.pin_memory) if self.device.type == "cuda" else prepared
+        """Return this rank's inputs of `step` in host memory, in any process, without what the device draws."""
+        return self._on_host(step, self.ranks.share(self.cell.training.batch))
 
     def on_device(self, prepared: Stored) -> Batch:
         """Return the inputs on the device, and draw there what is not drawn yet; the host waits for neither."""
+        if self.device.type == "cuda":
+            prepared = prepared.each(Tensor.pin_memory)
         moved = prepared.to(self.device)
         return moved if isinstance(moved, Batch) else self.drawn(moved)
 
@@ -243,8 +242,10 @@ class Trainer(ForwardPass):
         return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
     def batches(self, steps: Iterable[int]) -> Loader[Stored]:
-        """Return the inputs of `steps` in their order, made ahead in the background, in host memory."""
-        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, self.clock)
+        """Return the inputs of `steps` in their order, in host memory; those of data on disk are made ahead."""
+        _ = self._no_condition  # whose text is opened, or encoded, before processes share it
+        workers = 0 if self.data.is_in_memory else self.options.data_workers
+        return Loader(self.prepared, steps, workers, self.synchronize, self.clock)
 
     def synchronize(self) -> None:
         """Wait until the device has finished all its work."""

@@ -1,31 +1,39 @@
-"""Batches made ahead of the steps that use them, by threads, in order and in limited number.
+"""Batches made ahead of the steps that use them, by processes, in order and in limited number.
 
-Threads, since the slow parts of a batch (draws, copies, reads, decoding) run outside the interpreter's lock, and since
-a thread cannot outlive its process and needs no copy of a CUDA context.
+Processes, since a thread that reads and decodes takes the interpreter from the training step. They are forked, so that
+they share what the data source has opened; none uses the device.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, Self, TypeVar
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, Generic, Self, TypeVar
 
 import torch
+import torch.multiprocessing  # passes tensors between processes in shared memory
+
+from tread_bench.core.errors import LostError
+from tread_bench.core.lifeline import end_with_parent
 
 T = TypeVar("T")
 BATCHES_PER_WORKER = 2  # that are being made or are ready
 
 
 class Loader(Generic[T]):
-    """The result of `make` for each of `steps`, in their order; leaving the context ends its threads.
+    """The result of `make` for each of `steps`, in their order; leaving the context ends its processes.
 
-    A batch is a function of its step alone, so the number of threads changes only the time spent waiting. An exception
-    of `make` is raised when the step's turn comes.
+    A batch is a function of its step alone, so the number of processes changes only the time spent waiting. An
+    exception of `make` is raised when the step's turn comes.
 
     Args:
-        workers: threads; 0 makes each batch when it is needed.
+        workers: processes; 0 makes each batch when it is needed.
         synchronize: waits for the device. While the device has work, a step that waits for its batch loses no time.
         clock: returns seconds.
     """
@@ -45,15 +53,14 @@ class Loader(Generic[T]):
         self._synchronize = synchronize
         self._clock = clock
         self._ahead: deque[Future[T]] = deque()
-        self._threads = ThreadPoolExecutor(max(workers, 1), "batches", initializer=_compute_alone)
-        self._torch_threads = torch.get_num_threads()
+        fork = multiprocessing.get_context("fork")
+        self._processes = ProcessPoolExecutor(max(workers, 1), fork, _begin, (make, os.getpid()))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        torch.set_num_threads(self._torch_threads)  # of threads that torch starts from here on
+        self._processes.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Self:
         return self
@@ -62,15 +69,13 @@ class Loader(Generic[T]):
         # A batch that is ready costs no time.
         self._fill()
         if self._ahead and self._ahead[0].done():
-            return self._ahead.popleft().result()
+            return self._taken()
 
         # Otherwise wait for it, and count the time from when the device is idle.
         self._synchronize()
         start = self._clock()
         try:
-            if self._ahead:
-                return self._ahead.popleft().result()
-            return self._make(next(self._steps))
+            return self._taken() if self._ahead else self._make(next(self._steps))
         finally:
             self.waited_s += self._clock() - start
 
@@ -79,10 +84,28 @@ class Loader(Generic[T]):
             step = next(self._steps, None)
             if step is None:
                 return
-            self._ahead.append(self._threads.submit(self._make, step))
+            self._ahead.append(self._processes.submit(_made, step))
+
+    def _taken(self) -> T:
+        try:
+            return self._ahead.popleft().result()
+        except BrokenProcessPool:
+            rule = "a process that prepares batches was killed, as where memory or shared memory (/dev/shm) is short"
+            raise LostError(f"{rule}: give more, or set compute.data_workers: 0") from None
 
 
-def _compute_alone() -> None:
-    """Torch uses no further threads in this thread, which would compete with a training step for its cores."""
-    torch.get_num_threads()  # else its first operation would take the number from the process
+_make: Callable[[int], Any]  # of the loader that this process belongs to
+
+
+def _begin(make: Callable[[int], Any], parent: int) -> None:
+    """What a process that prepares batches starts with: one thread, and nothing that only its parent is to hear."""
+    global _make
+    _make = make
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent(parent)
     torch.set_num_threads(1)
+
+
+def _made(step: int) -> Any:
+    return _make(step)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -166,6 +166,7 @@ class ImageSet(Pixels):
 
     pixels: NDArray[np.uint8]
     classes: NDArray[np.int64]
+    is_in_memory: ClassVar = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -197,6 +198,11 @@ class DataSource:
     held_out: DataSplit
     num_classes: int
     real_images: RealImages | Callable[[], RealImages] | None = None
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether training samples say that they are copied or drawn in memory: no process prepares batches of them."""
+        return getattr(self.train, "is_in_memory", False)
 
     @property
     def image_size(self) -> int:

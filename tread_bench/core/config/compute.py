@@ -43,7 +43,7 @@ class StepOptions(Model):
     gradient_checkpointing: bool = Field(False, description="recompute blocks in the backward pass, to save memory")
     micro_batch: Int | None = Field(None, ge=1, description="images whose gradients are computed at a time; empty: all")
     data_workers: Int = Field(
-        2, ge=0, description="threads that prepare batches; 0: as a step begins; changes no figure"
+        2, ge=0, description="processes that read and decode data on disk; 0: as a step begins; changes no figure"
     )
 
 

@@ -29,7 +29,7 @@ from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.captions.family import Captions
 from tread_bench.data.captions.texts import Texts, captions_sha256
-from tread_bench.data.source import DataSource, Pixels
+from tread_bench.data.source import DataSource, ImageSet, Pixels
 from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
 
 log = logging.getLogger(__name__)
@@ -187,6 +187,11 @@ class CaptionedImages(Pixels):
     def shape(self) -> tuple[int, ...]:
         """(C, H, W)."""
         return self.pixels.shape
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the images are."""
+        return isinstance(self.pixels, ImageSet)
 
     def uint8(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) uint8, as the feature networks take them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,6 @@ from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, c
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, StoredCaptions
 from tread_bench.data.latents.safetensors_store import CAPTION_BYTES, CAPTIONS, COUNTS, EMPTY_TEXT, TEXT
-from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSplit
 from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text_encoder
@@ -37,6 +37,7 @@ from tread_bench.data.text.encoder import TextEncoder, encoder_sha256, open_text
 GENERATOR = "tread-bench encode"
 SPLITS = ("train", "held_out")
 _WORKERS = 8  # threads that read images
+_AHEAD = 32  # chunks of images that are in memory at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +191,13 @@ def _encode_split(
             index = np.arange(first, min(first + CHUNK, stop))
             return split.images(index), split.labels(index)
 
-        with Loader(read, firsts, _WORKERS) as batches:
-            for first, (images, labels) in zip(firsts, batches, strict=True):
-                parts.append({**_latents(request, vae, images, f"{name}, image {first}"), "labels": labels})
-                done += len(labels)
-                report(name, done, len(split))
+        with ThreadPoolExecutor(_WORKERS) as threads:
+            for begin in range(0, len(firsts), _AHEAD):
+                some = firsts[begin : begin + _AHEAD]
+                for first, (images, labels) in zip(some, threads.map(read, some), strict=True):
+                    parts.append({**_latents(request, vae, images, f"{name}, image {first}"), "labels": labels})
+                    done += len(labels)
+                    report(name, done, len(split))
         tensors = {key: torch.cat([part[key] for part in parts]).contiguous() for key in parts[0]}
         if encoder is not None and isinstance(split, CaptionedImages):
             tensors |= _captions(split, rows, encoder)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import cache
+from zipfile import ZipFile
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import entries_below, is_data, named_where_unreadable
@@ -41,16 +43,15 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        with named_where_unreadable(path):
-            try:
-                self._file = open_archive(path, _MOST_BYTES)
-            except ValueError as error:
-                raise UserError(f"{path}: not a readable zip archive: {error}") from None
 
         # Packed again with the folder that it was unpacked into, all is below that folder: where its labels are.
         self._names = [name for name in self._file.namelist() if is_data(name)]
         roots = [name.removesuffix(INDEX) for name in self._names if name.rpartition("/")[2] == INDEX]
         self._root = roots[0] if len(roots) == 1 else ""
+
+    @property
+    def _file(self) -> ZipFile:
+        return _opened(self.path, os.getpid())
 
     def names(self, suffix: str) -> list[str]:
         found = (name for name in self._names if name.endswith(suffix) and name.startswith(self._root))
@@ -66,6 +67,15 @@ class Archive:
             raise UserError(f"{self.path}: no {name}; name an archive that has it") from None
         except ValueError as error:
             raise UserError(f"{self.where(name)} cannot be read ({error}); copy the archive again") from None
+
+
+@cache  # by process: a forked one would share the place up to which its parent has read
+def _opened(path: str, process: int) -> ZipFile:
+    with named_where_unreadable(path):
+        try:
+            return open_archive(path, _MOST_BYTES)
+        except ValueError as error:
+            raise UserError(f"{path}: not a readable zip archive: {error}") from None
 
 
 Tree = Folder | Archive

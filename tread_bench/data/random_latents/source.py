@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -44,6 +45,7 @@ class RandomLatents:
     shape: tuple[int, ...]
     first: int
     classes: NDArray[np.int64]
+    is_in_memory: ClassVar = True
 
     def __len__(self) -> int:
         return len(self.classes)

@@ -152,7 +152,7 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         arguments = (task, outbox, gpus, _temporary_folder().name)
-        process = _context.Process(target=_child, args=arguments, daemon=task.processes == 1)
+        process = _context.Process(target=_child, args=arguments)
         try:
             with _no_script(), variables(PYTHONSAFEPATH="1", **{RUNNER: str(os.getpid())}):
                 _start_server()
