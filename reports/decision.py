@@ -36,7 +36,6 @@ from tread_bench.core.numbers.statistics import (
     LEVEL,
     MeanInterval,
     Seeds,
-    Spread,
     detectable_difference,
     hull,
     log_ratio,
@@ -301,11 +300,10 @@ def _is_above(difference: MeanInterval | None) -> bool:
 def _seeds_to_decide(sides: Sides, level: float) -> tuple[float | None, int | None]:
     """The difference that was measured, and how many seeds would find it with 80 % power if it is the true one."""
     difference = paired_difference(*sides)
-    spread = Spread.behind(difference) if difference else None
-    if difference is None or spread is None or not difference.mean:
+    if difference is None or difference.spread is None or not difference.mean:
         return None, None
     size = abs(difference.mean)
-    return size, seeds_to_find(size / spread.value, MOST_SEEDS, level) if spread.value else None
+    return size, seeds_to_find(size / difference.spread, MOST_SEEDS, level) if difference.spread else None
 
 
 # What the rows of a run give a decision

@@ -192,7 +192,6 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
         (("profile", "DiT-B/2", "--route", "2:8"), "START:END@RATE"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prxx"), "did you mean 'prx'?"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--depth", "57"), "name a trainer with --as"),
-        (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--train"), "leave --train out"),
         (("profile", "DiT-B/2", "--route", "2:8@0.5", "--as", "prx", "--depth", "5"), "no block left in 5"),
         (("profile", "U-ViT-S/2-T2I", "--set", "num_classes=10"), "a model takes labels or text"),
         (("sample", "nowhere", "--cell", "dense"), "nowhere is not a run folder"),

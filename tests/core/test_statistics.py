@@ -108,14 +108,6 @@ def test_where_even_the_most_seeds_are_too_few_there_is_no_number():
     assert statistics.seeds_to_find(1.0, 16, statistics.LEVEL / 6) == 16
 
 
-def test_the_upper_bound_of_a_spread_is_that_of_chi_square():
-    spread = statistics.Spread.behind(statistics.mean_interval([1.0, 2.0, 3.0]))
-    assert spread.value == pytest.approx(1.0) and spread.pairs == 3
-    assert spread.upper() == pytest.approx(math.sqrt(2 / 0.102587), rel=1e-5)  # the 5 % point of two degrees of freedom
-    assert statistics.Spread(1.3).upper() == 1.3
-    assert statistics.Spread.behind(statistics.mean_interval([1.0])) is None
-
-
 def test_a_difference_that_can_be_detected_is_found_with_that_power():
     sample = np.array([-1, -0.5, 0, 0.5, 1])
     spread = np.std(sample, ddof=1)

@@ -150,7 +150,7 @@ def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
         (["DiT-S/2", "--config", "CONFIG"], "give one of them"),
         (["--as", "prx", "--route", "1:2@0.5"], "give one of them, or --as TRAINER and --depth"),
         (["--as", "prx", "--depth", "9", "--route", "1:2@0.5", "--text-tokens", "4"], "leave --text-tokens out"),
-        (["--config", "CONFIG", "--train", "--selector", "rows"], "leave --train, --selector out"),
+        (["--config", "CONFIG", "--selector", "rows"], "leave --selector out"),
         (["--config", "TEXT"], "is not JSON"),
         (["--config", "LIST"], "has no _class_name"),
         (["--config", "CONFIG", "--route", "2:9@0.5"], "4 blocks"),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
-import subprocess
 import time
 
 import pytest
 
-from tests.command_line import command, hear_signals, tread_bench
+from tests.command_line import tread_bench
 from tests.run_folders import end, figures_of_speed, planned, ready
 from tests.toy_suite import toy_suite
 from tread_bench.cli.commands.status import headline
@@ -159,19 +157,3 @@ def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
     assert told.returncode == 0, told.stderr
     for text in ("dense seed 0", "attempt 2", "silent for 3:2", "120/400", " 2 ", "pid 7, GPU 3", "3 waiting"):
         assert text in told.stdout
-
-
-def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
-    """Without a terminal: a line where something has changed, and status 0 for Ctrl-C."""
-    dense = cells_of(folder)[0]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command("status", folder.root, "--watch"), preexec_fn=hear_signals, **pipes) as watch:
-        assert "4 waiting" in watch.stdout.readline()
-        with folder.lock():
-            assert "no runner is active" not in watch.stdout.readline()
-        assert "no runner is active, 4 of 4 cells have not started" in watch.stdout.readline()
-        end(folder, dense, status="failed", reason="boom")
-        assert "3 waiting, 1 failed" in watch.stdout.readline()
-        watch.send_signal(signal.SIGINT)
-        rest, errors = watch.communicate(timeout=30)
-    assert (watch.returncode, rest, errors) == (0, "", "")

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 
-from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, in_ranks, unscheduled
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config.choices import PLAINLY_DENSE, PLAINLY_ROUTED, BackboneChoice
-from tread_bench.core.config.compute import Compute, Timing
+from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Training
-from tread_bench.core.describe.families import BackboneSpec, Family
-from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
-from tread_bench.data.open import open_data
-from tread_bench.data.stand_in.family import StandInData
-from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.activations import count_activations
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.parts import step_parts
 from tread_bench.measure.speed.probe import probe_ms, product_macs_per_s
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import build_method
-from tread_bench.model.network import Network
 from tread_bench.runner.heartbeat import Tell
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
@@ -101,45 +89,6 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
         activation_memory_mib=sum(activations) / 2**20,
         conditions=job.conditions,
     )
-
-
-def time_backbone(
-    family: Family,
-    spec: BackboneSpec,
-    routes: Sequence[Route],
-    selector: str,
-    batch: int,
-    device: str,
-    timing: Timing,
-) -> dict[str, Any]:
-    """Training steps of a backbone on random images (and text), beside the dense ones, in this process."""
-    # How to compute, and on what.
-    compute = Compute()
-    numerics = resolve_numerics(compute, device)
-    where = apply_numerics(numerics)
-    shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
-    samples = StandInData(**shape, text=spec.context_shape)
-    data = open_data(samples)
-
-    # A cell of the backbone with these routes.
-    cell = Cell(
-        backbone=BackboneChoice(name=family.name),
-        data=samples,
-        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
-        routes=tuple(routes),
-        selector=selector,
-        training=Training(iterations=1, batch=batch),
-    )
-
-    def trainer(cell: Cell) -> Trainer:
-        model = build_backbone(family, spec, numerics.kernels, seed=0, objective=cell.objective)
-        network = Network(model, build_method(cell, model))
-        return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute, draws=numerics.draws)
-
-    # Its steps beside the dense ones.
-    figures = time_pair(trainer(dense_twin(cell)), trainer(cell), timing)
-    timed = figures.model_dump(mode="json", exclude=set(MeasuredMemory.model_fields))
-    return {**timed, **numerics.model_dump(mode="json")}
 
 
 def profiled_steps(pairs: int, step_ms: float) -> int:

@@ -29,9 +29,12 @@ GONE = {
     ("profile", "--image-size"): "--set image_size=N",
     ("profile", "--channels"): "--set channels=C",
     ("profile", "--num-classes"): "--set num_classes=K",
+    ("profile", "--train"): "a suite with training.iterations: 0, which times steps beside dense ones",
     ("profile", "--guidance"): "`--route` once for each branch, and add their MACs",
     ("plan", "--seeds"): "--set seeds=N",
+    ("plan", "--detect"): "nothing in its place, since the page of a run says how many seeds would settle it",
     ("run", "--seeds"): "--set seeds=N",
+    ("status", "--watch"): "`watch tread-bench status RUN_DIR`",
     ("run", "--processes"): "--set limits.processes_per_cell=P",
     ("evaluate", "--labels"): "nothing in its place, since no metric here reads labels of sets",
 }

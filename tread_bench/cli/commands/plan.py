@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,16 +23,6 @@ _MOMENT_BYTES = 4  # per parameter of a matrix that Muon changes, which has one 
 def plan(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006
-    detect: Annotated[
-        float | None, option("--detect", "how many seeds find a difference this large, at 80 % power?", metavar="FID")
-    ] = None,
-    spread: Annotated[
-        float | None, option("--spread", "for --detect: standard deviation of paired differences", metavar="FID")
-    ] = None,
-    run_with_spread: Annotated[
-        Path | None,
-        option("--from", "for --detect: a finished run, or its export, that shows the spread", metavar="RUN"),
-    ] = None,
     step_time: Annotated[
         str | None,
         option(
@@ -57,17 +46,12 @@ def plan(
     from tread_bench.suite.plan import plan_table
 
     # Costs and hours.
-    if (detect, spread, run_with_spread) != (None, None, None):
-        from tread_bench.cli.detect import detection_table, refuse_options, seeds_for  # needs scipy
-
-        refuse_options(detect, spread, run_with_spread)
     study = load_plan(find_suite(suite), overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
     rows = plan_table(study)
     add_state(rows, study)
     if step_time is not None:
         pace = pace_of(step_time, study, rows)
         hours = add_hours(rows, study, pace)
-    detection = seeds_for(study, detect, spread, run_with_spread) if detect is not None else None
 
     # What keeps it from a decision, what it lacks, and what was stated before.
     hindered = [str(problem) for problem in obstacles(study)]
@@ -87,8 +71,6 @@ def plan(
             document["hypothesis"] = registered.model_dump(mode="json")
         if step_time is not None:
             document["device_hours"] = hours
-        if detection is not None:
-            document["detection"] = detection
         typer.echo(json.dumps(document, indent=2))
         return
 
@@ -110,8 +92,6 @@ def plan(
         typer.echo("\n".join(hours_in_words(hours, study, pace)))
     if missing:
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
-    if detection is not None:
-        console.print(detection_table(detection))
 
 
 def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:

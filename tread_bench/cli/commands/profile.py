@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tread_bench.cli.commands.plan import run_lengths
-from tread_bench.cli.options import DeviceOption, JsonOption, number, option
+from tread_bench.cli.options import JsonOption, number, option
 from tread_bench.core.describe.dialects import DIALECTS
 from tread_bench.core.errors import UserError
 
@@ -41,9 +41,6 @@ def profile(
             metavar="KEY=VALUE",
         ),
     ] = [],  # noqa: B006
-    train: Annotated[bool, option("--train", "time training steps here, beside dense ones")] = False,
-    batch: Annotated[int, number("--batch", "images per timed step")] = 8,
-    device: DeviceOption = "auto",
     dialect: Annotated[
         str | None, option("--as", f"print the route alone, as written for: {', '.join(DIALECTS)}", metavar="TRAINER")
     ] = None,
@@ -68,7 +65,6 @@ def profile(
     from pydantic import ValidationError
 
     from tread_bench.cli.console import stdout_console
-    from tread_bench.core.config.compute import Timing
     from tread_bench.core.describe.dialects import moved, read_routes, write_routes
     from tread_bench.core.describe.families import make_spec
     from tread_bench.core.describe.routes import format_routes, resolve_routes
@@ -81,7 +77,6 @@ def profile(
         rule = "give one of them, or --as TRAINER and --depth for a route alone"
         raise UserError(f"profile takes a BACKBONE (`tread-bench list backbones`) or --config FILE: {rule}")
     of_backbones = {
-        "--train": train,
         "--set": config is None and overrides,
         "--selector": selector != DEFAULT_SELECTOR,
         "--text-tokens": config is None and text_tokens,
@@ -91,12 +86,6 @@ def profile(
         raise UserError(f"leave {', '.join(wrong)} out: only a BACKBONE takes that")
     if dialect is None and (depth is not None or (text_tokens is not None and config is None)):
         raise UserError("--depth and --text-tokens change how a route is written: name a trainer with --as")
-    if dialect is not None and train:
-        raise UserError("--as writes a route and nothing else: leave --train out")
-    if train:
-        from tread_bench.cell.numerics import usable_device
-
-        device_name = usable_device(device)
 
     # Its counts, for any machine.
     cost, found = None, dict[str, Any]()
@@ -128,17 +117,13 @@ def profile(
         found["macs_ratio"] = cost.forward_macs / cost.dense_forward_macs
     found |= about
 
-    # The routes as a trainer writes them; step times, of this machine.
+    # The routes as a trainer writes them.
     try:
         if dialect is not None:
             blocks = len(cost.tokens_per_block) if cost else depth or 0
             image_tokens = cost.image_tokens if cost else 1
             placed = moved(resolved, blocks, depth or blocks)
             found["written"] = write_routes(dialect, placed, image_tokens / (image_tokens + (text_tokens or 0)))
-        if train:
-            from tread_bench.cell.speed import time_backbone
-
-            found |= time_backbone(family, spec, resolved, selector, batch, device_name, Timing())
     except ValueError as error:
         raise UserError(str(error)) from None
 
@@ -227,14 +212,6 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         rows += [("text tokens", f"{found['text_tokens']}, never routed"), ("image", shape)]
     if found.get("ignored_keys"):
         rows.append(("keys without effect", ", ".join(found["ignored_keys"])))
-
-    # What was timed.
-    if "step_time_ms" in found:
-        rows += [
-            ("step time", f"{found['step_time_ms']:.1f} ms, batch {found['batch']}, {found['device_name']}"),
-            ("images/s", f"{found['images_per_s']:.2f}"),
-            ("speed-up", f"{found['speedup']:.3f} ({found['speedup_low']:.3f} to {found['speedup_high']:.3f})"),
-        ]
     for row in rows:
         table.add_row(*row)
     return table

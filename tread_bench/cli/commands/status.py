@@ -1,77 +1,33 @@
-"""The command `status`: the state of a run, once or while it runs."""
+"""The command `status`: the state of a run."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tread_bench.cli.options import JsonOption, RunArgument, option
+from tread_bench.cli.options import JsonOption, RunArgument
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tread_bench.runner.folder import RunFolder
     from tread_bench.runner.status import CellStatus, Status
 
-EVERY_S = 1.0  # between two looks
 SILENT_S = 60.0  # without a report, after which a running cell is called silent
 COLOURS = {"failed": "red", "lost": "yellow", "unreadable": "red", "running": "cyan", "done": "green"}
 
 
-def status(
-    run_dir: RunArgument,
-    watch: Annotated[
-        bool, option("--watch", "keep watching until all records exist or Ctrl-C, even if no runner is active")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
+def status(run_dir: RunArgument, as_json: JsonOption = False) -> None:
     """Show what is done, what runs where, and what failed or was lost."""
-    from rich.live import Live
-
     from tread_bench.cli.console import stdout_console
     from tread_bench.runner.folder import RunFolder
     from tread_bench.runner.status import status_of
 
-    # Once.
-    folder, console = RunFolder(run_dir), stdout_console()
-    if not watch:
-        now = status_of(folder)
-        typer.echo(json.dumps(_plain(now), indent=2)) if as_json else console.print(_picture(now))
-        return
-
-    # Until every cell has its record, even without a runner; Ctrl-C is the usual way to leave it.
-    try:
-        if as_json:
-            for now in _looks(folder):
-                typer.echo(json.dumps(_plain(now)))
-        elif console.is_terminal:
-            with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-                for now in _looks(folder):
-                    live.update(_picture(now), refresh=True)
-        else:
-            before: object = None  # a line about the run whenever a cell or its runner has changed
-            for now in _looks(folder):
-                if before != (now.counts, now.is_held):
-                    typer.echo(headline(now))
-                before = now.counts, now.is_held
-    except KeyboardInterrupt:
-        pass
-
-
-def _looks(folder: RunFolder) -> Iterator[Status]:
-    """Until every cell has its record."""
-    from tread_bench.runner.status import status_of
-
-    while not (status := status_of(folder)).is_complete:
-        yield status
-        time.sleep(EVERY_S)
-    yield status
+    now = status_of(RunFolder(run_dir))
+    typer.echo(json.dumps(_plain(now), indent=2)) if as_json else stdout_console().print(_picture(now))
 
 
 def _plain(status: Status) -> dict[str, Any]:

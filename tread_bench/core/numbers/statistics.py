@@ -37,6 +37,13 @@ class MeanInterval:
         """(low, high), or None without an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of the values, from their 95 % interval; None without one."""
+        if self.high is None:
+            return None
+        return (self.high - self.mean) * math.sqrt(self.n) / student_quantile((1 + CONFIDENCE) / 2, self.n - 1)
+
     def is_above(self, value: float) -> bool:
         """Return whether there is an interval and all of it lies above `value`."""
         return self.low is not None and self.low > value
@@ -178,32 +185,6 @@ def _effect_found(seeds: int, level: float) -> float:
     while paired_test_power(largest, seeds, level) < POWER:
         largest *= 2
     return float(optimize.brentq(lambda effect: paired_test_power(effect, seeds, level) - POWER, 0.0, largest))
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The standard deviation of paired differences; `pairs` is the number it was estimated from, None if stated."""
-
-    value: float
-    pairs: int | None = None
-
-    @classmethod
-    def behind(cls, interval: MeanInterval) -> Spread | None:
-        """Return the spread of differences whose mean has this 95 % Student-t interval; None without one."""
-        if interval.high is None:
-            return None
-        quantile = student_quantile((1 + CONFIDENCE) / 2, interval.n - 1)
-        return cls((interval.high - interval.mean) * math.sqrt(interval.n) / quantile, interval.n)
-
-    def upper(self) -> float:
-        """Return the one-sided upper 95 % confidence bound for normal differences; a stated spread is its own bound.
-
-        (pairs - 1) s^2 / sigma^2 is chi-square distributed with pairs - 1 degrees of freedom.
-        """
-        if self.pairs is None:
-            return self.value
-        freedom = self.pairs - 1
-        return self.value * math.sqrt(freedom / float(stats.chi2.ppf(1 - CONFIDENCE, freedom)))
 
 
 class Best(NamedTuple):
