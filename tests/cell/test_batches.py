@@ -81,8 +81,8 @@ def test_what_the_device_draws_is_the_same_for_all_rows_and_what_the_host_draws_
 
 def test_an_objective_may_draw_its_times_on_the_host():
     class Own:
-        def draw_times(self, seed, first, count):
-            return torch.arange(first, first + count)
+        def draw_times(self, samples):
+            return torch.arange(samples.first, samples.first + samples.count)
 
     trainer = with_workers(make_trainer(make_cell()), 0, "device")
     trainer.objective = Own()

@@ -43,7 +43,7 @@ ALLOWED = {
 IN_TRAINING = {
     "tread_bench.measure.targets:__call__": ALLOWED["tread_bench.measure.targets:__call__"],
     "tread_bench.cell.step:_no_condition": "once",
-    "tread_bench.diffusion.objectives.ddpm.objective:times_of": "the levels of all steps, without waiting",
+    "tread_bench.diffusion.objectives.ddpm.objective:draw_times": "the levels of all steps, without waiting",
 }
 DRAWN_AHEAD = {"tread_bench.cell.step:<lambda>": "the host must know how many samples skip; without waiting"}
 

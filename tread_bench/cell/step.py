@@ -28,7 +28,7 @@ from tread_bench.data.loader import Loader
 from tread_bench.data.ranks import ALONE, Ranks
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.conditioning import condition, no_condition
-from tread_bench.diffusion.objectives.base import Objective, training_times
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
@@ -160,7 +160,7 @@ class ForwardPass:
 
         # Noise and times.
         noise = samples.normal("noise", *x.shape[1:])
-        t = training_times(self.objective, samples)
+        t = self.objective.draw_times(samples)
 
         # Which tokens bypass which route at this step, and what drop path draws.
         batch_range = self.network.method.with_masks(self.network.backbone, samples)

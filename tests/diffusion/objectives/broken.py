@@ -9,8 +9,8 @@ from tread_bench.diffusion.objectives.flow.objective import Flow
 
 
 class DrawsFromTorch(Flow):
-    def draw_times(self, seed, first, count):
-        return torch.rand(count, dtype=torch.float64)
+    def draw_times(self, samples):
+        return torch.rand(samples.count, dtype=torch.float64)
 
 
 class SamplesUpwards(Flow):

@@ -11,6 +11,7 @@ from tests.shown_checks import failing
 from tread_bench.core.describe import objectives as registry
 from tread_bench.core.describe.objectives import find_objective, objectives
 from tread_bench.diffusion.objectives.base import build_objective
+from tread_bench.model.samples import Samples
 
 FLOW, DDPM = find_objective("flow"), find_objective("ddpm")
 OPTIONS = [
@@ -69,6 +70,6 @@ TO_NORMAL = [  # options, and what makes standard normal numbers of their traini
 @pytest.mark.parametrize(("name", "options", "to_normal"), TO_NORMAL)
 def test_training_times_have_their_distribution(name, options, to_normal):
     objective = build_objective(objectives()[name].options(**options))
-    z = to_normal(objective.draw_times(0, 0, 20_000).double())
+    z = to_normal(objective.draw_times(Samples(0, 0, 20_000)).double())
     for quantile, share in ((-1, 0.1587), (0, 0.5), (1, 0.8413)):
         assert (z < quantile).double().mean().item() == pytest.approx(share, abs=0.012)

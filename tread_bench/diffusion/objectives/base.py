@@ -20,8 +20,7 @@ class Objective(Protocol):
     Where its options' `reads_variance` holds, the network's output has 2C channels, the first C of which are the
     prediction, else C.
 
-    A subclass writes `times_of` or `draw_times`. It need not write `losses`, nor `clean` where x_t
-    is the data and t times the velocity.
+    A subclass need not write `losses`, nor `clean` where x_t is the data and t times the velocity.
     """
 
     @property
@@ -34,13 +33,9 @@ class Objective(Protocol):
         """The default times of the layer similarity."""
         ...
 
-    def draw_times(self, seed: int, first: int, count: int) -> Tensor:
-        """Draw the training times (B,) of the samples from `first` on, on the host."""
-        return self.times_of(Samples(seed, first, count))
-
-    def times_of(self, samples: Samples) -> Tensor:
-        """Draw the training times (B,) where the samples' random numbers are drawn."""
-        return self.draw_times(samples.seed, samples.first, samples.count)
+    def draw_times(self, samples: Samples) -> Tensor:
+        """Draw the training times (B,) of the samples."""
+        ...
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return x_t (B, C, H, W) of data x and standard normal noise."""
@@ -76,13 +71,6 @@ class Objective(Protocol):
     def prior(self, noise: Tensor) -> Tensor:
         """Return the start of sampling: standard normal noise (B, C, H, W) at the scale of the first time."""
         ...
-
-
-def training_times(objective: Objective, samples: Samples) -> Tensor:
-    """Draw the training times (B,) of the samples: on the host where the objective has no `times_of`."""
-    if hasattr(objective, "times_of"):
-        return objective.times_of(samples)
-    return objective.draw_times(samples.seed, samples.first, samples.count)
 
 
 def build_objective(options: ObjectiveOptions) -> Objective:

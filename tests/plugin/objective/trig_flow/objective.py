@@ -3,9 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import torch
-
-from tread_bench import draws
 from trig_flow.family import TrigOptions
 
 
@@ -22,8 +19,8 @@ class Trig:
     validation_times = tuple((k + 0.5) / 8 for k in range(8))
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-    def draw_times(self, seed, first, count):
-        return torch.from_numpy(draws.uniform(seed, "time", first, count))
+    def draw_times(self, samples):
+        return samples.uniform("time")
 
     def corrupt(self, x, noise, t):
         cos, sin = factors(t)

@@ -44,7 +44,7 @@ class Ddpm(Objective):
         levels = noise_levels(self.config.schedule)
         return tuple(levels[(2 * part + 1) * STEPS // (2 * parts)] for part in range(parts))
 
-    def times_of(self, samples: Samples) -> Tensor:
+    def draw_times(self, samples: Samples) -> Tensor:
         """Draw the levels (B,) of steps that are equally probable."""
         steps = samples.integers("time", STEPS)
         return torch.tensor(noise_levels(self.config.schedule)).to(steps.device, non_blocking=True)[steps]

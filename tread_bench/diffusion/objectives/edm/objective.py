@@ -52,7 +52,7 @@ class Edm(Objective):
         log_sigma = NormalDist(self.config.p_mean, self.config.p_std)
         return tuple(math.exp(log_sigma.inv_cdf((k + 0.5) / parts)) for k in range(parts))
 
-    def times_of(self, samples: Samples) -> Tensor:
+    def draw_times(self, samples: Samples) -> Tensor:
         """Draw training levels (B,): ln sigma ~ N(p_mean, p_std^2)."""
         normal = samples.normal("time")
         return (self.config.p_mean + self.config.p_std * normal).exp()

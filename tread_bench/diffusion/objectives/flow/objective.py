@@ -24,7 +24,7 @@ class Flow(Objective):
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-    def times_of(self, samples: Samples) -> Tensor:
+    def draw_times(self, samples: Samples) -> Tensor:
         """Draw training times (B,): uniform, or sigmoid of a standard normal (Esser et al. 2024, section 3.1)."""
         if self.config.times == "uniform":
             return samples.uniform("time")

@@ -26,7 +26,7 @@ class XPrediction(Objective):
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
-    def times_of(self, samples: Samples) -> Tensor:
+    def draw_times(self, samples: Samples) -> Tensor:
         """Draw training times (B,): the sigmoid of a normal number."""
         normal = samples.normal("time")
         return (self.config.p_mean + self.config.p_std * normal).sigmoid()
