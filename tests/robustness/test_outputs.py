@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -23,8 +22,7 @@ from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.report import write_report
 
-CHECKOUT = Path(__file__).parents[2]
-PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
+PLAN = Path(__file__).parents[1] / "stored" / "plan.json"
 
 
 @pytest.fixture
@@ -227,26 +225,3 @@ def test_pictures_of_the_earlier_page_go_and_all_others_stay(tmp_path):
     assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
         *("index.html", "linked.svg", "mine.svg", "notes.txt", "outside.svg"),
     ]
-
-
-WRITES = re.compile(
-    r"\.write_(text|bytes)\(|open\(.*\"[wax][bt+]*\""
-    r"|(os|shutil)\.(rmtree|remove(dirs)?|rename|replace|move|copy(2|file|tree)?)\("
-)
-
-
-def test_files_are_written_in_one_place():
-    """Whoever needs another: it goes through `files` and `outputs`, which know links, devices and files of others."""
-    checkout = Path(__file__).parents[2]
-    found = set()
-    for package in ("tread_bench", "backbones", "reports"):
-        for path in (checkout / package).rglob("*.py"):
-            if WRITES.search(path.read_text("utf-8")):
-                found.add(path.relative_to(checkout).as_posix())
-    assert found == {
-        "tread_bench/cli/rim.py",  # standard streams that were closed
-        "tread_bench/core/stored/files.py",
-        "tread_bench/measure/quality/feature_store.py",  # a temporary file of `files`
-        "tread_bench/measure/sets/write.py",  # the same
-        "tread_bench/runner/heartbeat.py",
-    }
