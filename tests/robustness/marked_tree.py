@@ -14,13 +14,8 @@ def mark(folder: Path) -> Path:
         *("notes.txt", "index.html", "results.csv", "records.jsonl", "suite.yaml", "run.log", ".lock", "log"),
         *("record.json", "cell.json", "outcome.json", "checkpoints/step-000000001.safetensors", "grid.png"),
         *("step-000000001.safetensors", "step-000000001.sha256", ".tread-bench-ab12cd34.tmp", ".draft.tmp"),
-        *(
-            "cells/a/record.json",
-            "cells/a/checkpoints/step-000000001.sha256",
-            "figures/rates.svg",
-            "weights/1.safetensors",
-        ),
-        *("00000.png", "empty/.keep", "deep/er/.a.removed/record.json"),
+        *("cells/a/record.json", "cells/a/checkpoints/step-000000001.sha256", "figures/rates.svg"),
+        *("weights/1.safetensors", "00000.png", "empty/.keep", "deep/er/.a.removed/record.json"),
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"mine: {name}")

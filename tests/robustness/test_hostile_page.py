@@ -6,8 +6,8 @@ import csv
 import json
 
 import pytest
-from synthetic_records import NOTHING_MEASURED, record, render, write_samples
 
+from tests.reports.synthetic_records import NOTHING_MEASURED, record, render, write_samples
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.frame import results_frame, write_csv

@@ -17,7 +17,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
@@ -35,11 +34,9 @@ MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that as
 class Attempt:
     """One command, and how it ended: a status below 0 is a signal, None that it was still running at its limit."""
 
-    command: tuple[str, ...]
     status: int | None
     stdout: str
     stderr: str
-    seconds: float
 
 
 class Warm:
@@ -63,14 +60,13 @@ class Warm:
         environment: Mapping[str, str] | None = None,
     ) -> Attempt:
         """Run a command in `cwd`; its streams are written beside that folder, or beside `streams`."""
-        command = tuple(map(str, arguments))
         files = [f"{streams or cwd}.{name}" for name in ("stdout", "stderr")]
-        about = {"streams": files, "limit_s": limit_s, "environment": environment or {}}
-        request = {"command": command, "cwd": str(cwd), **about}
+        request = {"command": [*map(str, arguments)], "cwd": str(cwd), "environment": environment or {}}
+        request |= {"streams": files, "limit_s": limit_s}
         print(json.dumps(request), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline())
+        status = json.loads(self.process.stdout.readline())
         stdout, stderr = (Path(path).read_text(encoding="utf-8", errors="replace") for path in files)
-        return Attempt(command, answer["status"], stdout, stderr, answer["seconds"])
+        return Attempt(status, stdout, stderr)
 
 
 def serve() -> dict[str, Any] | None:
@@ -78,7 +74,7 @@ def serve() -> dict[str, Any] | None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
-        request, start = json.loads(line), time.monotonic()
+        request = json.loads(line)
         sys.stdout.flush()
         sys.stderr.flush()
         server, pid = os.getpid(), os.fork()
@@ -86,8 +82,7 @@ def serve() -> dict[str, Any] | None:
             end_with_parent(server)
             answers.close()
             return request
-        status = _end_of(pid, request["limit_s"])
-        print(json.dumps({"status": status, "seconds": time.monotonic() - start}), file=answers, flush=True)
+        print(json.dumps(_end_of(pid, request["limit_s"])), file=answers, flush=True)
     return None
 
 
@@ -140,20 +135,8 @@ def _apart(target: str) -> Any:
     import multiprocessing
 
     def call(*arguments: Any) -> Any:
-        inbox, outbox = multiprocessing.Pipe(duplex=False)
-        pid = os.fork()
-        if not pid:
-            try:
-                outbox.send((named(target)(*arguments), None))
-            except Exception as error:
-                outbox.send((None, error))
-            os._exit(0)
-        outbox.close()
-        result, error = inbox.recv()
-        os.waitpid(pid, 0)
-        if error is not None:
-            raise error
-        return result
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            return pool.apply(named(target), arguments)
 
     return call
 

@@ -6,21 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.suite.test_plan import BASE
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 
-BASE: dict[str, Any] = {
-    "backbone": {"name": "DiT", "depth": 4, "hidden": 32, "heads": 4, "patch": 2},
-    "data": "digits",
-    "training": {"iterations": 10, "batch": 4},
-}
 MISTAKES = [  # a row each, and a part of the message
     ({"backbone.dept": 3}, "unknown backbone key 'dept'"),
     ({"backbone.hidden": 30}, "hidden 30 must be a multiple of heads 4"),
     ({"training.bach": 4}, "unknown training key 'bach'"),
-    ({"training.label_dropout": 2}, "training.label_dropout 2"),
-    ({"auxiliary": [{"name": "repaa"}]}, "'repaa'"),
     ({"method": "tread", "routes": "9:12@0.5"}, "9:12@0.5"),
     ({"selector": "row"}, "unknown selector 'row'"),
     ({"compute": {}}, "compute is a key of the suite, not of a row: write it"),

@@ -36,7 +36,6 @@ rows:
   dense: {}
   routed: {method: tread, routes: 1:2@0.5}
 """
-MACS = ("training_macs",)  # of a row of a plan's table
 
 
 @pytest.fixture
@@ -258,7 +257,7 @@ def test_hours_follow_from_the_steps_and_evaluations_that_a_run_timed(
 def test_evaluations_of_another_rate_than_training_are_said_to_take_longer(compute: str, suite: Path) -> None:
     pace = hours.Pace({}, 1.0, "stated")
     alike, other = (load_plan(suite, settings, look=Look.NOT_AT_ALL) for settings in ([], [compute]))
-    table = [dict.fromkeys(MACS, 0) | {"row": row} for row in alike.rows]
+    table = [{"row": row, "training_macs": 0} for row in alike.rows]
     works = [expected_work(cells[0].cell).evaluations * len(cells) for cells in alike.rows.values()]
     for plan in (alike, other):
         assert hours.add_hours(table, plan, pace) == pytest.approx(sum(works) / 3600)

@@ -1,9 +1,0 @@
-"""Helpers of these tests and of the report's."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-for folder in (Path(__file__).parent, Path(__file__).parents[1] / "reports"):
-    sys.path.insert(0, str(folder))
