@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
+import io
 import json
 import os
 import shutil
@@ -26,7 +28,7 @@ from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EFBIG)
-CALLS = ("open", "fsync", "replace", "rename", "mkdir", "chmod", "unlink")  # of the system
+CALLS = ("open", "write", "fsync", "replace", "rename", "mkdir", "chmod", "unlink")  # of the system
 TWO_ROWS = toy_suite(2, 1, seeds=1, hidden=8, batch=4, metrics=FEW_SAMPLES, pairs=0)
 SUITE = TWO_ROWS.replace("  routed: {method: tread, routes: 1:2@0.5}\n", "")
 NOTE = TEMPORARY.format("progress")  # what a note is called until it is in its place
@@ -37,23 +39,48 @@ OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "seconds", "attempts"}
 def failing(root: Path, fails_at: int = 0) -> Iterator[list[str]]:
     """This process writes to a disk whose operation of that number (from 1) below a folder raises; all of them."""
     done: list[str] = []
+    real_open = io.open
+
+    def path_of(target) -> str:
+        return os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.path.abspath(target)
+
+    def check(name: str, path: str) -> None:
+        if path.startswith(str(root)):
+            done.append(f"{name} {path}")
+            if len(done) == fails_at:
+                error = ERRORS[fails_at % len(ERRORS)]
+                raise OSError(error, os.strerror(error), path)
 
     def guarded(name: str) -> Callable[..., object]:
         real = getattr(os, name)
 
         def call(target, *arguments, **options):
-            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.path.abspath(target)
-            writes = name != "open" or arguments[0] & (os.O_CREAT | os.O_WRONLY | os.O_RDWR)
-            if writes and path.startswith(str(root)):
-                done.append(f"{name} {path}")
-                if len(done) == fails_at:
-                    error = ERRORS[fails_at % len(ERRORS)]
-                    raise OSError(error, os.strerror(error), path)
+            if name != "open" or arguments[0] & (os.O_CREAT | os.O_WRONLY | os.O_RDWR):
+                check(name, path_of(target))
             return real(target, *arguments, **options)
 
         return call
 
-    with mock.patch.multiple(os, **{name: guarded(name) for name in CALLS}):
+    class File(io.FileIO):
+        """Half of what is written is there before the write fails."""
+
+        def write(self, data):
+            try:
+                check("write", path_of(self.fileno()))
+            except OSError:
+                super().write(bytes(data)[: len(data) // 2])
+                raise
+            return super().write(data)
+
+    def open_(file, mode="r", buffering=-1, *text, opener=None, **options):
+        if not set(mode) & set("wax+") or not path_of(file).startswith(str(root)):
+            return real_open(file, mode, buffering, *text, opener=opener, **options)
+        raw = File(file, mode.replace("b", "").replace("t", ""), opener=opener or os.open)
+        binary = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
+        return binary if "b" in mode else io.TextIOWrapper(binary, *text, **options)
+
+    in_os = mock.patch.multiple(os, **{name: guarded(name) for name in CALLS})
+    with in_os, mock.patch.object(io, "open", open_), mock.patch.object(builtins, "open", open_):
         yield done
 
 

@@ -115,6 +115,15 @@ def test_a_run_replaced_by_one_that_trained_otherwise_changes_the_ids_of_all_tha
     assert_other_ids(plans, "continued", "judged", "guided")
 
 
+def test_the_id_of_a_cell_that_reads_another_run_does_not_depend_on_the_other_seeds(tmp_path):
+    text = TUNED.replace("seeds: [1]", "seeds: [0, 1]")
+    begun(tmp_path / "run", planned(tmp_path, text), text)
+    reading = f"{BASE}  continued: {{training: {{start: {{row: tuned, run: '{tmp_path / 'run'}'}}}}}}\n"
+    (alone,) = planned(tmp_path, reading).rows["continued"]
+    _, second = planned(tmp_path, reading.replace("seeds: [1]", "seeds: [0, 1]")).rows["continued"]
+    assert alone.id == second.id
+
+
 def test_a_row_of_another_run_that_started_from_weights_itself_can_be_gone_on_with(plan, folder, tmp_path):
     start = f"{{row: tuned, run: '{folder.root}'}}"
     text = f"{BASE}  continued: {{training: {{start: {start}}}, metrics: {{at: [0, 8]}}}}\n"
