@@ -43,7 +43,7 @@ def test_a_route_s_worth_is_asked_at_equal_macs_with_a_control_and_seeds_at_the_
     name: str,
 ) -> None:
     text = shipped_suites()[name].read_text()
-    stated = re.search(r"About ([\d,]+) \w+-hours \(plan --step-time (\d+)\)", text)
+    stated = re.search(r"About ([\d,]+) \w+-hours \(plan --step-time ([\d.]+)\)", text)
     assert stated is not None
     plan = load_plan(find_suite(name), look=Look.HEADERS, allows_missing=True)
     table = plan_table(plan)
