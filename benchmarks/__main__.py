@@ -79,14 +79,12 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.console import stdout_console
-    from tread_bench.core.stored.destinations import refuse_taken
+    from tread_bench.core.stored.destinations import claim_file
     from tread_bench.core.stored.files import write_document
-    from tread_bench.core.stored.outputs import try_file
 
     # Where results go.
     path = options.json or Path("runs") / f"benchmarks-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    refuse_taken("--json", path, options.overwrite)
-    try_file("--json", path)
+    claim_file("--json", path, options.overwrite)
     if options.markdown:
         PAGE.text_of(options.markdown)
 

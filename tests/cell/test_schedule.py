@@ -6,7 +6,7 @@ import pytest
 
 from tests.cell.test_step import fingerprint, make_cell, make_trainer
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.numbers.schedule import decay_factor, learning_rate, mean_share, routing_share, stretches
+from tread_bench.core.numbers.schedule import decay_factor, learning_rate, routing_share, stretches, summed_share
 
 
 def shares(schedule, iterations=10):
@@ -46,7 +46,7 @@ def test_stretches_are_all_steps_with_as_many_bypassed_tokens_each(schedule):
 
     found = [pair for steps, share in stretches(1000, schedule, bypassed) for pair in [bypassed(share)] * steps]
     assert found == [bypassed(share) for share in shares(schedule, 1000)]
-    assert mean_share(1000, schedule) == pytest.approx(sum(shares(schedule, 1000)) / 1000)
+    assert summed_share(1000, 1000, schedule) == pytest.approx(sum(shares(schedule, 1000)))
 
 
 def factors(decay, iterations=10):

@@ -95,7 +95,7 @@ def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
     (tmp_path / "changed.py").write_text(
         "import sys\nfrom tread_bench.cli.commands import listing\n\n"
         f"def rows(what):\n    {body}\n\nlisting.rows_of = rows\n"
-        "sys.argv = ['tread-bench', 'list', 'kernels']\nfrom tread_bench.cli.rim import main\nmain()\n"
+        "sys.argv = ['tread-bench', 'list', 'selectors']\nfrom tread_bench.cli.rim import main\nmain()\n"
     )
     return [sys.executable, str(tmp_path / "changed.py")]
 

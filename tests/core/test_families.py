@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoints
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +13,7 @@ from tread_bench.core.describe import plugins
 from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import TokenOrder
-from tread_bench.core.errors import UserError, printable
+from tread_bench.core.errors import printable
 
 
 class ToySpec(BackboneSpec):
@@ -72,12 +71,6 @@ def announced(monkeypatch, *found):
 def clone(**changes):
     fields = {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}
     return Family(**{**fields, "source": "", **changes})
-
-
-def test_an_installation_older_than_its_code_says_so(monkeypatch):
-    monkeypatch.setattr(plugins, "_installed", lambda: EntryPoints())
-    with pytest.raises(UserError, match="backbones; install it again"):
-        announced(monkeypatch, (TOY, "toys"))
 
 
 @pytest.mark.parametrize(("first", "kept", "owner"), [("one", "Other", "two"), ("tread-bench", "Toy", "tread-bench")])

@@ -139,9 +139,10 @@ def test_a_route_is_written_for_it_and_for_a_depth_alone(config):
     asked = ("profile", "--config", config, "--route", "1:-2@0.5", "--as", "simpletuner", "--text-tokens", "4")
     expected = '{"routes": [{"selection_ratio": 0.4, "start_layer_idx": 1, "end_layer_idx": 2}]}\n'
     assert tread_bench(*asked).stdout == expected
-    asked = ("profile", "--route", "2:-4@0.5", "--as", "fizgig", "--depth", "57")
-    assert tread_bench(*asked).stdout == "tread=0.5@2-54\n"
-    assert json.loads(tread_bench(*asked, "--json").stdout) == {"routes": "2:53@0.5", "written": "tread=0.5@2-54"}
+    asked = ("profile", "--route", "2:-4@0.5", "--as", "prx", "--depth", "57")
+    written = '{"routing_probability": 0.5, "route_start": 2, "route_end": 53}'
+    assert tread_bench(*asked).stdout == f"{written}\n"
+    assert json.loads(tread_bench(*asked, "--json").stdout) == {"routes": "2:53@0.5", "written": written}
 
 
 @pytest.mark.parametrize(

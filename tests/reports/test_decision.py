@@ -285,8 +285,8 @@ def test_a_decision_for_a_route_is_written_as_trainers_that_take_it_write_it(pag
     fids = {DENSE_END: 23.0, ROUTED_END: 18.0}
     cells = of_seeds("route", fids, routes=route, macs_of="dense", noise=NOISE, cost=cost(ROUTE))
     written = re.findall(r"<dd><code>(.*?)</code></dd>", html.unescape(page_of([*dense(), *cells])))
-    start, end = map(int, route.partition("@")[0].split(":"))
-    assert len(written) == len(DIALECTS) - refusing and f"tread=0.5@{start}-{end + 1}" in written
+    end = route.partition("@")[0].partition(":")[2]
+    assert len(written) == len(DIALECTS) - refusing and any(f'"tread_end_layer": {end}}}' in one for one in written)
 
 
 def test_decisions_side_by_side_share_the_level():

@@ -192,11 +192,8 @@ def test_a_folder_belongs_to_the_command_that_has_made_it(tmp_path):
 
 def test_folders_are_made_once_all_are_accepted(tmp_path):
     put(tmp_path / "paper" / "notes.txt", "mine")
-    put(tmp_path / "page" / "notes.txt", "mine")
     before = tree(tmp_path)
-    with pytest.raises(OutputError, match=r"(?s)--out .*page contains.*\n--tables .*paper contains"):
-        claim_folders("tread-bench report", {"--out": tmp_path / "page", "--tables": tmp_path / "paper"})
-    with pytest.raises(OutputError):
+    with pytest.raises(OutputError, match=r"--tables .*paper contains"):
         claim_folders("tread-bench report", {"--out": tmp_path / "new", "--tables": tmp_path / "paper"})
     assert tree(tmp_path) == before
 

@@ -72,15 +72,8 @@ def test_mistakes_are_told_in_the_order_of_the_file_and_those_of_overrides_after
     assert [line.partition(" ")[0] for line in lines] == ["2:8:", "10:34:", "11:1:", "--set"]
 
 
-@pytest.mark.parametrize("line", ["", 'description: "a\u2028b"\n'])
-def test_a_caret_points_at_the_spot(write, line):
-    (problem,) = problems_of(write(line + GOOD.replace("depth", "depht")))
-    _, line, caret = problem.splitlines()
-    assert line[caret.index("^") :].startswith("depht: 12")
-
-
 @pytest.mark.parametrize("character", "\0\x07\x1b\x7f")
-def test_an_excerpt_cannot_steer_a_terminal(write, character):
+def test_a_message_cannot_steer_a_terminal(write, character):
     (problem,) = problems_of(write(GOOD.replace("seeds: 2", f"seeds: {character}[31m")))
     assert problem.replace("\n", "").isprintable()
 

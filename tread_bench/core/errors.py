@@ -17,15 +17,11 @@ DISK_ERRORS = {  # that end a run, and what makes it resume
 }
 _HALF = 500  # characters of each half of a shortened message
 _WAYS_OUT = {
+    **DISK_ERRORS,
     errno.EACCES: "change its permissions, or name another place",
-    errno.EDQUOT: "free some space, or name another place",
-    errno.EFBIG: "raise the limit with `ulimit -f`",
     errno.EMFILE: "raise the limit with `ulimit -n`, or request fewer workers",
     errno.ENAMETOOLONG: "give a shorter name",
-    errno.ENFILE: "too many files are open on this machine: end other programs",
-    errno.ENOSPC: "free some space, or name another place",
     errno.EPERM: "change its permissions, or name another place",
-    errno.EROFS: "name a place that can be written to",
 }
 
 

@@ -24,17 +24,9 @@ class Place:
     source: str
     line: int = 0
     column: int = 0
-    text: str = ""
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-
-    @property
-    def excerpt(self) -> str:
-        """The source line with a caret under the column; empty if that would be hard to read."""
-        if not self.text.strip() or len(self.text) > 140 or not (self.text.isascii() and self.text.isprintable()):
-            return ""
-        return f"\n    {self.text}\n    {' ' * (self.column - 1)}^"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class Problem:
     def __str__(self) -> str:
         message = shortened_middle(printable(self.message))
         if self.place:
-            return f"{self.place}: {message}{self.place.excerpt}"
+            return f"{self.place}: {message}"
         return f"{printable(dotted(self.loc))}: {message}" if self.loc else message
 
 
@@ -139,14 +131,14 @@ def all_problems(values: Mapping[str, Any], model: type[BaseModel], above: Loc =
 def _problem(found: Mapping[str, Any], model: type[BaseModel], above: Loc) -> Problem:
     loc, holders, description = _locate(found["loc"], model)
     loc, name = (*above, *loc), dotted((*above, *loc))
-    known = sorted({key for holder in holders for key in holder.model_fields})
     context = found.get("ctx", {})
+    about = f" ({description})" if description else ""
     match found["type"]:
         case "extra_forbidden":
-            parent = dotted(loc[:-1])
-            return Problem(unknown(f"{parent} key" if parent else "key", loc[-1], known), loc, at_key=True)
+            known = sorted({key for holder in holders for key in holder.model_fields})
+            return Problem(unknown(f"{dotted(loc[:-1])} key".strip(), loc[-1], known), loc, at_key=True)
         case "missing":
-            return Problem(f"{name} is missing: add it{_in_brackets(description)}", loc, at_key=True)
+            return Problem(f"{name} is missing: add it{about}", loc, at_key=True)
         case "union_tag_invalid":
             return Problem(unknown(name, context["tag"], _quoted(context["expected_tags"])), (*loc, "name"))
         case "union_tag_not_found":
@@ -159,7 +151,7 @@ def _problem(found: Mapping[str, Any], model: type[BaseModel], above: Loc) -> Pr
             rule = f"must match {context['pattern']}"
             return Problem(f"{name} {shortened(found['input'])}: {rule}", loc, at_key=found["loc"][-1] == "[key]")
     rule = re.sub(r"^(Input|\w+) should ", "must ", found["msg"])
-    return Problem(f"{name} {shortened(found['input'])}: {rule}{_in_brackets(description)}", loc)
+    return Problem(f"{name} {shortened(found['input'])}: {rule}{about}", loc)
 
 
 def _locate(raw: Loc, model: type[BaseModel]) -> tuple[Loc, list[type[BaseModel]], str]:
@@ -190,7 +182,3 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 def _quoted(text: str) -> list[str]:
     """The values in pydantic's list of expected values: "'a', 'b' or 3"."""
     return [word.strip().strip("'") for word in re.split(r", | or ", text)]
-
-
-def _in_brackets(description: str) -> str:
-    return f" ({description})" if description else ""

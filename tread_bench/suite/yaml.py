@@ -43,7 +43,7 @@ def read_yaml(text: str, source: str, whole: Place | None = None) -> tuple[Any, 
     Raises:
         SuiteError: the text is not a YAML document, or has too many values.
     """
-    reader = _Reader(text, source, whole)
+    reader = _Reader(source, whole)
     data = reader.value(reader.composed(text), ())
     return data, reader.places, reader.problems
 
@@ -59,8 +59,8 @@ def read_value(text: str, option: str) -> Any:
 class _Reader:
     """Makes plain data of the nodes that ruamel.yaml composes."""
 
-    def __init__(self, text: str, source: str, whole: Place | None) -> None:
-        self.lines, self.source, self.whole = _LINE_BREAK.split(text), source, whole
+    def __init__(self, source: str, whole: Place | None) -> None:
+        self.source, self.whole = source, whole
         self.places, self.problems = Places(), list[Problem]()
         self._values = 0  # read so far
 
@@ -148,8 +148,7 @@ class _Reader:
         return self._at(mark.line, mark.column)
 
     def _at(self, line: int, column: int) -> Place:
-        text = self.lines[line] if line < len(self.lines) else ""
-        return self.whole or Place(self.source, line + 1, column + 1, text)
+        return self.whole or Place(self.source, line + 1, column + 1)
 
     def _note(self, message: str, loc: Loc, place: Place) -> None:
         self.problems.append(Problem(message, loc, place=place))

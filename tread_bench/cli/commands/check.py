@@ -27,20 +27,17 @@ def check(
     from rich.text import Text
 
     from tread_bench.cli.console import stdout_console
-    from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
+    from tread_bench.core.stored.destinations import claim_file
     from tread_bench.core.stored.files import read_document, write_atomically, write_document
-    from tread_bench.core.stored.outputs import try_file
     from tread_bench.core.stored.records import of_study
     from tread_bench.regression.compare import MARGINS, Baseline, compare, exit_status, figures_of, to_junit
     from tread_bench.runner.folder import RunFolder
 
     # Where to write.
     if junit:
-        refuse_taken("--junit", junit, overwrite)
-        try_file("--junit", junit)
+        claim_file("--junit", junit, overwrite)
     if accept:
-        refuse_in_run("--baseline", baseline)
-        try_file("--baseline", baseline)
+        claim_file("--baseline", baseline, overwrite=True)
 
     # The run, which must be whole.
     folder = RunFolder(run_dir)

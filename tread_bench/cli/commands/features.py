@@ -38,14 +38,12 @@ def features(
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from rich.console import Console
 
-    from tread_bench.core.stored.destinations import refuse_taken
-    from tread_bench.core.stored.outputs import try_file
+    from tread_bench.core.stored.destinations import claim_file
     from tread_bench.services.display import counted
     from tread_bench.suite.data import data_of_suite
 
     # Where to, and of what.
-    refuse_taken("--out", out, overwrite)
-    try_file("--out", out)
+    claim_file("--out", out, overwrite)
     data = data_of_suite(suite, overrides, data_root)
 
     # Train.

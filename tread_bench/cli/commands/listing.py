@@ -24,7 +24,6 @@ Listed = Literal[
     "metrics",
     "extractors",
     "text_encoders",
-    "kernels",
     "schema",
 ]
 
@@ -54,7 +53,6 @@ def rows_of(what: Listed) -> list[dict[str, Any]]:
     from tread_bench.core.describe.data_sources import data_sources, text_encoders
     from tread_bench.core.describe.families import families
     from tread_bench.core.describe.guidance import guidance_rules
-    from tread_bench.core.describe.kernels import KERNELS, missing
     from tread_bench.core.describe.methods import losses, methods
     from tread_bench.core.describe.metrics import extractors, metrics
     from tread_bench.core.describe.mixers import mixers
@@ -66,12 +64,6 @@ def rows_of(what: Listed) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     if what == "suites":
         return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
-    if what == "kernels":
-        for kind, names in KERNELS.items():
-            for name, about in names.items():
-                usable = {device: missing(name, device) or "yes" for device in ("cpu", "cuda")}
-                rows.append({"kind": kind, "name": name, "about": about, **usable})
-        return rows
 
     # Every published size, at its family's default input, and every family that has none, without figures.
     if what == "backbones":

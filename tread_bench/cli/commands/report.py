@@ -73,8 +73,7 @@ def export_run(paths: Sequence[Path], file: Path, overwrite: bool = False) -> No
     Raises:
         UserError: there are several, it is not a run folder or has no record; or the file must not be written.
     """
-    from tread_bench.core.stored.destinations import refuse_taken
-    from tread_bench.core.stored.outputs import try_file
+    from tread_bench.core.stored.destinations import claim_file
     from tread_bench.runner.export import export_of, write_export
     from tread_bench.runner.folder import RunFolder, disk_errors_reported
     from tread_bench.services.display import note
@@ -85,11 +84,10 @@ def export_run(paths: Sequence[Path], file: Path, overwrite: bool = False) -> No
         raise UserError(f"--export {file} writes the records of one run; give one run folder")
     if root.is_file():
         raise UserError(f"--export {file} writes the records of a run, and {root} is a file; give a run folder")
-    refuse_taken("--export", file, overwrite)
+    claim_file("--export", file, overwrite)
 
     # What the run has left so far.
     export, unreadable = export_of(RunFolder(root))
-    try_file("--export", file)
     with disk_errors_reported(file.parent):
         write_export(file, export, overwrite)
 

@@ -51,10 +51,10 @@ def sample(
     import torch
     from rich.console import Console
 
-    from tread_bench.core.stored.destinations import check_folder, claim_folders, refuse_taken
+    from tread_bench.core.stored.destinations import check_folder, claim_file, claim_folders
     from tread_bench.core.stored.files import write_atomically
     from tread_bench.core.stored.identity import canonical_json
-    from tread_bench.core.stored.outputs import make_below, refuse_linked, try_file
+    from tread_bench.core.stored.outputs import make_below, refuse_linked
     from tread_bench.measure.quality.png import GRID, grid_png, image_png
     from tread_bench.services.display import counted
     from tread_bench.services.samples import SampledCell
@@ -64,7 +64,7 @@ def sample(
     if npz is not None and out is not None:
         raise UserError(f"--npz {npz} writes one file, --out {out} a folder of images; give one of them")
     if npz is not None:
-        refuse_taken("--npz", npz, overwrite)
+        claim_file("--npz", npz, overwrite)
     if out is not None:
         check_folder("--out", out, COMMAND)
     sampled = SampledCell.open(
@@ -84,7 +84,6 @@ def sample(
     # One file, batch by batch.
     files: dict[str, str | list[str]]
     if npz is not None:
-        try_file("--npz", npz)
         with counted(Console(stderr=True), str(sampled.job.device)) as report:
             sampled.write_npz(npz, partial(report, sampled.job.request.row), overwrite)
         files = {"npz": str(npz)}

@@ -9,11 +9,9 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.guidance import Branch
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
-from tread_bench.core.names import few
 from tread_bench.core.problems import Loc, Problem, dotted
 
 GUIDANCE: Loc = ("sampling", "guidance")
-_SHOWN = 8  # times that a message lists
 
 
 class Setting(NamedTuple):
@@ -57,11 +55,10 @@ def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[ResolvedRoute,
 
 
 def _guidance_problems(setting: Setting) -> Iterator[Problem]:
-    cell, rule, steps = setting.cell, setting.cell.sampling.guidance, setting.cell.sampling.steps
-    branches = [branch for branch in rule.branches if branch is not None]
+    cell, rule = setting.cell, setting.cell.sampling.guidance
 
     # A branch without the label.
-    if not all(branch.label for branch in branches):
+    if any(branch is not None and not branch.label for branch in rule.branches):
         why = ""
         if not setting.spec.num_classes and setting.spec.context_shape is None:
             why = "but these data have none: choose another"
@@ -74,39 +71,23 @@ def _guidance_problems(setting: Setting) -> Iterator[Problem]:
     # An interval that holds no step.
     if rule.guided_times is not None:
         low, high = rule.guided_times
-        times = [cell.objective.sampling_time(step, steps) for step in range(steps)]
+        times = [cell.objective.sampling_time(step, cell.sampling.steps) for step in range(cell.sampling.steps)]
         if not any(low < time <= high for time in times):
-            shown = few([f"{time:.4g}" for time in times], _SHOWN)
-            message = f"none of the sampler's times lies in it, which are {shown} (sampling.steps {steps}); widen it"
+            message = f"none of the sampler's times lies in it, from {times[-1]:.4g} to {times[0]:.4g}; widen it"
             yield Problem(f"sampling.guidance.interval [{low}, {high}]: {message}", (*GUIDANCE, "interval"))
 
     # Blocks that cannot be routed or left out.
-    if rule.routed_blocks is None:
-        return
-    at = (*GUIDANCE, "blocks")
-    found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.routed_blocks, rule.rates, at))
-    yield from found
-    decaying = [branch for branch in branches if branch.decays]
-    if found or not decaying:
-        return
-
-    # A rate that the family refuses while it decays.
-    try:
-        for branch, rate in zip(decaying, rule.rates, strict=True):
-            for step in range(steps):
-                setting.at_rate(rule.routed_blocks, rate * branch.share_at(step, steps))
-    except ValueError as error:
-        yield Problem(f"sampling.guidance.decay: on the way down, {error}; or leave decay out", (*GUIDANCE, "decay"))
+    if rule.routed_blocks is not None:
+        what, at = f"sampling.guidance {rule.name}", (*GUIDANCE, "blocks")
+        yield from _block_problems(setting, what, rule.routed_blocks, rule.rates, at)
 
 
 def _gap_problems(setting: Setting) -> Iterator[Problem]:
-    metrics = setting.cell.metrics
-    if list(metrics.routed_rates) != sorted(set(metrics.routed_rates)):
-        message = f"metrics.routed_rates {list(metrics.routed_rates)}: must ascend"
-        yield Problem(message, ("metrics", "routed_rates"))
-    elif metrics.routed_rates:
-        rates, at = metrics.routed_rates, ("metrics", "routed_blocks")
-        yield from _block_problems(setting, "metrics.routed_rates", metrics.routed_blocks, rates, at)
+    rates, blocks = setting.cell.metrics.routed_rates, setting.cell.metrics.routed_blocks
+    if list(rates) != sorted(set(rates)):
+        yield Problem(f"metrics.routed_rates {list(rates)}: must ascend", ("metrics", "routed_rates"))
+    elif rates:
+        yield from _block_problems(setting, "metrics.routed_rates", blocks, rates, ("metrics", "routed_blocks"))
 
 
 def _block_problems(
@@ -137,17 +118,13 @@ def _block_problems(
 
     # What is left without the blocks must be a network.
     dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
-    last = setting.family.num_blocks(setting.spec) - 1
-    skips = setting.family.long_skips(setting.spec)
-    halved = [(first, end) for first, end in skips if (first in dropped) != (end in dropped)]
-    if len(dropped) > last:
+    halved = [skip for skip in setting.family.long_skips(setting.spec) if len(dropped.intersection(skip)) == 1]
+    if len(dropped) == setting.family.num_blocks(setting.spec):
         yield Problem(f"{dotted(loc)}: path_drop leaves no block to its weak branch: keep some", loc)
     elif halved:
-        a, b = halved[0]
-        start = max(1, min(*dropped, last - max(dropped)))
+        first, last = halved[0]
         yield Problem(
             f"{dotted(loc)}: path_drop would leave out one end of the long skip of {setting.family.name} that joins "
-            f"block {a} to block {b}; take blocks that are symmetrical about the middle, such as "
-            f"{start}:{last - start}",
+            f"block {first} to block {last}; take blocks that are symmetrical about the middle",
             loc,
         )

@@ -48,12 +48,10 @@ class Branch:
 
     def routes_at(self, step: int, steps: int) -> tuple[Route, ...]:
         """Return the routes at step `step` (from 0) of `steps`, without routes at rate 0."""
-        share = 0.0 if self.drops_path else self.share_at(step, steps)
+        share = (1 + math.cos(math.pi * step / steps)) / 2 if self.decays else 1.0
+        if self.drops_path:
+            share = 0.0
         return tuple(route.at_share(share) for route in self.routes if route.rate * share)
-
-    def share_at(self, step: int, steps: int) -> float:
-        """Return the share of the rates at a step: (1 + cos(pi step / steps)) / 2 if they decay, else 1."""
-        return (1 + math.cos(math.pi * step / steps)) / 2 if self.decays else 1.0
 
     @property
     def dropped_blocks(self) -> frozenset[int]:

@@ -7,30 +7,14 @@ from importlib.util import find_spec
 
 from tread_bench.core.errors import UserError
 
-KERNELS: dict[str, dict[str, str]] = {
-    "attention": {
-        "sdpa": "torch's scaled_dot_product_attention (fused where the device has it)",
-        "math": "two batched products and a softmax: faster on a CPU up to a few hundred tokens",
-    },
-    "adaln": {
-        "torch": "the blocks of DiT and SiT as modules, any device",
-        "numba": "each block as one operator compiled by Numba, CPU; as modules with text, autocast or compile",
-    },
-    "scan": {
-        "torch": "selective scan in PyTorch with a backward pass of its own, any device",
-        "numba": "selective scan, and the convolution before it, compiled by Numba, CPU",
-        "mamba_ssm": "the fused CUDA kernel of mamba-ssm",
-    },
-    "wkv": {
-        "torch": "Bi-WKV in PyTorch as one linear recurrence, any device",
-        "numba": "Bi-WKV in float64 compiled by Numba, CPU",
-        "triton": "Bi-WKV in Triton, CUDA",
-    },
-    "recurrence": {
-        "torch": "gated linear recurrences and delta rules in chunks, in PyTorch, any device",
-        "numba": "the same token by token, compiled by Numba, CPU",
-        "fla": "flash-linear-attention's Triton kernels, CUDA",
-    },
+# torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
+# numba: compiled on a CPU; mamba_ssm, triton, fla: kernels for CUDA.
+KERNELS: dict[str, tuple[str, ...]] = {
+    "attention": ("sdpa", "math"),
+    "adaln": ("torch", "numba"),
+    "scan": ("torch", "numba", "mamba_ssm"),
+    "wkv": ("torch", "numba", "triton"),
+    "recurrence": ("torch", "numba", "fla"),
 }
 _AUTO: dict[str, dict[str, tuple[str, ...]]] = {  # by type of device: the first available one is used
     "attention": {"cpu": ("math",), "cuda": ("sdpa",)},

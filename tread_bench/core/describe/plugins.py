@@ -15,12 +15,12 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoints, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args
 
-from tread_bench.core.errors import UserError, error_text, printable
+from tread_bench.core.errors import error_text, printable
 from tread_bench.core.names import unknown
 
 _OWN = "tread-bench"  # name of this package's distribution
@@ -88,7 +88,15 @@ class Kind(Generic[D]):
         """Return the rule that a description breaks; empty if none."""
         if not isinstance(description, self.of):
             return f"{type(description).__name__} is not a tread_bench.{self.of.__name__}"
-        return "" if self.options is None else _wrong_options(description, self.options)
+        if self.options is None:
+            return ""
+        options, name = getattr(description, "options", None), description.name
+        if not (isinstance(options, type) and issubclass(options, self.options)):
+            return f"its options must be a subclass of tread_bench.{self.options.__name__}"
+        field = options.model_fields["name"]  # type: ignore[attr-defined]
+        if get_args(field.annotation) != (name,) or field.default != name:
+            return f"its options must have the field name: Literal[{name!r}] = {name!r}"
+        return ""
 
 
 def named(target: str) -> Any:
@@ -105,16 +113,11 @@ def announced(kind: Kind[D]) -> dict[str, D]:
     """Return every announced description that can be used, by name; warn of each other one, naming its distribution.
 
     Of several that announce a name, this package's own is the one that has it, or else the first.
-
-    Raises:
-        UserError: this package's own are missing, since it was installed before they were announced.
     """
-    if not any(_is_own(point) for point in _installed().select(group=kind.group)):
-        rule = f"this installation of {_OWN} is older than its code: it announces nothing as {kind.group}"
-        raise UserError(f"{rule}; install it again, in a checkout by pip install -e .")
     found: dict[str, D] = {}
     owners: dict[str, D] = {}
-    for point in sorted(points_of(kind.group), key=lambda point: (not _is_own(point), point.name, point.value)):
+    points = points_of(kind.group)
+    for point in sorted(points, key=lambda point: (_about(point.dist)[0] != _OWN, point.name, point.value)):
         distribution, version = _about(point.dist)
 
         # What it announces, and the rule by which that cannot be used.
@@ -158,26 +161,12 @@ def points_of(group: str) -> EntryPoints:
     return points
 
 
-def _wrong_options(description: Any, base: type) -> str:
-    """Return the rule by which the options cannot be used; empty if they can."""
-    options, name = description.options, description.name
-    if not (isinstance(options, type) and issubclass(options, base)):
-        return f"its options must be a subclass of tread_bench.{base.__name__}"
-    field = options.model_fields["name"]  # type: ignore[attr-defined]
-    if get_args(field.annotation) != (name,) or field.default != name:
-        return f"its options must have the field name: Literal[{name!r}] = {name!r}"
-    return ""
-
-
 @cache
 def _about(distribution: Any) -> tuple[str, str]:
     """Name and version of a distribution, for which its whole description is read."""
     name, version = distribution.name, distribution.version
-    try:
-        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
-        is_for_editing = origin.get("dir_info", {}).get("editable", False)
-    except (ValueError, AttributeError):  # damaged: it may be
-        is_for_editing = True
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    is_for_editing = origin.get("dir_info", {}).get("editable", False)
     is_installed = distribution.read_text("INSTALLER") is not None
     if name == _OWN or (is_installed and not is_for_editing):
         return name, version
@@ -197,7 +186,3 @@ def code_sha256(packages: Iterable[str]) -> str:
             for path in files:
                 digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
-
-
-def _is_own(point: EntryPoint) -> bool:
-    return _about(point.dist)[0] == _OWN

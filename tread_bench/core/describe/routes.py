@@ -46,7 +46,8 @@ class Route:
         if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
             raise ValueError(f"rate {self.rate!r}: the share of tokens that bypasses must be a number in [0, 1)")
         object.__setattr__(self, "rate", float(self.rate))
-        if self.is_absolute and self.start > self.end:
+        is_absolute = all(isinstance(position, int) and position >= 0 for position in (self.start, self.end))
+        if is_absolute and self.start > self.end:
             raise ValueError(f"route {self}: start must not come after end; swap the two")
 
     def __eq__(self, other: object) -> bool:
@@ -56,11 +57,6 @@ class Route:
 
     def __hash__(self) -> int:
         return hash((self.start, self.end, self.rate))
-
-    @property
-    def is_absolute(self) -> bool:
-        """Whether both ends are plain block numbers, so that the route means the same blocks in every backbone."""
-        return all(isinstance(p, int) and p >= 0 for p in (self.start, self.end))
 
     @classmethod
     def parse(cls, text: str) -> Route:
@@ -123,13 +119,7 @@ def as_routes(routes: RoutesLike) -> tuple[Route, ...]:
         return (routes,)
     if isinstance(routes, Mapping) or not isinstance(routes, Iterable):
         raise ValueError("must be a route such as 2:8@0.5, a list of routes, or [] for none")
-    return tuple(route if isinstance(route, Route) else _one_route(route) for route in routes)
-
-
-def _one_route(value: object) -> Route:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a route: write START:END@RATE, such as 2:8@0.5")
-    return Route.parse(value)
+    return tuple(route if isinstance(route, Route) else Route.parse(str(route)) for route in routes)
 
 
 def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[ResolvedRoute, ...]:

@@ -16,7 +16,7 @@ from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.routes import Route, resolve_routes, tokens_per_block
 from tread_bench.core.numbers.costs import cost_figures, cost_of, counted, evaluated_macs, network_of, parts_of
-from tread_bench.core.numbers.schedule import mean_share, stretches, summed_share
+from tread_bench.core.numbers.schedule import stretches, summed_share
 from tread_bench.core.stored.records import CostFigures
 
 VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
@@ -36,8 +36,7 @@ class Extra:
 class Work(NamedTuple):
     """Expected MACs of a whole cell, used to place cells and to estimate their duration; never recorded.
 
-    Rates are averaged over the schedule, and guided calls count twice. Two costs are left out: feature extraction from
-    images, and modules outside the backbone.
+    Guided calls count twice; the extraction of features from images is left out.
     """
 
     training: int
@@ -47,16 +46,15 @@ class Work(NamedTuple):
 def expected_work(cell: Cell) -> Work:
     """Estimate the work of a cell."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    training, sampling, metrics = cell.training, cell.sampling, cell.metrics
+    sampling, metrics = cell.sampling, cell.metrics
     if cell.is_timed_only:
         return Work(0, 0)
     calls = sampling.sampler_family.num_calls(sampling.steps) * (1 if sampling.guidance_scale == 1 else 2)
     images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
-    evaluation = images * cost_of(family, spec, lora=training.lora).forward.total
+    evaluation = images * cost_of(family, spec, lora=cell.training.lora).forward.total
     if not cell.trains:
         return Work(0, evaluation)
-    step = training.batch * _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule)).train_step
-    return Work(training.iterations * step, len(metrics.iterations(training.iterations)) * evaluation)
+    return Work(training_macs(cell), len(metrics.iterations(cell.training.iterations)) * evaluation)
 
 
 def cell_cost(cell: Cell) -> CostFigures:

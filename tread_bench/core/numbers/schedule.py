@@ -75,11 +75,6 @@ def stretches(
         yield iterations - end, 0.0
 
 
-def mean_share(iterations: int, schedule: RoutingSchedule) -> float:
-    """Return the mean of `routing_share` over all steps; without any, that of the first step."""
-    return summed_share(iterations, iterations, schedule) / iterations if iterations else routing_share(0, 0, schedule)
-
-
 def summed_share(until: int, iterations: int, schedule: RoutingSchedule) -> float:
     """Return the sum of `routing_share` over the first `until` of all steps."""
     routed = min(until, routed_steps(iterations, schedule))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
-from glob import iglob
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from tread_bench.core.errors import printable, shortened_middle
@@ -14,14 +14,18 @@ from tread_bench.core.stored.foreign import read_file
 from tread_bench.core.stored.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
 
 MARKER = "tread-bench.txt"  # in a folder of output; not hidden, so that whoever empties the folder removes it, too
-_PLAN_KEYS = ("suite", "timing", "cells")
-_CELL_KEYS = ("cell", "suite", "row", "config")
 
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder is that of a run: it holds a plan or a cell that this program wrote."""
-    cells = iglob("cells/*/cell.json", root_dir=folder)
-    return _has(folder / "plan.json", _PLAN_KEYS) or any(_has(folder / cell, _CELL_KEYS) for cell in cells)
+    for path in (folder / "plan.json", *folder.glob("cells/*/cell.json")):
+        try:
+            content = json.loads(read_file(path))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and "suite" in content:
+            return True
+    return False
 
 
 def refuse_in_run(option: str, path: Path) -> None:
@@ -34,8 +38,8 @@ def refuse_in_run(option: str, path: Path) -> None:
             )
 
 
-def refuse_taken(option: str, path: Path, overwrite: bool) -> None:
-    """Raise OutputError if a file must not be written at `path`; call it before any work.
+def claim_file(option: str, path: Path, overwrite: bool) -> None:
+    """Raise OutputError if a file must not or cannot be written at `path`; call it before any work.
 
     Args:
         overwrite: whether a file that is there may be replaced.
@@ -45,6 +49,11 @@ def refuse_taken(option: str, path: Path, overwrite: bool) -> None:
         refuse_irregular(path, option)
     else:
         refuse_existing(path, option)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OutputError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
 
 
 def check_folder(option: str, folder: Path, command: str) -> None:
@@ -61,7 +70,7 @@ def check_folder(option: str, folder: Path, command: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _not_a_folder(option, folder, error) from None
+        raise OutputError(f"{option} {folder} cannot be a folder ({error.strerror}); give another path") from None
     if there and made_by != command:
         holds = f"holds the output of `{shortened_middle(printable(made_by))}`" if made_by else f"contains {there[0]}"
         raise OutputError(
@@ -71,37 +80,15 @@ def check_folder(option: str, folder: Path, command: str) -> None:
 
 
 def claim_folders(command: str, folders: Mapping[str, Path | None]) -> None:
-    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError with all mistakes.
+    """Check folders, then make and mark them: from now on they are the command's. Raises OutputError.
 
     Args:
         folders: by the option that names them; None: not requested.
     """
     named = {option: folder for option, folder in folders.items() if folder is not None}
-    problems = []
     for option, folder in named.items():
-        try:
-            check_folder(option, folder, command)
-        except OutputError as error:
-            problems.append(str(error))
-    if problems:
-        raise OutputError("\n".join(problems))
-    for option, folder in named.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _not_a_folder(option, folder, error) from None
+        check_folder(option, folder, command)
+    for folder in named.values():
+        folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).exists():
             write_atomically(folder / MARKER, command)
-
-
-def _not_a_folder(option: str, folder: Path, error: OSError) -> OutputError:
-    return OutputError(f"{option} {folder} cannot be a folder ({error.strerror}); give another path")
-
-
-def _has(path: Path, keys: Iterable[str]) -> bool:
-    """Whether a file is a JSON object with these keys."""
-    try:
-        content = json.loads(read_file(path))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.keys() >= set(keys)

@@ -44,7 +44,6 @@ from tread_bench.core.stored.records import (
 )
 
 Model = TypeVar("Model", bound=BaseModel)
-_COMPUTED_WITH = ("schedule",)  # parts of a configuration that reports compute with, of which every key must be known
 _REQUESTED = ("cell", "suite", "row", "seed", "reference", "role", "backbone", "config")
 SHOWN = 5  # problems of one document that a message lists
 
@@ -264,31 +263,21 @@ class Export(Part):
 def parsed(text: str | bytes, model: type[Model]) -> Model | list[str]:
     """Validate the JSON of a document; return it, or all mistakes with their fields.
 
-    Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
+    Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer. Configurations of records
+    may have keys of another version, and name plug-ins that are not installed here.
     """
     try:
         document = model.model_validate_json(text, strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    return [*_config_problems_of(document)] or document
-
-
-def _config_problems_of(document: BaseModel) -> Sequence[str]:
-    """Mistakes in the configurations of a document.
-
-    Records may have keys of another version, and name plug-ins that are not installed here.
-    """
-    match document:
-        case Record():
-            return _config_problems(json.dumps(document.config), allows_unknown=True)
-        case CellRequest():
-            return _config_problems(json.dumps(document.config), allows_unknown=False)
-        case Export():
-            problems: list[str] = []
-            for place, record in enumerate(document.records):
-                problems += [f"records.{place}.{problem}" for problem in _config_problems_of(record)]
-            return problems
-    return []
+    if isinstance(document, Export):
+        for place, record in enumerate(document.records):
+            if problems := _config_problems(json.dumps(record.config), allows_unknown=True):
+                return [f"records.{place}.{problem}" for problem in problems]
+    elif isinstance(document, Record | CellRequest):
+        written = json.dumps(document.config)
+        return [*_config_problems(written, allows_unknown=isinstance(document, Record))] or document
+    return document
 
 
 @lru_cache(maxsize=4096)  # all seeds of a row have the same configuration, and so have its request and its record
@@ -297,7 +286,7 @@ def _config_problems(config: str, *, allows_unknown: bool) -> Sequence[str]:
     try:
         cell = Cell.model_validate_json(config)
     except ValidationError as error:
-        is_unknown = all(_is_unknown(found) and found["loc"][0] not in _COMPUTED_WITH for found in error.errors())
+        is_unknown = all(_is_unknown(found) for found in error.errors())
         return [] if allows_unknown and is_unknown else _texts(error, Cell, ("config",))
     try:
         cell.backbone.spec(cell.data)
@@ -309,11 +298,13 @@ def _config_problems(config: str, *, allows_unknown: bool) -> Sequence[str]:
 
 
 def _is_unknown(found: ErrorDetails) -> bool:
-    """Whether an error is a key that this version does not know, or a plug-in that is not installed here."""
-    part = found["input"]
-    if found["type"] == "extra_forbidden":
-        return True
-    return found["type"] == "union_tag_invalid" and isinstance(part, dict) and isinstance(part["name"], str)
+    """Whether an error is a key that this version does not know, or a plug-in that is not installed here.
+
+    Reports compute with the schedule, of which every key must be known.
+    """
+    is_name = isinstance(found["input"], dict) and isinstance(found["input"].get("name"), str)
+    is_of_others = found["type"] == "extra_forbidden" or (found["type"] == "union_tag_invalid" and is_name)
+    return is_of_others and found["loc"][0] != "schedule"
 
 
 def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveInt
 
 from tread_bench.core.stored.records import Part
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EVALUATED: Literal["tread-bench evaluate"] = "tread-bench evaluate"
 Shape = tuple[PositiveInt, PositiveInt, PositiveInt]  # (C, H, W)
@@ -95,18 +92,3 @@ class SetEvaluation(Part):
         """What a reader must know before comparing figures, each warning once."""
         of_rows = [warning for row in self.rows for warning in row.warnings]
         return [*dict.fromkeys([*self.warnings, *of_rows])]
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row per figure and network.
-
-        Columns: samples, reference, protocol, network, metric, figure, title, value, low, high, method, fingerprint,
-        warnings. What a figure was extrapolated from is in `rows`.
-        """
-        import pandas as pd
-
-        about = {"samples": self.samples.name, "reference": self.reference.name, "protocol": self.protocol}
-        hidden = {"network_sha256", "lower_is_better", "points"}
-        lines = []
-        for row in self.rows:
-            lines.append(about | row.model_dump(exclude=hidden) | {"warnings": "; ".join(row.warnings)})
-        return pd.DataFrame(lines).astype({"value": "float64", "low": "float64", "high": "float64"})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import zipfile
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ DOCUMENT_BYTES = 2**32  # of JSON, captions and other text
 IMAGE_BYTES = 2**30  # of an image file
 WEIGHTS_BYTES = 2**36  # of a network
 _LONGEST_REASON = 160  # characters
+_HEAD_BYTES = 4096  # of a page
+_FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 
 
 def open_file(path: str | Path, most_bytes: int | None = None) -> BufferedReader:
@@ -109,3 +112,13 @@ def one_line(error: Exception) -> str:
     """Return what the reader of a damaged file says, shortened: it may quote what it read."""
     text = printable(str(error).strip().partition("\n")[0]) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
+
+
+def pictures_of(page: Path) -> list[str] | None:
+    """Return the names of the pictures that were drawn with a page; None if it does not name them."""
+    try:
+        with open_file(page) as file:
+            match = _FIGURES.search(file.read(_HEAD_BYTES).decode(errors="replace"))
+    except OSError:
+        return None
+    return match.group(1).split() if match else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -53,16 +52,6 @@ def make_below(root: Path, folder: Path) -> None:
     depth = len(folder.relative_to(root).parts)
     for place in reversed([folder, *folder.parents][:depth]):
         place.mkdir(exist_ok=True)
-
-
-def try_file(option: str, path: Path) -> None:
-    """Raise OutputError if a file cannot be written; call it before the work that produces the file."""
-    refuse_irregular(path, option)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise OutputError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
 
 
 def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:

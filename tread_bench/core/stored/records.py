@@ -10,7 +10,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    JsonValue,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -32,13 +31,10 @@ STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
 _DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
 
 
-Gone = Annotated[JsonValue, Field(exclude=True, repr=False)]  # a key of older records: it is read, and not written
-
-
 class Part(BaseModel):
-    """A frozen model that refuses unknown keys (so a record of another version is noticed) and NaN."""
+    """A frozen model that leaves out unknown keys, such as those of an older version, and refuses NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
 class CostFigures(Part):
@@ -132,9 +128,6 @@ class Evaluation(Part):
     seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
-    average_correlation: Gone = None
-    other_widths: Gone = None
-    other_scales: Gone = None
     fid: float | None = None
     sfid: NonNegativeFloat | None = None
     kid: float | None = None
@@ -178,8 +171,6 @@ class Candidate(Part):
     fids: list[float] = Field(default_factory=list)  # the same, where images are generated
     diverged: NonNegativeInt = 0  # how many of them
     failed: NonNegativeInt = 0  # for another reason
-    widths: Gone = None
-    scales: Gone = None
 
     @property
     def is_over(self) -> bool:
@@ -279,7 +270,6 @@ class DataFile(Part):
 
     bytes: int
     files: int | None = None  # number of files in a folder that is read as a whole; None: a file
-    ends_sha256: Gone = None
     sha256: str = ""  # hash of the content; "": not known, of an older run
 
 
@@ -338,7 +328,6 @@ class Record(Trained):
     similarity: Similarity | None = None
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
-    shared_iterations: Gone = None
     target_features_sha256: str = ""  # hash of the network that REPA aligns tokens with
     skipped_steps: NonNegativeInt = 0  # steps whose float16 gradients overflowed, so that the weights stayed the same
     initial_weights_sha256: str = ""
