@@ -13,9 +13,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.files import refuse_linked, write_atomically
 from tread_bench.core.stored.foreign import pictures_of
-from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.reports.figures.picture import Picture
 from tread_bench.reports.figures.style import row_key
 from tread_bench.reports.frame import flat

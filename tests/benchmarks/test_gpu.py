@@ -19,7 +19,7 @@ from benchmarks.processes import CHECKOUT
 from tests.run_folders import begun, figures_of_speed
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.describe.kernels import resolve_kernels
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.suite.load import load_plan

@@ -16,7 +16,7 @@ from tests.data.image_sets import cropped, write_folder
 from tests.data.test_parquet import png, write
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.outputs import OutputError
+from tread_bench.core.stored.files import OutputError
 from tread_bench.data.check import data_problems
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode

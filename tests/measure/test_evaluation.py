@@ -11,7 +11,7 @@ from tests.model.methods.subjects import network_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import find_extractor
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator

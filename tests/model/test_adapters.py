@@ -12,7 +12,7 @@ from tests.measure.test_activations import COMPILED, PLAIN
 from tests.model.methods.subjects import BACKBONES, cell_of, inputs, network_of
 from tread_bench.core.config.training import Lora
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
+from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.model import adapters
 from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import build_backbone

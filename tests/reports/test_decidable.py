@@ -12,7 +12,7 @@ from synthetic_records import evaluation, timing
 
 from tests.command_line import tread_bench
 from tread_bench.core.describe.routes import format_routes
-from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
+from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.stored.records import Record
 from tread_bench.reports.decision import Outcome
 from tread_bench.suite.decidable import OBSTACLES, obstacles

@@ -17,8 +17,7 @@ from tread_bench.cli.commands.report import export_run
 from tread_bench.cli.commands.sample import sample
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
-from tread_bench.core.stored.files import replacing, write_atomically
-from tread_bench.core.stored.outputs import OutputError, open_plain
+from tread_bench.core.stored.files import OutputError, open_plain, replacing, write_atomically
 from tread_bench.reports.page.document import write_pictures
 from tread_bench.services.report import write_report
 

@@ -16,7 +16,7 @@ import pytest
 from tests.command_line import command, figures, tread_bench, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import ONE_SEED, write_suite
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options

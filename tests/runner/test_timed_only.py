@@ -10,7 +10,7 @@ from pandas import read_csv
 
 from tests.command_line import tread_bench
 from tests.toy_suite import finished_run, write_suite
-from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
+from tread_bench.core.numbers.costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.records import Record
 from tread_bench.suite.load import load_plan

@@ -18,7 +18,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.documents import WeightsRef
-from tread_bench.core.stored.outputs import OutputError
+from tread_bench.core.stored.files import OutputError
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines

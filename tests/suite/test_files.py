@@ -16,7 +16,7 @@ from tests.data.test_parquet import COLOUR, png, write
 from tread_bench.cli import hours
 from tread_bench.cli.commands.plan import plan as show_plan
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tread_bench.cli.hours import add_hours, pace_of
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.documents import CellRequest, RunPlan, initial_record
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.data.latents.options import LatentsData

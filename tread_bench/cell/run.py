@@ -27,7 +27,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import LostError, failure_text, is_of_disk
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.stored.data_files import check_unchanged, contents_as_before
 from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Evaluation, GradientNorms, Record, Trained

@@ -15,7 +15,7 @@ from tread_bench.cell.run import dense_twin, in_ranks, unscheduled
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures

@@ -12,7 +12,7 @@ from typing import Any
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work, training_macs
+from tread_bench.core.numbers.costs import VALIDATION_TIMES, expected_work, training_macs
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 

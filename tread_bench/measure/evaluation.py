@@ -20,8 +20,7 @@ from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import training_macs
-from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.core.numbers.costs import sampling_macs, training_macs
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import Evaluation
 from tread_bench.data.ranks import ALONE, Ranks

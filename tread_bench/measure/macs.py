@@ -18,8 +18,7 @@ from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike
-from tread_bench.core.numbers.cell_costs import Extra
-from tread_bench.core.numbers.costs import Counts, cost_of, counts_of
+from tread_bench.core.numbers.costs import Counts, Extra, cost_of, counts_of
 from tread_bench.measure.counter import MacsCounter
 from tread_bench.model.adapters import add_adapters
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone, run_blocks

@@ -21,13 +21,15 @@ from tread_bench.core.stored.files import (
     TEMPORARIES,
     StoreError,
     files_in,
+    make_below,
+    open_plain,
     read_document,
+    refuse_linked,
     write_atomically,
     write_document,
 )
 from tread_bench.core.stored.foreign import pictures_of
 from tread_bench.core.stored.identity import check_cell
-from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.stored.records import Record
 
 Document = TypeVar("Document")

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
-from tread_bench.core.stored.files import TEMPORARY
+from tread_bench.core.stored.files import TEMPORARY, OutputError, open_plain, refuse_irregular
 from tread_bench.core.stored.foreign import read_file
-from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
 
 EVERY_S = 1.0  # at least, between two notes in the same phase

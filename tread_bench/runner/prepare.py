@@ -15,7 +15,7 @@ import psutil
 from tread_bench.core.config.compute import Limits
 from tread_bench.core.config.suite import files_of
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, contents_of, unread_bytes

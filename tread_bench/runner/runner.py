@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
-from tread_bench.core.stored.outputs import open_plain
+from tread_bench.core.stored.files import open_plain
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.executors.tasks import Ended, Event, Site, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported

@@ -11,8 +11,7 @@ from statistics import median
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.stored.conditions import decisive, differences
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
-from tread_bench.core.stored.files import write_document
-from tread_bench.core.stored.outputs import make_below
+from tread_bench.core.stored.files import make_below, write_document
 from tread_bench.core.stored.records import EqualTime, Record, TimingFigures
 from tread_bench.runner.executors.tasks import Site
 from tread_bench.runner.folder import RunFolder

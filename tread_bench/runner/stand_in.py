@@ -12,7 +12,7 @@ from tread_bench.core.describe.data_sources import DataOptions, find_data_source
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_paths import is_missing
-from tread_bench.core.stored.outputs import refuse_linked
+from tread_bench.core.stored.files import refuse_linked
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.files import MIN_CLASSES
 from tread_bench.suite.plan import Plan

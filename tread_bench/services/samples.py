@@ -29,8 +29,8 @@ from tread_bench.core.problems import SuiteError, validation_problems
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
+from tread_bench.core.stored.files import make_below, refuse_irregular, refuse_linked
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.core.stored.outputs import make_below, refuse_irregular, refuse_linked
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective

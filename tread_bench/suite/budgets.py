@@ -7,7 +7,7 @@ from typing import Any
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import BUDGET_TOLERANCE, Budget
-from tread_bench.core.numbers.cell_costs import iterations_within, training_macs
+from tread_bench.core.numbers.costs import iterations_within, training_macs
 from tread_bench.core.problems import Loc, Problem, dotted, shortened
 from tread_bench.suite.merge import Draft, DraftRow
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from tread_bench.core.config.metrics import ENOUGH_POINTS
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.methods import Tokens
-from tread_bench.core.numbers.cell_costs import training_macs
+from tread_bench.core.numbers.costs import training_macs
 from tread_bench.core.problems import Problem
 from tread_bench.suite.plan import Plan, PlannedCell
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tread_bench.core.config.choices import PLAINLY_ROUTED
 from tread_bench.core.config.suite import SAME_BUDGET, Cell, Hypothesis
 from tread_bench.core.names import few
-from tread_bench.core.numbers.cell_costs import training_macs
+from tread_bench.core.numbers.costs import training_macs
 from tread_bench.core.numbers.onset import Arm
 from tread_bench.core.problems import Loc, Problem
 

@@ -14,7 +14,7 @@ from tread_bench.core.config.training import Evaluate, RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
-from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
+from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
 from tread_bench.core.stored.identity import canonical_json, cell_id

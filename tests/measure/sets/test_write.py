@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.measure.sets.test_samples import all_of, images
-from tread_bench.core.stored.outputs import OutputError
+from tread_bench.core.stored.files import OutputError
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
 

@@ -9,13 +9,14 @@ from tests.pairs import in_turn
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.numbers.cell_costs import (
+from tread_bench.core.numbers.costs import (
     VALIDATION_TIMES,
     cell_cost,
+    cost_of,
     expected_work,
+    sampling_macs,
     training_macs,
 )
-from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import macs

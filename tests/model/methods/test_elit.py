@@ -10,8 +10,7 @@ import torch
 
 from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of
 from tests.model.methods.test_restated import GROUPS, TOKENS, step_with
-from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.core.numbers.costs import cost_of
+from tread_bench.core.numbers.costs import cell_cost, cost_of
 from tread_bench.measure.macs import count_added
 from tread_bench.model.backbone import come_back, leave
 from tread_bench.model.methods.base import run_range, walk

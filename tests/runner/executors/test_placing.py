@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.numbers.costs import expected_work
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.local import Gpus, Local
 from tread_bench.runner.executors.tasks import Ended, Task

@@ -52,9 +52,8 @@ def sample(
     from rich.console import Console
 
     from tread_bench.core.stored.destinations import check_folder, claim_file, claim_folders
-    from tread_bench.core.stored.files import write_atomically
+    from tread_bench.core.stored.files import make_below, refuse_linked, write_atomically
     from tread_bench.core.stored.identity import canonical_json
-    from tread_bench.core.stored.outputs import make_below, refuse_linked
     from tread_bench.measure.quality.png import GRID, grid_png, image_png
     from tread_bench.services.display import counted
     from tread_bench.services.samples import SampledCell

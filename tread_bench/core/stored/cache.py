@@ -13,8 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.outputs import OutputError, open_plain
+from tread_bench.core.stored.files import OutputError, open_plain, write_atomically
 
 LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to test it
 

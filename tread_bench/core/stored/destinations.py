@@ -9,9 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tread_bench.core.errors import printable, shortened_middle
-from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.files import (
+    OutputError,
+    refuse_existing,
+    refuse_irregular,
+    refuse_linked,
+    write_atomically,
+)
 from tread_bench.core.stored.foreign import read_file
-from tread_bench.core.stored.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
 
 MARKER = "tread-bench.txt"  # in a folder of output; not hidden, so that whoever empties the folder removes it, too
 

@@ -1,4 +1,4 @@
-"""Atomic writes of files, and JSON documents read from them."""
+"""Atomic writes of plain files, never through a link, and JSON documents read from them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import IO, Any, get_args
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -20,15 +20,66 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.documents import SHOWN, Model, parsed
 from tread_bench.core.stored.foreign import read_file
-from tread_bench.core.stored.outputs import refuse_existing, refuse_irregular
 
 TEMPORARY = ".tread-bench-{}.tmp"
 TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp")
+_OTHER = "give another path, or move it away"
 WAY_OUT = "restore it, or move it away and run its suite again"  # for a damaged document
 
 
 class StoreError(UserError):
     """A run folder that cannot be used; the text names the way out."""
+
+
+class OutputError(UserError):
+    """A place that cannot or must not be written to; the text gives the reason."""
+
+
+def refuse_irregular(path: Path, option: str = "") -> None:
+    """Raise OutputError if `path` exists and is not a plain file: a link, a device, a folder."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link, and nothing is written through one"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
+    raise OutputError(f"{option} {path}".strip() + f" cannot be written (it is {kind}); {_OTHER}")
+
+
+def refuse_existing(path: Path, option: str = "") -> None:
+    """Raise OutputError if there is anything at `path`."""
+    refuse_irregular(path, option)
+    if path.exists():
+        raise OutputError(f"{option} {path} exists; give another path, or --overwrite to replace it".strip())
+
+
+def refuse_linked(folders: Iterable[Path]) -> None:
+    """Raise OutputError if one of the folders is a link, so that output would end up elsewhere."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise OutputError(
+                f"{folder} is a link to {os.readlink(folder)}, and nothing is written through a link out of the "
+                "folder; move that folder here, or give another path"
+            )
+
+
+def make_below(root: Path, folder: Path) -> None:
+    """Make a folder and its parents below `root`. Raises FileNotFoundError if `root` does not exist."""
+    depth = len(folder.relative_to(root).parts)
+    for place in reversed([folder, *folder.parents][:depth]):
+        place.mkdir(exist_ok=True)
+
+
+def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Open or create a plain file. Raises OutputError for a link or a device."""
+    refuse_irregular(path)
+    return open(path, mode, opener=_not_through_a_link, **options)
+
+
+def _not_through_a_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write_atomically(path: Path, content: bytes | str, overwrite: bool = True) -> None:

@@ -23,9 +23,17 @@ from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.cache import try_lock
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.destinations import claim_folders
-from tread_bench.core.stored.files import read_json, replacing, temporaries, write_json
+from tread_bench.core.stored.files import (
+    OutputError,
+    open_plain,
+    read_json,
+    refuse_irregular,
+    refuse_linked,
+    replacing,
+    temporaries,
+    write_json,
+)
 from tread_bench.core.stored.identity import canonical_json
-from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular, refuse_linked
 from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, StoredCaptions

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.core.stored.conditions import blas_kernels
-from tread_bench.core.stored.files import replacing
+from tread_bench.core.stored.files import OutputError, replacing
 from tread_bench.core.stored.foreign import open_file
-from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.source import RealImages
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
 from tread_bench.measure.quality.statistics import FeatureStatistics, Statistics, summed

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from tread_bench.core.config.compute import Limits
 from tread_bench.core.errors import LostError, UserError, failure_text, is_of_disk
 from tread_bench.core.stored.conditions import RunNumerics
-from tread_bench.core.stored.outputs import open_plain
+from tread_bench.core.stored.files import open_plain
 from tread_bench.runner.folder import check_there
 
 
