@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from tread_bench.core.numbers.statistics import extended
 from tread_bench.core.stored.records import Record
 from tread_bench.reports import requested
 from tread_bench.reports.figure import Figure
@@ -48,14 +47,11 @@ def cautions(rows: Sequence[Row]) -> Iterator[str]:
     at_edge = [(row, tuning) for row, tuning in tuned if row.is_untuned]
     if at_edge:
         tried = sorted({one.learning_rate for _, tuning in at_edge for one in tuning.candidates})
-        best = {tuning.best.value for _, tuning in at_edge if tuning.best}
-        middle = tried[len(tried) // 2]
-        wider = extended(tried, below=min(best) < middle, above=max(best) >= middle)
-        listed = ",".join(f"{rate:g}" for rate in wider)
+        listed = ",".join(f"{rate:g}" for rate in tried)
         yield (
             f"untuned: the best learning rate of {_which([row.name for row, _ in at_edge], len(tuned))} lies at the "
-            "edge of the candidates, so a better one may lie beyond. The same command with "
-            f"--set 'tune.candidates=[{listed}]' tries more, and keeps what is measured."
+            "edge of the candidates, so a better one may lie beyond. Run the same command with more of them in "
+            f"--set 'tune.candidates=[{listed}]': what is measured is kept."
         )
     if moved := [row.name for row, tuning in tuned if tuning.has_moved]:
         yield (

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.metrics import Needs
@@ -116,9 +115,8 @@ class Evaluator:
             for metric in self.metrics:
                 problem = too_few(metric.options, metrics.num_samples, {Needs.FEATURES: self.reference.num_kept})
                 if problem:
-                    setting = settings_in_words(metric.options)
                     way_out = "leave it out, or change metrics.num_samples or the reference"
-                    raise UserError(f"metric {metric.family.name}: {problem}{setting}; {way_out}")
+                    raise UserError(f"metric {metric.family.name}: {problem}; {way_out}")
 
     def __call__(
         self,

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.choices import BackboneChoice
-from tread_bench.core.config.metrics import keys_of, settings_in_words
+from tread_bench.core.config.metrics import keys_of
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
@@ -253,8 +253,7 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
         least = family.min_samples(metric)
         if cell.metrics.num_samples < least:
-            setting = settings_in_words(metric)
-            rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"
+            rule = f"too few for metric {metric.name} with its settings, which needs {least} or more; change one"
             message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
             yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
         reason = family.unfit(metric, cell.data)

@@ -34,25 +34,17 @@ class Kernels(Model):
 class StepOptions(Model):
     """How a training step is computed; evaluation uses none of these options."""
 
-    autocast: Literal["none", "bfloat16", "float16"] = Field(
-        "none", description="type of the forward pass in training; float16 with loss scaling"
-    )
-    compile: bool | Literal["network", "captured"] = Field(
-        False, description="torch.compile: true for each block, network as a whole, captured as CUDA graphs too"
-    )
+    autocast: Literal["none", "bfloat16", "float16"] = Field("none", description="type of the forward pass in training")
+    compile: bool | Literal["network", "captured"] = Field(False, description="true: block by block")
     gradient_checkpointing: bool = Field(False, description="recompute blocks in the backward pass, to save memory")
     micro_batch: Int | None = Field(None, ge=1, description="images whose gradients are computed at a time; empty: all")
-    data_workers: Int = Field(
-        2, ge=0, description="processes that read and decode data on disk; 0: as a step begins; changes no figure"
-    )
+    data_workers: Int = Field(2, ge=0, description="processes that read and decode data; 0: as a step begins")
 
 
 class Compute(StepOptions):
     """Numerical choices of a whole run, the same for every cell, on every worker and after resuming."""
 
-    matmul_precision: Literal["auto", "highest", "high", "medium"] = Field(
-        "auto", description="precision of float32 products; high and medium are TF32 on a GPU"
-    )
+    matmul_precision: Literal["auto", "highest", "high", "medium"] = Field("auto", description="of float32 products")
     threads: Int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
     kernels: Kernels = Kernels()
 
@@ -66,9 +58,7 @@ def _none_or_some(pairs: int) -> int:
 class Timing(Model):
     """How speed is measured: alone, before training, interleaved with the dense reference."""
 
-    pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
-        20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
-    )
+    pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(20, ge=0, description="of timed steps; 0: none")
     warmup: Int = Field(3, ge=1, description="steps of each that run first and are not timed")
 
 

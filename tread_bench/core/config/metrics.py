@@ -66,12 +66,6 @@ def keys_of(metric: MetricOptions) -> list[str]:
     return ["also"] if standard is None else list(standard.values())
 
 
-def settings_in_words(metric: MetricOptions) -> str:
-    """Return where a suite sets a metric, in brackets; empty if there is nothing to set."""
-    keys = ", ".join(f"metrics.{key}" for key in keys_of(metric))
-    return f" (as set by {keys})" if keys else ""
-
-
 if TYPE_CHECKING:
     from tread_bench.core.describe.data_sources import DataOptions
 
@@ -102,11 +96,7 @@ Evaluated = Annotated[
 class Metrics(Model):
     """What is measured in a cell, and when."""
 
-    at: tuple[Evaluated, ...] | None = Field(
-        None,
-        min_length=1,
-        description="when to evaluate, ascending: iterations, or shares of the training below 1; empty: at its end",
-    )
+    at: tuple[Evaluated, ...] | None = Field(None, min_length=1, description="iterations or shares; empty: at the end")
     generate: bool = Field(True, description="false: generate no images, so FID and similar metrics are not measured")
     num_samples: Int = Field(512, ge=10, description="generated images per evaluation; 10 or more")
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
@@ -116,21 +106,13 @@ class Metrics(Model):
     kid_subsets: Int = Field(50, ge=1)
     neighbours: Int = Field(3, ge=1, description="k of precision and recall")
     similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
-    similarity_times: tuple[Float, ...] = Field(
-        (), description="times of the layer similarity: t of flow, sigma of edm; empty: the objective's own"
-    )
-    routed_rates: tuple[Share, ...] = Field(
-        (), description="rates at which the trained network is also run routed, to measure the training-inference gap"
-    )
+    similarity_times: tuple[Float, ...] = Field((), description="t of flow, sigma of edm; empty: the objective's own")
+    routed_rates: tuple[Share, ...] = Field((), description="at which the trained network is also run routed")
     routed_blocks: Blocks = Field((), description="START:END of the routed runs; empty: those of the cell's routes")
-    extractor: Annotated[Network | None, WrapSerializer(_short)] = Field(
-        None, description="feature network; empty: the one that suits the data"
-    )
+    extractor: Annotated[Network | None, WrapSerializer(_short)] = Field(None, description="empty: that of the data")
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
-    reference: str | None = Field(
-        None, exclude_if=is_unused, description="ADM's file of a reference set, in place of the real images of the data"
-    )
+    reference: str | None = Field(None, exclude_if=is_unused, description=".npz file in place of real images")
     also: Further = Field((), exclude_if=is_unused, description="metrics beside those that are always measured")
     protocol: ProtocolName = Field(
         _DEFAULT_PROTOCOL,

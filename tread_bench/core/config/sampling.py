@@ -42,11 +42,7 @@ class Sampling(Model):
     steps: Whole = Field(50, ge=1, le=10_000)
     churn: Churn | None = Field(None, description="noise added while sampling, over noise levels; empty: none")
     guidance: GuidanceChoice = UNGUIDED
-    guidance_scale: Float = Field(
-        1.0,
-        ge=0,
-        description="s in D_weak + s (D_strong - D_weak), which a rule must be given; 1 is the strong branch alone",
-    )
+    guidance_scale: Float = Field(1.0, ge=0, description="s in D_weak + s (D_strong - D_weak); 1: unguided")
 
     @model_validator(mode="after")
     def _settings_fit(self) -> Sampling:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
-from tread_bench.core.config.base import SEEDS_PER_GROUP, Float, Int, Model, Whole, is_unused, no_boolean, or_text
+from tread_bench.core.config.base import Float, Int, Model, Whole, is_unused, no_boolean, or_text
 from tread_bench.core.config.choices import (
     DEFAULT_DATA,
     DEFAULT_OBJECTIVE,
@@ -57,12 +57,7 @@ class Cell(Model):
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
     evaluate: WeightsOfRow | None = Field(None, description="row whose weights are evaluated; nothing is trained")
-    seed_group: Int = Field(
-        0,
-        ge=0,
-        exclude_if=is_unused,
-        description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
-    )
+    seed_group: Int = Field(0, ge=0, exclude_if=is_unused, description="shifts the row's seeds, to train it anew")
 
     @property
     def trains(self) -> bool:
@@ -184,19 +179,12 @@ class Tune(Model):
     """
 
     candidates: Annotated[tuple[Rate, ...], AfterValidator(_ascending)] | None = Field(
-        None,
-        description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's",
+        None, description="learning rates that every row is trained at; empty: 1/4, 1/2, 1, 2 and 4 times the suite's"
     )
     seeds: Whole = Field(2, ge=1, le=MOST_SEEDS, description="trainings at each candidate, on seeds that no study has")
     share: Float = Field(0.5, gt=0, le=1, description="share of a row's iterations that these trainings have")
-    shortest: bool = Field(
-        False, exclude_if=is_unused, description="true: rows that differ in length alone have the rate of the shortest"
-    )
-    check: tuple[str, ...] = Field(
-        (),
-        exclude_if=is_unused,
-        description="with shortest: rows that train all candidates at their own length too, to see if the best moves",
-    )
+    shortest: bool = Field(False, exclude_if=is_unused, description="other lengths have the rate of the shortest")
+    check: tuple[str, ...] = Field((), exclude_if=is_unused, description="rows that try all at their own length too")
     generate: bool = Field(False, description="true: generate images at their end too, so that FID is measured")
 
     @model_validator(mode="after")

@@ -25,11 +25,7 @@ class KeptWeights(Model):
 class Evaluate(KeptWeights):
     """Whose weights are evaluated: those of another row's cell with the same seed."""
 
-    options: dict[str, Any] = Field(
-        default_factory=dict,
-        exclude_if=is_unused,
-        description="options of the row's method that change its evaluation alone, such as ELIT's budget",
-    )
+    options: dict[str, Any] = Field({}, exclude_if=is_unused, description="of the row's method, to evaluate it by")
 
     def __hash__(self) -> int:
         return hash((self.row, self.iteration, self.run, json.dumps(self.options, sort_keys=True)))
@@ -112,9 +108,7 @@ class Training(Model):
     iterations: Int = Field(ge=0, description="optimiser steps; 0: only costs, speed and memory are measured")
     batch: Int = Field(64, ge=1, description="images per step, over all processes")
     optimizer: Literal["adamw", "muon"] = Field(
-        "adamw",
-        exclude_if=lambda name: name == "adamw",
-        description="muon: for the matrices that blocks apply to tokens, and adamw for all else",
+        "adamw", exclude_if=lambda name: name == "adamw", description="muon: for the matrices of blocks"
     )
     learning_rate: Float = Field(1e-4, gt=0)
     betas: tuple[Share, Share] = (0.9, 0.999)
@@ -124,19 +118,12 @@ class Training(Model):
     gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
     decay: Decay = Field(
-        CONSTANT,
-        exclude_if=lambda decay: decay == CONSTANT,
-        description="how the learning rate falls to zero at the end",
+        CONSTANT, exclude_if=lambda decay: decay == CONSTANT, description="how the learning rate falls to zero"
     )
     checkpoint_every: Int = Field(500, ge=1, description="steps between checkpoints, from which a cell resumes")
-    snapshots: tuple[Moment, ...] = Field(
-        (),
-        description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
-    )
+    snapshots: tuple[Moment, ...] = Field((), description="iterations or shares at which the weights are kept")
     start: Annotated[Start, or_text(Start, "row")] | None = Field(
-        None,
-        exclude_if=is_unused,
-        description="row whose kept weights it starts from, whatever data they were trained on; empty: drawn weights",
+        None, exclude_if=is_unused, description="row whose kept weights it starts from; empty: drawn weights"
     )
     lora: Lora | None = Field(None, exclude_if=is_unused, description="adapters, which alone are trained; empty: none")
     budget: Budget | None = Field(None, exclude_if=is_unused, description="what the iterations follow from")

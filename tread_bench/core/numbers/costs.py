@@ -88,18 +88,10 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
         about: all that the result depends on besides code: what distinguishes `arguments`.
         plugins: what is counted; of code that no distribution has announced, nothing is kept.
     """
-    # Where it is kept.
-    code = []
-    for plugin in plugins:
-        if not plugin.source:
-            return named(target)(*arguments)
-        builder = getattr(plugin, "builder", "") or getattr(plugin, "ranking", "")
-        own = "" if plugin.is_own or not builder else _code_of(builder.partition(":")[0].partition(".")[0])
-        code.append(f"{plugin.source} {builder} {own}")
-    key = f"{target} {about} {sorted(code)} {_code()}"
+    if not all(plugin.source for plugin in plugins):
+        return named(target)(*arguments)
+    key = f"{target} {about} {sorted({plugin.source for plugin in plugins})} {_code()}"
     path = cache_folder("costs") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
-
-    # Read it, or count.
     if key not in _known:
         try:
             _known[key] = _adapter(kind).validate_json(path.read_bytes())
@@ -107,11 +99,6 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
             _known[key] = named(target)(*arguments)
             keep(path, _adapter(kind).dump_json(_known[key]))
     return _known[key]
-
-
-@cache
-def _code_of(package: str) -> str:
-    return code_sha256([package])
 
 
 @cache

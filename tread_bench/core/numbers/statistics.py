@@ -18,7 +18,6 @@ LEVEL = 0.05
 _RESAMPLES = 9999
 POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread
-_FURTHER = 2  # candidates by which a range is extended beyond an edge
 
 Seeds = Mapping[Any, float]  # seed -> value
 
@@ -206,22 +205,6 @@ def best_of(losses: Mapping[float, float | None]) -> Best | None:
         return None
     best = min(finite, key=lambda one: (finite[one], one))
     return Best(best, is_bracketed=min(known) < best < max(known))
-
-
-def extended(candidates: Sequence[float], below: bool, above: bool) -> list[float]:
-    """Return the ascending candidates with more of them beyond the edges, at the ratio of the last two on that side."""
-    found = list(candidates)
-    for _ in range(_FURTHER):
-        if below:
-            found.insert(0, _rounded(found[0] ** 2 / found[1]))
-        if above:
-            found.append(_rounded(found[-1] ** 2 / found[-2]))
-    return found
-
-
-def _rounded(value: float) -> float:
-    """As people write it: the factor between two candidates is rarely exact."""
-    return float(f"{value:.6g}")
 
 
 def _sample(values: ArrayLike, at_least: int) -> NDArray[np.float64]:

@@ -88,10 +88,7 @@ AFTER_FIGURES = (
     Column("lora_rank", "", "of the adapters; empty: all weights are trained", True),
     Column("start", "", "row whose weights the training starts from, and their iteration; empty: drawn weights"),
     Column(
-        "recovered_at",
-        "optimiser steps",
-        "evaluated iteration from which on validation_loss is not above that at 0; 0: it never was; empty: not yet",
-        True,
+        "recovered_at", "optimiser steps", "from here on validation_loss is not above that at 0; empty: not yet", True
     ),
     Column("tuned", "", "best of N, or edge of N, which is untuned; empty: learning_rate was given"),
     Column("num_routes", "", "routes of the row; 0: dense", True),
@@ -117,11 +114,9 @@ _COLUMNS = {column.name: column for column in (*BEFORE_FIGURES, *AFTER_FIGURES)}
 def columns_of_route(number: int) -> tuple[Column, Column, Column]:
     """Return the columns of a row's second route, or of a later one."""
     start, end, rate = _COLUMNS["route_start"], _COLUMNS["route_end"], _COLUMNS["route_rate"]
-    return (
-        Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole),
-        Column(f"route_{number}_end", end.unit, f"last block that route {number} bypasses", end.whole),
-        Column(f"route_{number}_rate", rate.unit, f"share of the tokens that bypasses the blocks of route {number}"),
-    )
+    first = Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole)
+    last = Column(f"route_{number}_end", end.unit, f"last block that route {number} bypasses", end.whole)
+    return first, last, Column(f"route_{number}_rate", rate.unit, f"share of tokens that bypasses route {number}")
 
 
 def is_taken(name: str) -> bool:

@@ -38,9 +38,8 @@ def refuse_in_run(option: str, path: Path) -> None:
     real = Path(os.path.realpath(path))
     for place in (real, *real.parents):
         if is_run(place):
-            raise OutputError(
-                f"{option} {path} is in the run folder {place}, which only the run itself writes to; give another path"
-            )
+            rule = "which only the run itself writes to; give another path"
+            raise OutputError(f"{option} {path} is in the run folder {place}, {rule}")
 
 
 def claim_file(option: str, path: Path, overwrite: bool) -> None:
@@ -78,10 +77,8 @@ def check_folder(option: str, folder: Path, command: str) -> None:
         raise OutputError(f"{option} {folder} cannot be a folder ({error.strerror}); give another path") from None
     if there and made_by != command:
         holds = f"holds the output of `{shortened_middle(printable(made_by))}`" if made_by else f"contains {there[0]}"
-        raise OutputError(
-            f"{option} {folder} {holds}, and `{command}` fills a folder that is new, empty or its own; give another "
-            "path"
-        )
+        rule = f"`{command}` fills a folder that is new, empty or its own"
+        raise OutputError(f"{option} {folder} {holds}, and {rule}; give another path")
 
 
 def claim_folders(command: str, folders: Mapping[str, Path | None]) -> None:

@@ -59,9 +59,9 @@ def refuse_linked(folders: Iterable[Path]) -> None:
     """Raise OutputError if one of the folders is a link, so that output would end up elsewhere."""
     for folder in folders:
         if folder.is_symlink():
+            way_out = "move that folder here, or give another path"
             raise OutputError(
-                f"{folder} is a link to {os.readlink(folder)}, and nothing is written through a link out of the "
-                "folder; move that folder here, or give another path"
+                f"{folder} is a link to {os.readlink(folder)}, which nothing is written through; {way_out}"
             )
 
 

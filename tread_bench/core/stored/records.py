@@ -270,7 +270,7 @@ class DataFile(Part):
 
     bytes: int
     files: int | None = None  # number of files in a folder that is read as a whole; None: a file
-    sha256: str = ""  # hash of the content; "": not known, of an older run
+    sha256: str  # hash of the content
 
 
 def seed_group(cell: Any) -> int:
