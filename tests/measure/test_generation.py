@@ -127,7 +127,6 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor, digits, tmp_path):
     variants = [
         {},
         {"metrics": {"protocol": "adm"}},
-        {"metrics": {"pixels": "truncate"}},
         {"metrics": {"also": {"name": "fid_infinity", "smallest": 100}}},
     ]
     cells = [Cell.model_validate({**CELL, **variant}) for variant in variants]

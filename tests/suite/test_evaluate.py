@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from tread_bench.core.stored.files import OutputError
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.services.display import Lines
-from tread_bench.services.samples import SampledCell, sampled_as
+from tread_bench.services.samples import SampledCell
 
 BASE = """\
 name: toy
@@ -285,15 +284,6 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
     assert again.stderr.startswith("tread on cpu: 0 of 3")
     with np.load(path) as found:
         assert len(before) > len(found["arr_0"]) == 3 and found["arr_1"].tolist() == [3, 4, 3]
-
-
-def test_samples_are_rounded_as_the_metrics_of_the_row_say(folder):
-    opened = SampledCell.open(folder.root, "tread", 20)
-    metrics = opened.cell.metrics.model_copy(update={"pixels": "truncate"})
-    row = opened.job.cell.model_copy(update={"metrics": metrics})  # which may evaluate what another row trained
-    truncating = sampled_as(opened.cell, row)
-    rounded, truncated = (torch.cat([*one.batches()]).int() for one in (opened, replace(opened, cell=truncating)))
-    assert set((rounded - truncated).unique().tolist()) == {0, 1}
 
 
 def test_samples_for_a_file_are_generated_batch_by_batch(folder):

@@ -17,28 +17,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.foreign import open_file
 
 
-def to_uint8(images: Tensor, rounding: Rounding = "round") -> Tensor:
-    """Images in [-1, 1] as pixels: (x + 1) * 127.5, values outside clamped to 0 .. 255.
-
-    Args:
-        rounding: "round": to the nearest, halves to even; "truncate": down, half a level darker on average.
+def to_uint8(images: Tensor) -> Tensor:
+    """Images in [-1, 1] as pixels: (x + 1) * 127.5, rounded to the nearest, values outside clamped to 0 .. 255.
 
     Raises:
         FloatingPointError: a value is NaN or infinite; it would otherwise silently become a pixel.
     """
     if not torch.isfinite(images).all():
         raise FloatingPointError("images contain NaN or infinite values: the model diverged")
-    levels = (images.float() + 1) * 127.5
-    return (levels.round() if rounding == "round" else levels.floor()).clamp(0, 255).to(torch.uint8)
+    return ((images.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
 
 
 def from_uint8(pixels: Tensor) -> Tensor:
-    """Pixels as float32 images in [-1, 1]: x / 127.5 - 1; `to_uint8` of the result, rounded, is the pixels again."""
+    """Pixels as float32 images in [-1, 1]: x / 127.5 - 1; `to_uint8` of the result is the pixels again."""
     return pixels.float() / 127.5 - 1
 
 

@@ -217,7 +217,7 @@ class Evaluator:
         def own() -> Iterator[Seen]:
             for number, batch in enumerate(batches):
                 progress()
-                pixels = to_pixels(batch, self.decoder, metrics.pixels)
+                pixels = to_pixels(batch, self.decoder)
                 features = self.extractor.features(pixels, has_spatial)
                 # Other ranks send only the images that somebody reads.
                 is_shown = (number * ranks.size + ranks.rank) * metrics.batch < SAMPLES_KEPT

@@ -142,7 +142,7 @@ class SampledCell:
             self.classes,
             held_out=self.job.data.held_out if self.network.spec.context_shape else None,
         )
-        return (to_pixels(images, decoder, self.cell.metrics.pixels) for images in made)
+        return (to_pixels(images, decoder) for images in made)
 
     def write_npz(self, path: Path, progress: Callable[[int, int], object], overwrite: bool = False) -> None:
         """Write the images in ADM's format; see `write_samples_npz`."""
@@ -160,7 +160,6 @@ class SampledCell:
             "weights_sha256": weights_sha256(self.network),
             "weak_weights_sha256": weights_sha256(self.weak[1]) if self.weak else None,
             "ema": self.cell.metrics.ema,
-            "pixels": self.cell.metrics.pixels,
             "sampling": sampling,
         }
         name = f"{self.count}-{digest(canonical_json([made, self.count]))}.npz"

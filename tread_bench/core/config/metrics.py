@@ -22,7 +22,6 @@ from tread_bench.core.describe.metrics import (
     MetricFamily,
     MetricOptions,
     Needs,
-    Rounding,
     extractors,
     find_extractor,
     find_metric,
@@ -118,11 +117,6 @@ class Metrics(Model):
         _DEFAULT_PROTOCOL,
         exclude_if=lambda value: value == _DEFAULT_PROTOCOL,
         description="adm: Inception score, precision and recall as ADM's evaluator computes them",
-    )
-    pixels: Rounding = Field(
-        "round",
-        exclude_if=lambda value: value == "round",
-        description="how samples become uint8: (x + 1) * 127.5 rounded, or truncated as some repositories do",
     )
 
     @field_validator("reference")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.data_sources import DataOptions
@@ -112,8 +112,6 @@ EXTRACTORS = Kind("feature network", "tread_bench.extractors", ExtractorFamily, 
 extractors = EXTRACTORS.all
 find_extractor = EXTRACTORS.find
 
-
-Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.core.describe.data_sources import DataOptions
-from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import Vae
@@ -87,14 +86,14 @@ def decoder_problems(data: DataOptions) -> Iterator[str]:
     yield from message_of(open_decoder, data)
 
 
-def to_pixels(samples: Tensor, decoder: Decoder | None, rounding: Rounding = "round") -> Tensor:
-    """Generated samples (B, C, H, W) as images, uint8, on the CPU; `rounding` as in `to_uint8`.
+def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
+    """Generated samples (B, C, H, W) as images, uint8, on the CPU.
 
     Raises:
         FloatingPointError: a sample or its decoded image is not finite.
     """
     if decoder is None:
-        return to_uint8(samples.cpu(), rounding)
+        return to_uint8(samples.cpu())
     if not torch.isfinite(samples).all():
         raise FloatingPointError("latents contain NaN or infinite values: the model diverged")
-    return to_uint8(decoder(samples).cpu(), rounding)
+    return to_uint8(decoder(samples).cpu())

@@ -15,7 +15,7 @@ from tread_bench.measure.weights_folder import is_as_published
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.describe.data_sources import Factor
-    from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions, Rounding
+    from tread_bench.core.describe.metrics import ExtractorOptions, MetricFamily, MetricOptions
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
@@ -80,7 +80,7 @@ def how_generated(cell: Cell, decoder: Decoder | None) -> dict[str, Any]:
     return {
         "labels": labels,
         "ema": cell.metrics.ema,
-        "pixels": _PIXELS[cell.metrics.pixels],
+        "pixels": "uint8, round((x + 1) * 127.5)",
         **(_decoding(decoder) if decoder else {}),
         **{f"sampling_{key}": value for key, value in sampling.items()},
     }
@@ -131,12 +131,6 @@ def protocol_details(
     if extractor.settings:
         details["feature_network_settings"] = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
     return details
-
-
-_PIXELS: Mapping[Rounding, str] = {
-    "round": "uint8, round((x + 1) * 127.5)",
-    "truncate": "uint8, (x + 1) * 127.5 truncated",
-}
 
 
 def _decoding(decoder: Decoder) -> dict[str, Any]:
