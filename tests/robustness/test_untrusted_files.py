@@ -18,7 +18,6 @@ import yaml
 from safetensors.torch import save
 
 from tests.command_line import tread_bench_anew
-from tests.toy_suite import OWNER
 from tests.traps import Trap
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.core.errors import UserError
@@ -81,7 +80,7 @@ def checkpoint_of(path):
         shutil.copy(path, folder / name)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "step-000000009.sha256").write_text(digest)
-    return load_latest(folder, OWNER)
+    return load_latest(folder)
 
 
 def data_of(path):

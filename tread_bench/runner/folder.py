@@ -29,7 +29,6 @@ from tread_bench.core.stored.files import (
     write_document,
 )
 from tread_bench.core.stored.foreign import pictures_of
-from tread_bench.core.stored.identity import check_cell
 from tread_bench.core.stored.records import Record
 
 Document = TypeVar("Document")
@@ -132,15 +131,11 @@ class RunFolder:
         return read_document(self.plan_path, RunPlan)
 
     def request(self, cell_id: str) -> CellRequest | None:
-        """cell.json of a cell, or None. Raises UserError where it cannot be read or is another's."""
-        path = self.cell(cell_id) / "cell.json"
-        request = read_document(path, CellRequest)
-        if request is not None:
-            check_cell(request.cell, path, cell_id)
-        return request
+        """cell.json of a cell, or None. Raises StoreError where it cannot be read."""
+        return read_document(self.cell(cell_id) / "cell.json", CellRequest)
 
     def existing_request(self, cell_id: str) -> CellRequest:
-        """cell.json of a cell. Raises UserError where there is none, it cannot be read, or it is another's."""
+        """cell.json of a cell. Raises StoreError where there is none, or it cannot be read."""
         request = self.request(cell_id)
         if request is None:
             raise StoreError(f"{self.root} has no cell {cell_id}; `tread-bench run` with its suite makes it")
@@ -153,11 +148,7 @@ class RunFolder:
 
     def timing(self, row_key: str) -> RowTiming | None:
         """Speed and memory of a row as they were measured last, or None."""
-        path = self.timing_path(row_key)
-        timing = read_document(path, RowTiming)
-        if timing is not None:
-            check_cell(timing.row_key, path, row_key, "row")
-        return timing
+        return read_document(self.timing_path(row_key), RowTiming)
 
     def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
@@ -175,26 +166,17 @@ class RunFolder:
         raise StoreError(f"{self.root}: {why}")
 
     def record(self, cell_id: str) -> Record | None:
-        """Return a cell's record, or None while it has not ended. Raises UserError: it is unreadable or another's."""
-        path = self.cell(cell_id) / "record.json"
-        record = read_document(path, Record)
-        if record is None:
-            return None
-        check_cell(record.cell, path, cell_id)
-        return record
+        """Return a cell's record, or None while it has not ended. Raises StoreError: it cannot be read."""
+        return read_document(self.cell(cell_id) / "record.json", Record)
 
     def write_record(self, record: Record) -> None:
         """Write a cell's record: after training, and again with speed and memory of its row."""
         write_atomically(self.made(record.cell) / "record.json", record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
-        """Return how each interrupted attempt at a cell ended, in order. Raises UserError: it is another's."""
-        path = self.cell(cell_id) / "attempts.json"
-        found = read_document(path, Attempts)
-        if found is None:
-            return []
-        check_cell(found.cell, path, cell_id)
-        return found.attempts
+        """Return how each interrupted attempt at a cell ended, in order."""
+        found = read_document(self.cell(cell_id) / "attempts.json", Attempts)
+        return [] if found is None else found.attempts
 
     def _write_attempts(self, cell_id: str, attempts: list[str]) -> None:
         write_document(self.made(cell_id) / "attempts.json", Attempts(cell=cell_id, attempts=attempts))

@@ -23,14 +23,13 @@ from tread_bench.core.config.sampling import Sampling, misfits
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.guidance import GuidanceOptions
 from tread_bench.core.errors import UserError
-from tread_bench.core.names import unknown
+from tread_bench.core.names import canonical_json, unknown
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.core.problems import SuiteError, validation_problems
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.data_files import contents_as_before
 from tread_bench.core.stored.documents import CellRequest, WeightsRef
 from tread_bench.core.stored.files import make_below, refuse_irregular, refuse_linked
-from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import build_objective

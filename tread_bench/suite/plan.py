@@ -13,11 +13,10 @@ from tread_bench.core.config.suite import Cell, Suite, Tune
 from tread_bench.core.config.training import Evaluate, RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
-from tread_bench.core.names import unknown
+from tread_bench.core.names import canonical_json, cell_id, unknown
 from tread_bench.core.numbers.costs import cell_cost, training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
-from tread_bench.core.stored.identity import canonical_json, cell_id
 from tread_bench.core.stored.records import Role
 from tread_bench.suite.budgets import need
 from tread_bench.suite.files import Files

@@ -51,9 +51,9 @@ def sample(
     import torch
     from rich.console import Console
 
+    from tread_bench.core.names import canonical_json
     from tread_bench.core.stored.destinations import check_folder, claim_file, claim_folders
     from tread_bench.core.stored.files import make_below, refuse_linked, write_atomically
-    from tread_bench.core.stored.identity import canonical_json
     from tread_bench.measure.quality.png import GRID, grid_png, image_png
     from tread_bench.services.display import counted
     from tread_bench.services.samples import SampledCell

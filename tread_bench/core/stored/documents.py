@@ -28,9 +28,9 @@ from tread_bench.core.config.base import is_unused
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell, Hypothesis
 from tread_bench.core.describe.routes import format_routes
+from tread_bench.core.names import canonical_json
 from tread_bench.core.problems import validation_problems
 from tread_bench.core.stored.conditions import Conditions, RunNumerics
-from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.records import (
     SCHEMA_VERSION,
     DataFile,

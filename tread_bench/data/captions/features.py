@@ -23,9 +23,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import canonical_json
 from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.core.stored.files import OutputError, replacing, temporaries
-from tread_bench.core.stored.identity import canonical_json
 from tread_bench.data.captions.family import Captions
 from tread_bench.data.captions.texts import Texts, captions_sha256
 from tread_bench.data.source import DataSource, ImageSet, Pixels

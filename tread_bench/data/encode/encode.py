@@ -18,6 +18,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.data_sources import VAE_FILES, DataOptions
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import canonical_json
 from tread_bench.core.problems import validation_problems
 from tread_bench.core.progress import ReportProgress
 from tread_bench.core.stored.cache import try_lock
@@ -33,7 +34,6 @@ from tread_bench.core.stored.files import (
     temporaries,
     write_json,
 )
-from tread_bench.core.stored.identity import canonical_json
 from tread_bench.data.captions.features import DTYPES, EMPTY, CaptionedImages, cut_off, encoded, report_cut_off
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, StoredCaptions

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from tread_bench.core.describe.data_sources import TextEncoderOptions
 from tread_bench.core.describe.plugins import named
+from tread_bench.core.names import canonical_json
 from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.stored.data_paths import named_where_unreadable
-from tread_bench.core.stored.identity import canonical_json
 from tread_bench.data.check import message_of
 
 
