@@ -85,7 +85,6 @@ def test_a_name_that_two_announce_is_ours_or_that_of_the_first(first, kept, owne
     [
         (lambda: SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
         (lambda: clone(name="Wrong", spec=dict), "its spec must be a subclass"),
-        (lambda: clone(name="Wrong", published={"W": {"depth": "deep"}}), "its published sizes do not fit its spec"),
     ],
 )
 def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(load, message, monkeypatch, caplog):

@@ -14,13 +14,6 @@ from tread_bench.core.describe.methods import LossOptions, MethodOptions, find_m
 from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
 from tread_bench.core.describe.routes import Route, as_routes, format_routes
 
-
-def _is_rule(value: object) -> object:
-    if not isinstance(value, str | dict | GuidanceOptions):
-        raise ValueError("must be the name of a rule, such as cfg, or a mapping with its name and settings")
-    return value
-
-
 if TYPE_CHECKING:
     DataChoice = DataOptions
     MethodChoice = MethodOptions
@@ -31,7 +24,7 @@ else:
     DataChoice = one_of(data_sources())
     MethodChoice = one_of(methods())
     ObjectiveChoice = one_of(objectives())
-    GuidanceChoice = Annotated[one_of(guidance_rules()), BeforeValidator(_is_rule)]
+    GuidanceChoice = one_of(guidance_rules())
     Auxiliary = some_of(losses(), "losses", "repa")
 
 DEFAULT_DATA = find_data_source("digits").options()  # a suite without `data` uses real images, without a download

@@ -129,11 +129,11 @@ class Metrics(Model):
     @field_validator("also")
     @classmethod
     def _are_further_ones(cls, also: Further) -> Further:
-        for place, metric in enumerate(also):
+        for metric in also:
             if metric.family in standard_metrics():
                 keys = " and ".join(f"metrics.{key}" for key in keys_of(metric))
                 raise ValueError(f"{metric.name} is always measured: leave it out{keys and f', and set {keys}'}")
-            if metric.name in [other.name for other in also[:place]]:
+            if [other.name for other in also].count(metric.name) > 1:
                 raise ValueError(f"{metric.name} is written twice; every metric must differ")
         return also
 
