@@ -86,7 +86,7 @@ def test_a_metric_whose_figure_cannot_be_a_column_is_left_out_with_its_reason(na
 def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):
     first, second = (replace(FID, name=name, options=Other, source="") for name in ("one", "two"))
     announce(monkeypatch, (FID, "tread-bench"), (first, "one"), (second, "two"))
-    monkeypatch.setattr(plugins, "_wrong_options", lambda *_: "")
+    monkeypatch.setattr(plugins.Kind, "wrong_with", lambda *_: "")
     assert list(plugins.announced(registry.METRICS)) == ["fid"]
     assert "metric 'fid' is announced by tread-bench 1, too" in caplog.text
 
