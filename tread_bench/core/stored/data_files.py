@@ -33,7 +33,6 @@ class FileState(NamedTuple):
 
     path: str
     bytes: int
-    files: int | None  # in a folder; None: a file
     stamp: str  # of a folder: hash of the names and stamps of its files
     changed_ns: int  # the latest of a folder
 
@@ -55,16 +54,15 @@ def state_of(path: str) -> FileState:
     real = os.path.realpath(path)
     if not is_folder_name(path):
         about = os.stat(path)
-        return FileState(real, about.st_size, None, stamp_of(about), about.st_ctime_ns)
+        return FileState(real, about.st_size, stamp_of(about), about.st_ctime_ns)
     digest = hashlib.sha256()
-    size = count = latest = 0
+    size = latest = 0
     for entry in entries_below(path):
         about = entry.stat()
         digest.update(os.fsencode(f"{entry.path.removeprefix(path)}\0{stamp_of(about)}\0"))
         size += about.st_size
-        count += 1
         latest = max(latest, about.st_ctime_ns)
-    return FileState(real, size, count, digest.hexdigest(), latest)
+    return FileState(real, size, digest.hexdigest(), latest)
 
 
 def contents_of(paths: Iterable[str]) -> dict[str, DataFile]:
@@ -72,7 +70,7 @@ def contents_of(paths: Iterable[str]) -> dict[str, DataFile]:
     found = {}
     for path, state in _states_of(paths).items():
         with named_where_unreadable(path):
-            found[path] = DataFile(bytes=state.bytes, files=state.files, sha256=content_sha256(path))
+            found[path] = DataFile(bytes=state.bytes, sha256=content_sha256(path))
     return found
 
 

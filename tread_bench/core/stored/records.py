@@ -269,7 +269,6 @@ class DataFile(Part):
     """What distinguishes a file from others of the same name; see data_files.py."""
 
     bytes: int
-    files: int | None = None  # number of files in a folder that is read as a whole; None: a file
     sha256: str  # hash of the content
 
 
