@@ -135,8 +135,14 @@ def _apart(target: str) -> Any:
     import multiprocessing
 
     def call(*arguments: Any) -> Any:
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            return pool.apply(named(target), arguments)
+        fork = multiprocessing.get_context("fork")
+        receiver, sender = fork.Pipe(duplex=False)
+        child = fork.Process(target=lambda: sender.send(named(target)(*arguments)))  # a description is not pickled
+        child.start()
+        sender.close()
+        found = receiver.recv()
+        child.join()
+        return found
 
     return call
 

@@ -253,7 +253,7 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
         least = family.min_samples(metric)
         if cell.metrics.num_samples < least:
-            rule = f"too few for metric {metric.name} with its settings, which needs {least} or more; change one"
+            rule = f"too few for metric {metric.name}, which needs {least} or more; change one"
             message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
             yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
         reason = family.unfit(metric, cell.data)
