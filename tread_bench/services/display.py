@@ -72,8 +72,10 @@ class Lines:
     def _remaining(self) -> str:
         """From the share of all cells that is done; cells are assumed to cost the same."""
         share = sum(self.shares.values()) / len(self.labels)
+        if not share:
+            return ""
         elapsed = self.clock() - self.since
-        return f", {duration(elapsed)} elapsed, about {duration(elapsed * (1 - share) / share)} left" if share else ""
+        return f", {duration(elapsed)} elapsed, about {duration(elapsed * (1 - share) / share)} left"
 
     def _say(self, text: str) -> None:
         self.write(text, markup=False, highlight=False, soft_wrap=True)

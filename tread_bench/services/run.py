@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.records import Record, of_study
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run
@@ -61,8 +61,8 @@ class Done:
     def failed(self) -> list[Record]:
         """Records of the requested cells of the study that failed; a learning rate that fails is not chosen."""
         requested = {cell.id for cell in self.result.cells}
-        failed = [record for record in self.result.records if record.status == "failed" and record.cell in requested]
-        return [record for record in failed if record.role == "study"]
+        ended = [record for record in of_study(self.result.records) if record.cell in requested]
+        return [record for record in ended if record.status == "failed"]
 
     @property
     def status(self) -> int:

@@ -35,8 +35,7 @@ def clean(
 
 def _summary(root: Path, files: list[Path]) -> str:
     """What the files are."""
-    folders = [path.parent for path in files if path.name.startswith("step-")]
-    of_cells = [folder for folder in folders if folder.name in ("checkpoints", "equal_time")]
+    of_cells = [path.parent for path in files if path.name.startswith("step-")]
     size = sum(path.lstat().st_size for path in files) / 2**20
     return (
         f"{root}: {len(files)} files, {size:,.1f} MiB: {len(of_cells)} checkpoint files of {len(set(of_cells))} "

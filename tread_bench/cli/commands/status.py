@@ -90,9 +90,10 @@ def _picture(status: Status) -> RenderableType:
 
     # Running cells; then what failed or was lost.
     if running := [cell for cell in status.cells if cell.state == "running"]:
-        numbers = (Column(name, justify="right") for name in ("iteration", "iterations/s"))
         first, last = Column("running cell", overflow="fold"), Column("where", overflow="fold")
-        table = Table(first, "phase", *numbers, last)
+        table = Table(
+            first, "phase", Column("iteration", justify="right"), Column("iterations/s", justify="right"), last
+        )
         for cell in running:
             table.add_row(*_running(cell, status))
         parts.append(table)

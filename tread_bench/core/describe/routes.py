@@ -46,8 +46,7 @@ class Route:
         if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
             raise ValueError(f"rate {self.rate!r}: the share of tokens that bypasses must be a number in [0, 1)")
         object.__setattr__(self, "rate", float(self.rate))
-        is_absolute = all(isinstance(position, int) and position >= 0 for position in (self.start, self.end))
-        if is_absolute and self.start > self.end:
+        if isinstance(self.start, int) and isinstance(self.end, int) and self.start > self.end >= 0:
             raise ValueError(f"route {self}: start must not come after end; swap the two")
 
     def __eq__(self, other: object) -> bool:

@@ -96,7 +96,8 @@ def hull(intervals: Sequence[MeanInterval | None]) -> MeanInterval | None:
         return None
     if len(bounds) < len(known):
         return known[0]
-    return replace(known[0], low=min(low for low, _ in bounds), high=max(high for _, high in bounds))
+    lows, highs = zip(*bounds, strict=True)
+    return replace(known[0], low=min(lows), high=max(highs))
 
 
 def median_interval(values: ArrayLike) -> tuple[float, float, float]:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -131,8 +130,11 @@ class RunPlan(Choices):
     @property
     def tuning_cells(self) -> set[str]:
         """The cells that only help to choose learning rates."""
-        candidates = chain.from_iterable((*tuning.candidates, *tuning.check) for tuning in self.tuning.values())
-        return set(chain.from_iterable(candidate.cells for candidate in candidates))
+        found = set[str]()
+        for tuning in self.tuning.values():
+            for candidate in (*tuning.candidates, *tuning.check):
+                found.update(candidate.cells)
+        return found
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
