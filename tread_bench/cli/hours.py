@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from statistics import median
 from typing import Any
 
@@ -14,9 +15,13 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.numbers.costs import VALIDATION_TIMES, expected_work, training_macs
 from tread_bench.runner.sources import read_run
-from tread_bench.suite.plan import Plan, PlannedCell
+from tread_bench.suite.decidable import obstacles, routes_of
+from tread_bench.suite.plan import Plan, PlannedCell, plan_table
+
+Replan = Callable[[list[str]], Plan]
 
 _NAMED = 3  # rows in a message
+_SEEDS = (2, 3, 5, 10)  # that `--hours` proposes beside the suite's own
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,75 @@ def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
         row["tuning_hours"] = math.fsum(hours(one.tunes, one, training_macs(one.cell)) for one in tuning)
         row["device_hours"] = len(cells) * hours(name, cells[0], row["training_macs"]) + row["tuning_hours"]
     return math.fsum(row["device_hours"] for row in table)
+
+
+def within(limit: float, plan: Plan, pace: Pace, replan: Replan, run: Path | None) -> list[dict[str, Any]]:
+    """Return seeds and lengths with which all rows of a suite fit into `limit` device-hours, as JSON values.
+
+    Each number of seeds has the longest training that fits, in tenths of the suite's own; rows that differ in their
+    lengths keep them. `finds` is the smallest true difference in FID from dense, at equal training MACs, that a
+    decision finds at 80 % power in the route that varies most in `run`; null without a run.
+
+    Args:
+        replan: returns the plan with further overrides.
+
+    Raises:
+        UserError: the limit is no number of hours, no row trains, or the run does not show how much differences vary.
+    """
+    from tread_bench.core.numbers.statistics import LEVEL, effect_found  # needs scipy
+
+    trained = [cells[0] for cells in plan.rows.values() if cells[0].trains]
+    lengths = {row.cell.training.iterations: row.cell.metrics for row in trained if not row.cell.training.budget}
+    if not 0 < limit < math.inf or not lengths:
+        rule = "must be a finite number above 0" if lengths else "no row of this suite trains, so leave it out"
+        raise UserError(f"--hours {limit:g}: {rule}")
+    routes = [row.row for row in routes_of(trained)]
+    spread = None if run is None else _spread_in(run, routes)
+
+    # Each length that may fit is planned anew, so that its evaluations are counted; the first that fits is the longest.
+    found = []
+    (length, metrics), own_hours = next(iter(lengths.items())), add_hours(plan_table(plan), plan, pace)
+    for seeds in sorted({len(plan.suite.seeds), *_SEEDS}):
+        most = math.ceil(10 * limit * len(plan.suite.seeds) / (seeds * own_hours))
+        for tenths in range(min(10, most), 0 if len(lengths) == 1 else 9, -1):
+            iterations, settings = length * tenths // 10, [f"seeds={seeds}"]
+            if tenths < 10:
+                moments = [moment * tenths // 10 for moment in metrics.iterations(length)]
+                settings += [f"training.iterations={iterations}", f"metrics.at={moments}".replace(" ", "")]
+            shorter = replan(settings)
+            hours = add_hours(plan_table(shorter), shorter, pace)
+            if hours <= limit and not obstacles(shorter):
+                finds = None if spread is None else spread * effect_found(seeds, LEVEL / len(routes))
+                numbers = {"seeds": seeds, "iterations": iterations, "device_hours": hours, "finds": finds}
+                found.append(numbers | {"set": settings})
+                break
+    return found
+
+
+def _spread_in(run: Path, routes: Sequence[str]) -> float:
+    """The largest standard deviation of the paired differences of routes at equal training MACs."""
+    from tread_bench.reports.differences import MACS
+    from tread_bench.reports.study import Study
+
+    source = read_run(run)
+    differences = [row.difference(MACS) for row in Study(source.records).rows if row.name in routes]
+    spreads = [one.spread for one in differences if one is not None and one.spread is not None]
+    if source.plan.smoke or not spreads:
+        wanted = f"a finished run with two seeds or more of a route of this suite ({few(routes, _NAMED)}) and of dense"
+        raise UserError(f"--from {run} does not show how much differences vary: name {wanted}")
+    return max(spreads)
+
+
+def within_in_words(limit: float, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each number of seeds, and what they rest on."""
+    if not found:
+        return [f"Two seeds do not fit into {limit:g} device-hours, nor at a tenth of the length where rows share one."]
+    lines = [f"Into {limit:g} device-hours fit, with all rows, and the smallest difference that a decision then finds:"]
+    for one in found:
+        finds = "not known without --from RUN" if one["finds"] is None else f"{one['finds']:.3g} FID"
+        length = f"{one['seeds']} seeds of {one['iterations']:,} iterations, {in_hours(one['device_hours'])} hours"
+        lines.append(f"  {length}, {finds}: " + " ".join(f"--set {quote(setting)}" for setting in one["set"]))
+    return lines
 
 
 def in_hours(hours: float) -> str:

@@ -40,11 +40,9 @@ def _without_noise(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Problem]
 
 def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Problem]:
     """No route that is compared with dense at equal training MACs, or no control beside those that are."""
-    # Routes, and what else the same MACs buy. Where all routes skip layers as a whole, they are no controls.
-    routed = [row for row in rows if row.cell.routes]
-    others = [row for row in routed if row.cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE]
-    routes = others or routed
-    controls = [row for row in routed if row not in routes]
+    # Routes, and what else the same MACs buy.
+    routes = routes_of(rows)
+    controls = [row for row in rows if row.cell.routes and row not in routes]
     controls += [row for row in rows if row.cell.is_plainly_dense and row.cell.training.budget]
     if not routes:
         yield Problem("no row has routes, so there is nothing to decide; add one of method tread", ("rows",))
@@ -71,6 +69,12 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
         yield from {problem.loc: problem for problem in reversed(of_routes)}.values()  # the first of each key
     elif not decided:
         yield Problem("no row with routes has a dense row of the same settings beside it; add one", ("rows",))
+
+
+def routes_of(rows: Sequence[PlannedCell]) -> list[PlannedCell]:
+    """Return the rows that a decision chooses from. Where all routes skip layers as a whole, they are no controls."""
+    routed = [row for row in rows if row.cell.routes]
+    return [row for row in routed if row.cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE] or routed
 
 
 def _reference(row: PlannedCell, plan: Plan) -> PlannedCell | None:

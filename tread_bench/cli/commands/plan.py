@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +32,12 @@ def plan(
             metavar="MS|RUN",
         ),
     ] = None,
+    limit: Annotated[
+        float | None, option("--hours", "for --step-time: which seeds and lengths fit into so many?", metavar="H")
+    ] = None,
+    run_with_spread: Annotated[
+        Path | None, option("--from", "for --hours: a run that shows how much routes vary", metavar="RUN")
+    ] = None,
     data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -39,19 +46,30 @@ def plan(
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
     from tread_bench.cli.console import stdout_console
-    from tread_bench.cli.hours import add_hours, hours_in_words, pace_of
+    from tread_bench.cli.hours import add_hours, hours_in_words, pace_of, within, within_in_words
+    from tread_bench.core.errors import UserError
     from tread_bench.suite.decidable import OBSTACLES, obstacles
     from tread_bench.suite.files import Look
     from tread_bench.suite.load import find_suite, load_plan
     from tread_bench.suite.plan import plan_table
 
+    if limit is None and run_with_spread is not None:
+        raise UserError(f"--from {run_with_spread}: shows which differences --hours can find; add --hours H")
+    if limit is not None and step_time is None:
+        raise UserError(f"--hours {limit:g}: how long a step takes is not known; add --step-time MS, or a run")
+
+    def load(look: Look, more: Sequence[str] = ()) -> Plan:
+        return load_plan(find_suite(suite), [*overrides, *more], data_root=data_root, look=look, allows_missing=True)
+
     # Costs and hours.
-    study = load_plan(find_suite(suite), overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
+    study = load(Look.HEADERS)
     rows = plan_table(study)
     add_state(rows, study)
     if step_time is not None:
         pace = pace_of(step_time, study, rows)
         hours = add_hours(rows, study, pace)
+        if limit is not None:
+            fitting = within(limit, study, pace, lambda more: load(Look.NOT_AT_ALL, more), run_with_spread)
 
     # What keeps it from a decision, what it lacks, and what was stated before.
     hindered = [str(problem) for problem in obstacles(study)]
@@ -71,6 +89,8 @@ def plan(
             document["hypothesis"] = registered.model_dump(mode="json")
         if step_time is not None:
             document["device_hours"] = hours
+        if limit is not None:
+            document["within"] = fitting
         typer.echo(json.dumps(document, indent=2))
         return
 
@@ -90,6 +110,8 @@ def plan(
     # What was asked about them.
     if step_time is not None:
         typer.echo("\n".join(hours_in_words(hours, study, pace)))
+    if limit is not None:
+        typer.echo("\n".join(within_in_words(limit, fitting)))
     if missing:
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
 

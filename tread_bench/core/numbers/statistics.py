@@ -175,12 +175,12 @@ def detectable_difference(differences: ArrayLike, tests: int = 1) -> float | Non
     sample = np.asarray(differences, dtype=np.float64)
     if len(sample) < _FEWEST:
         return None
-    return float(sample.std(ddof=1)) * _effect_found(len(sample), LEVEL / tests)
+    return float(sample.std(ddof=1)) * effect_found(len(sample), LEVEL / tests)
 
 
 @cache
-def _effect_found(seeds: int, level: float) -> float:
-    """The smallest effect that a test finds at `POWER`."""
+def effect_found(seeds: int, level: float) -> float:
+    """Return the smallest true mean, over the standard deviation, that a two-sided paired t-test finds at `POWER`."""
     largest = 1.0
     while paired_test_power(largest, seeds, level) < POWER:
         largest *= 2
