@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -37,7 +36,19 @@ def in_chunks(
     since_start = sums.exp().to(v.dtype)
     to_end = (whole - sums).exp().to(v.dtype)
     over_chunk = whole.exp().to(v.dtype).mT.unbind(2)  # (B, H, K or 1, 1) each
-    pairs = _pairs(sums, sums - g, mild, v.dtype)
+
+    def pairs(rows: Tensor, columns: Tensor, strict: bool = False) -> Tensor:
+        """(..., C, C): sum_c rows_ic columns_jc e^{sums_ic - sums_jc} for j <= i, else 0.
+
+        If `strict`, for j < i, and without the decay of token i itself.
+        """
+        at_row = sums - g if strict else sums
+        if sums.shape[-1] == 1:
+            return rows @ columns.mT * _decays(at_row - sums.mT, strict).to(v.dtype)
+        if not mild:
+            return _halved(rows, columns, at_row, sums, strict)
+        middle = whole / 2  # relative to half of the chunk's decay, no exponential leaves float32's range
+        return ((rows * (at_row - middle).exp()) @ (columns * (middle - sums).exp()).mT).tril(-1 if strict else 0)
 
     # What a chunk reads of itself, and what it writes.
     y = pairs(q, k) @ v
@@ -77,35 +88,6 @@ def _chunks(x: Tensor, size: int) -> Tensor:
 
 def _joined(y: Tensor, length: int) -> Tensor:
     return y.flatten(2, 3)[:, :, :length]
-
-
-class _Pairs(Protocol):
-    """(..., C, C): sum_c rows_ic columns_jc e^{sums_ic - sums_jc} for j <= i, else 0.
-
-    If `strict`, for j < i, and without the decay of token i itself.
-    """
-
-    def __call__(self, rows: Tensor, columns: Tensor, strict: bool = False) -> Tensor: ...
-
-
-def _pairs(sums: Tensor, before: Tensor, mild: bool, dtype: torch.dtype) -> _Pairs:
-    """What decays between the tokens of a chunk; `before` are sums without the token's own."""
-    if sums.shape[-1] == 1:
-        decays = _decays(sums - sums.mT, strict=False).to(dtype)
-        strict_decays = _decays(before - sums.mT, strict=True).to(dtype)
-        return lambda rows, columns, strict=False: rows @ columns.mT * (strict_decays if strict else decays)
-    if not mild:
-        return lambda rows, columns, strict=False: _halved(rows, columns, before if strict else sums, sums, strict)
-
-    # Relative to half of the chunk's decay, no exponential leaves float32's range.
-    middle = sums[..., -1:, :] / 2
-    later, strictly_later, earlier = (sums - middle).exp(), (before - middle).exp(), (middle - sums).exp()
-
-    def scaled(rows: Tensor, columns: Tensor, strict: bool = False) -> Tensor:
-        products = (rows * (strictly_later if strict else later)) @ (columns * earlier).mT
-        return products.tril(-1 if strict else 0)
-
-    return scaled
 
 
 def _halved(rows: Tensor, columns: Tensor, at_row: Tensor, at_column: Tensor, strict: bool) -> Tensor:

@@ -7,10 +7,12 @@ Shapes: B batch, D channels, L length, N states per channel.
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.core.names import unknown
-from tread_bench.model.ops.scan_torch import selective_scan_torch
+from tread_bench.model.ops.scan_torch import scan_operator
 
 
 def selective_scan(
@@ -59,8 +61,20 @@ def selective_scan(
 
         gate = None if z is None else z.mT
         y = selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT
-    else:
-        y = selective_scan_torch(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
+        return y.flip(1) if reverse else y
+
+    # In PyTorch, over time-major data.
+    wide = torch.promote_types(u.dtype, torch.float32)
+    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
+    if delta_bias is not None:
+        delta_LBD = delta_LBD + delta_bias
+    if delta_softplus:
+        delta_LBD = F.softplus(delta_LBD)
+    y_LBD, _ = scan_operator(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)
+    if D is not None:
+        y_LBD = torch.addcmul(y_LBD, u_LBD, D.to(wide))
+    y = y_LBD.transpose(0, 1)
+    y = (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
     return y.flip(1) if reverse else y
 
 

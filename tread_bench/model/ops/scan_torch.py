@@ -1,4 +1,4 @@
-"""The selective scan (`ops.scan`) in PyTorch, with its own backward pass, on any device.
+"""The recurrence of the selective scan (`ops.scan`) in PyTorch, with its own backward pass, on any device.
 
 Shapes: B batch, D channels, L length, N states per channel. It runs over time-major data with the state (B, N, D)
 updated in place. It keeps the state before every `CHUNK`-th step, and its backward pass recomputes the states between,
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.model.ops.gradients import join_backward
@@ -19,33 +18,8 @@ from tread_bench.model.ops.precision import full_precision
 CHUNK = 16  # steps between stored states
 
 
-def selective_scan_torch(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    delta_bias: Tensor | None,
-    delta_softplus: bool,
-) -> Tensor:
-    """Compute `ops.scan.selective_scan` from the first token to the last."""
-    wide = torch.promote_types(u.dtype, torch.float32)
-    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
-    if delta_bias is not None:
-        delta_LBD = delta_LBD + delta_bias
-    if delta_softplus:
-        delta_LBD = F.softplus(delta_LBD)
-    y_LBD, _ = _scan(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)
-    if D is not None:
-        y_LBD = torch.addcmul(y_LBD, u_LBD, D.to(wide))
-    y = y_LBD.transpose(0, 1)
-    return (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
-
-
 @torch.library.custom_op("tread_bench::selective_scan", mutates_args=())
-def _scan(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor) -> tuple[Tensor, Tensor]:
+def scan_operator(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor) -> tuple[Tensor, Tensor]:
     """y (L, B, D) and the states (ceil(L / CHUNK), B, N, D) before every CHUNK-th step."""
     y_LBD, states = _empty_outputs(u_LBD, A)
     a_BND, h_BND, A_ND = torch.empty_like(states[0]), torch.zeros_like(states[0]), A.T.contiguous()
