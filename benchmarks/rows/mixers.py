@@ -152,14 +152,6 @@ def against_two_scans(bench: Bench, kernel: str) -> Figure:
     return timed(bench, ours, theirs, agree(ours(), theirs(), TOLERANCE))
 
 
-@row("wkv/torch", required=2.5)
-def wkv_torch(bench: Bench) -> Figure:
-    """Bi-WKV in PyTorch (B 8, T 256, C 384), forward and backward, against two loops over the tokens, one from each
-    end, with a running maximum.
-    """
-    return against_two_scans(bench, "torch")
-
-
 @row("wkv/numba", required=2.5, aim=8)
 def wkv_numba(bench: Bench) -> Figure:
     """Bi-WKV compiled by Numba, which cells on a CPU use, against the two loops over the tokens."""

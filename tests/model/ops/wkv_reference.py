@@ -18,7 +18,7 @@ def bi_wkv_reference(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return (weights_BTTC * v[:, None]).sum(2)
 
 
-def inputs(batch, length, channels, k_scale, w_scale, *_, seed=0):
+def inputs(batch, length, channels, k_scale, w_scale, seed=0):
     """w, u, k, v and a gradient of y, all of which float32 can hold."""
     generator = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731

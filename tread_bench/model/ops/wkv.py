@@ -20,7 +20,7 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     Args:
         w, u: (C,), the decay per token of distance, and a token's bonus for itself.
         k, v: (B, T, C), tokens in the order that |t - i| counts.
-        kernel: "torch" runs anywhere, but waits for the GPU once per call; "numba" needs a CPU, "triton" CUDA.
+        kernel: "numba" needs a CPU, "triton" CUDA; "torch" runs anywhere, at T times their arithmetic.
 
     Returns:
         (B, T, C) in the dtype of v; computed in float32 or wider, also under autocast. Gradients of gradients raise
@@ -29,25 +29,22 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     Raises:
         ValueError: an unknown kernel, triton on a CPU, numba on a GPU. ImportError: triton or numba is not installed.
     """
-    # Compute in float32 or wider, with the requested kernel.
+    # In float32 or wider, with the requested kernel.
     wide = torch.promote_types(v.dtype, torch.float32)
-    w, u, k_BTC, v_BTC = (x.to(wide).contiguous() for x in (w, u, k, v))
+    arguments = [x.to(wide).contiguous() for x in (w, u, k, v)]
     if kernel == "triton":
         from tread_bench.model.ops.wkv_triton import bi_wkv_triton
 
-        return bi_wkv_triton(w, u, k_BTC, v_BTC)[0].to(v.dtype)
+        return bi_wkv_triton(*arguments)[0].to(v.dtype)
     if kernel == "numba":
         if not v.is_cpu and not v.is_meta:
             raise ValueError(f"wkv kernel 'numba' needs CPU tensors, these are on {v.device}: choose kernel 'torch'")
         from tread_bench.model.ops.cpu.wkv_operator import bi_wkv_numba
 
-        return bi_wkv_numba(w, u, k_BTC, v_BTC)[0].to(v.dtype)
+        return bi_wkv_numba(*arguments)[0].to(v.dtype)
     if kernel != "torch":
         raise ValueError(unknown("wkv kernel", kernel, ("torch", "numba", "triton")))
-
-    # The PyTorch form is time-major.
-    y_TBC, _, _ = bi_wkv_torch(w, u, k_BTC.transpose(0, 1).contiguous(), v_BTC.transpose(0, 1).contiguous())
-    return y_TBC.transpose(0, 1).to(v.dtype)
+    return bi_wkv_torch(*arguments).to(v.dtype)
 
 
 def prepare_wkv(kernel: str) -> None:

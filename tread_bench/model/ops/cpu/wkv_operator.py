@@ -1,6 +1,6 @@
 """Bi-WKV on a CPU: an operator around the loops in `wkv`. Imports numba. Tensors are (B, T, C), contiguous.
 
-Where exponents spread further than float64 holds, the form in PyTorch with a scale for every step takes over.
+Where exponents spread further than float64 holds, the form in PyTorch takes over.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -14,7 +14,7 @@ from torch import Tensor
 from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
 from tread_bench.model.ops.cpu.wkv import wkv_kernels
 from tread_bench.model.ops.gradients import join_backward
-from tread_bench.model.ops.wkv_torch import gradients_with_running_scales, with_running_scales, wkv_flops
+from tread_bench.model.ops.wkv_torch import bi_wkv_torch, bi_wkv_torch_backward, wkv_flops
 
 
 @torch.library.custom_op("tread_bench::bi_wkv_numba", mutates_args=())
@@ -27,8 +27,7 @@ def bi_wkv_numba(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Te
     forward, _ = wkv_kernels(real_of(v))
     run_blocks(forward, len(v), v.shape[2], *arrays(w, u, k, v, y, unsafe))
     if unsafe.any():
-        total, *_ = with_running_scales(*_time_major(w, u, k, v))
-        y.copy_((total[:, 0] / total[:, 1]).transpose(0, 1))
+        y = bi_wkv_torch(w, u, k, v)
     return y, unsafe
 
 
@@ -38,10 +37,7 @@ def _backward_op(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of w, u, k and v."""
     if unsafe.any():
-        grad_y, *inputs = _time_major(grad, w, u, k, v)
-        grad_w, grad_u, grad_k, grad_v = gradients_with_running_scales(grad_y, *inputs)
-        grad_k, grad_v = (x.transpose(0, 1).to(v.dtype).contiguous() for x in (grad_k, grad_v))
-        return grad_w.to(v.dtype), grad_u.to(v.dtype), grad_k, grad_v
+        return bi_wkv_torch_backward(grad, w, u, k, v)
     grad_w, grad_u = (torch.empty(len(v), v.shape[2], dtype=torch.float64) for _ in range(2))
     grad_k, grad_v = torch.empty_like(k), torch.empty_like(v)
     _, backward = wkv_kernels(real_of(v))
@@ -60,10 +56,6 @@ def prepare() -> None:
     w, x = torch.zeros(1, device="cpu", dtype=torch.float32), torch.zeros(1, 1, 1, device="cpu", dtype=torch.float32)
     y, unsafe = bi_wkv_numba(w, w, x, x)
     _backward_op(y, w, w, x, x, unsafe)
-
-
-def _time_major(*tensors: Tensor) -> list[Tensor]:
-    return [x.double().transpose(0, 1) if x.dim() == 3 else x.double() for x in tensors]
 
 
 join_backward("bi_wkv_numba", wkv_flops, lambda w, u, k, v: _empty_outputs(v))
