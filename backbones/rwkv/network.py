@@ -176,7 +176,7 @@ class DRWKV(MirroredBackbone):
         if state.ids is None:
             return partial(q_shift, grid=state.grid)
         if "q_shift" not in state.cache:
-            state.cache["q_shift"] = neighbours(state.ids, state.grid, self.spec.q_shift)
+            state.cache["q_shift"] = neighbours(state.ids, state.grid)
         return partial(q_shift_kept, neighbours_BK4=state.cache["q_shift"])
 
     def head(self, state: TokenState) -> Tensor:

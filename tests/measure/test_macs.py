@@ -86,7 +86,7 @@ def test_a_result_is_shared_by_operations_on_the_same_shapes_and_types_alone():
         ("U-ViT", TEXT["U-ViT"], 2),  # a prefix and long skips
         ("MMDiT", {}, 3),  # a second stream, which no route takes
         ("DiS", {}, 2),
-        ("DRWKV", {"q_shift": "grid"}, 2),
+        ("DRWKV", {}, 2),
         ("ZigMa", {**TEXT["ZigMa"], "depth": 4}, 2),
         ("DiG", {"mixer": "rwkv7", "attention_every": 2}, 2),
     ],

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.model.methods.subjects import cell_of, inputs, network_of, watch
+from tests.small_backbones import take_whole_rows_alone
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.plan import expand
@@ -124,14 +125,14 @@ def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
 
 
 @pytest.mark.parametrize("patch", [2, 4], ids=["4 x 4 tokens", "2 x 2, so that the first token alone is on the way"])
-def test_tokens_that_are_no_grid_are_refused_during_a_warm_up_too(patch):
+def test_tokens_that_a_family_refuses_are_refused_during_a_warm_up_too(patch, monkeypatch):
     drwkv = {**DRWKV, "patch": patch}
     row = {"method": "tread", "routes": "3:9@0.5", "selector": "rows", "schedule.warmup": 0.1}
-    on_grid = {**drwkv, "q_shift": "grid"}
-    assert plan_of({**row, "schedule.warmup": 0}, on_grid).cells
-    with pytest.raises(SuiteError, match=r"leave the warm-up out"):
-        plan_of(row, on_grid)
     assert plan_of(row, drwkv).cells
+    take_whole_rows_alone(monkeypatch, "DRWKV")
+    assert plan_of({**row, "schedule.warmup": 0}, drwkv).cells
+    with pytest.raises(SuiteError, match=r"leave the warm-up out"):
+        plan_of(row, drwkv)
 
 
 def test_a_patch_of_one_value_is_fine_without_a_loss_on_it():

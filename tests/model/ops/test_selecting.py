@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tread_bench.core.describe.routes import Route
-from tread_bench.core.describe.selectors import keeps_grid, selectors
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.model.ops.selecting import select
 
 
@@ -21,11 +21,6 @@ def kept_tokens(selector, grid, rate, draws=64, seed=0):
 def sides(kept):
     """Rows and columns that hold a kept token: (draws,) each."""
     return kept.any(2).sum(1), kept.any(1).sum(1)
-
-
-def is_grid(kept):
-    rows, columns = sides(kept)
-    return bool((rows * columns == kept.sum((1, 2))).all())
 
 
 def same_on_joined_edges(kept, pattern):
@@ -86,17 +81,6 @@ def test_strided_keeps_a_lattice(rate, down, across):
     kept = kept_tokens("strided", (8, 8), rate, draws=256)
     assert same_on_joined_edges(kept, lattice)
     assert len(kept.flatten(1).unique(dim=0)) == down * across
-
-
-@pytest.mark.parametrize("selector", selectors())
-@pytest.mark.parametrize("grid", [(4, 4), (7, 7), (6, 4), (8, 8)], ids=str)
-@pytest.mark.parametrize("rate", [0, 0.1, 0.25, 0.5, 0.6, 0.75, 0.875])
-def test_keeps_grid_is_what_the_draws_show(selector, grid, rate):
-    kept = kept_tokens(selector, grid, rate, draws=256)
-    claimed = keeps_grid(selector, rate, grid)
-    assert is_grid(kept) or not claimed
-    if kept[0].sum() > max(grid):  # fewer may lie in one row, column or window
-        assert claimed == is_grid(kept)
 
 
 @pytest.mark.parametrize("selector", selectors())

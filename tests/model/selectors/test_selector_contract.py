@@ -25,10 +25,9 @@ def test_every_announced_selector_keeps_the_contract(name):
 
 
 BROKEN = {
-    "rank_half": (of_tests("rank_half"), {"ids", "batch", "grid", "keeps_grid", "meta"}),
+    "rank_half": (of_tests("rank_half"), {"ids", "batch", "grid", "meta"}),
     "rank_by_the_batch": (of_tests("rank_by_the_batch"), {"batch"}),
     "rows, unsaid": (replace(ROWS, needs_grid=False), {"grid"}),
-    "random, a grid": (replace(RANDOM, keeps_grid=lambda kept, grid: kept % grid[1] == 0), {"keeps_grid"}),
     "rank_in_numpy": (of_tests("rank_in_numpy"), {"meta"}),
 }
 

@@ -6,12 +6,10 @@ rest of the package needs to know about it; nobody compares its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tread_bench.core.describe.plugins import Description, Kind
-from tread_bench.core.describe.routes import Route
 
 DEFAULT_SELECTOR = "random"  # as in TREAD
 Grid = tuple[int, int]  # rows and columns of tokens
@@ -39,26 +37,14 @@ class SelectorFamily(Description):
             sample that rank lowest are kept.
         token_orders: token orders of the backbones that can be routed with it; all, if not stated.
         needs_grid: it ranks by position, so the tokens must lie on a grid.
-        keeps_grid: (number of kept tokens, grid) -> whether they are always all crossings of some rows and columns.
     """
 
     about: str
     ranking: str
     token_orders: frozenset[TokenOrder] = frozenset(TokenOrder)
     needs_grid: bool = True
-    keeps_grid: Callable[[int, Grid], bool] = lambda kept, grid: False
 
 
 SELECTORS = Kind("selector", "tread_bench.selectors", SelectorFamily)
 selectors = SELECTORS.all
 find_selector = SELECTORS.find
-
-
-def keeps_grid(selector: str, rate: float, grid: Grid) -> bool:
-    """Return whether the kept tokens always form a grid: every crossing of some rows and some columns.
-
-    If fewer tokens are kept than one row, column or window holds, they do not count as a grid.
-    """
-    rows, columns = grid
-    kept = Route(0, 0, rate).kept(rows * columns)
-    return kept == rows * columns or find_selector(selector).keeps_grid(kept, grid)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tread_bench.model.ops.routing import gather_tokens
 
-OUTSIDE, BYPASSED = -2, -1  # values instead of a neighbour's index
+ABSENT = -1  # instead of a neighbour's index
 
 
 def q_shift(x_BND: Tensor, grid: tuple[int, int], outside: float = 0.0) -> Tensor:
@@ -27,21 +27,16 @@ def q_shift(x_BND: Tensor, grid: tuple[int, int], outside: float = 0.0) -> Tenso
     return torch.cat(shifted, dim=-1).flatten(1, 2)
 
 
-def neighbours(ids_BK: Tensor, grid: tuple[int, int], choice: str) -> Tensor:
-    """Find the kept neighbours of each kept token: (B, K, 4), indices into the kept tokens, else OUTSIDE or BYPASSED.
+def neighbours(ids_BK: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Find the kept tokens next to each kept token: (B, K, 4), indices into the kept tokens, else ABSENT.
 
     Args:
         ids_BK: kept tokens, ascending.
-        choice: "neighbours": the kept tokens next to each one on the grid; "self": the token itself instead of a
-            bypassed neighbour; "grid": the next kept token in each direction; if every crossing of some rows and some
-            columns is kept, these are the neighbours on that smaller grid.
     """
     batch, kept = ids_BK.shape
-    own = torch.arange(kept, device=ids_BK.device)
-    slots = ids_BK.new_full((batch, grid[0] * grid[1]), BYPASSED).scatter(1, ids_BK, own.expand_as(ids_BK))
-    sources = _next_kept(slots.unflatten(1, grid), kept) if choice == "grid" else slots.unsqueeze(-1).expand(-1, -1, 4)
-    found = gather_tokens(q_shift(sources, grid, OUTSIDE), ids_BK)
-    return torch.where(found == BYPASSED, own.unsqueeze(-1), found) if choice == "self" else found
+    own = torch.arange(kept, device=ids_BK.device).expand_as(ids_BK)
+    slots = ids_BK.new_full((batch, grid[0] * grid[1]), ABSENT).scatter(1, ids_BK, own)
+    return gather_tokens(q_shift(slots.unsqueeze(-1).expand(-1, -1, 4), grid, ABSENT), ids_BK)
 
 
 def q_shift_kept(x_BKD: Tensor, neighbours_BK4: Tensor) -> Tensor:
@@ -51,16 +46,3 @@ def q_shift_kept(x_BKD: Tensor, neighbours_BK4: Tensor) -> Tensor:
         found = gather_tokens(quarter, index_BK.clamp(min=0))
         shifted.append(torch.where((index_BK >= 0).unsqueeze(-1), found, 0.0))
     return torch.cat(shifted, dim=-1)
-
-
-def _next_kept(slots_BRC: Tensor, kept: int) -> Tensor:
-    """For every cell, the kept token in it or nearest to its left, right, top and bottom: (B, N, 4).
-
-    Indices grow along rows and down columns, so the last kept token before a cell has the largest one, the next one
-    after it the smallest.
-    """
-    ahead = torch.where(slots_BRC == BYPASSED, kept, slots_BRC)
-    right, lower = (ahead.flip(dim).cummin(dim).values.flip(dim) for dim in (2, 1))
-    left, upper = (slots_BRC.cummax(dim).values for dim in (2, 1))
-    sources = torch.stack([left, right, upper, lower], dim=-1)
-    return torch.where(sources == kept, BYPASSED, sources).flatten(1, 2)

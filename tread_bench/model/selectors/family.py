@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.describe.selectors import Grid, SelectorFamily
-
-
-def _are_rows(kept: int, grid: Grid) -> bool:
-    return kept % grid[1] == 0
-
-
-def _are_columns(kept: int, grid: Grid) -> bool:
-    return kept % grid[0] == 0
-
-
-def _are_lattice(kept: int, grid: Grid) -> bool:
-    rows, columns = grid
-    strides = [(2**bit, 2**power) for bit in range(max(grid).bit_length()) for power in (bit, bit + 1)]  # down, across
-    return any(kept == -(-rows // down) * -(-columns // across) for down, across in strides)
-
+from tread_bench.core.describe.selectors import SelectorFamily
 
 RANDOM = SelectorFamily(
     name="random",
@@ -29,13 +14,11 @@ ROWS = SelectorFamily(
     name="rows",
     about="Whole rows, in an order drawn per sample.",
     ranking="tread_bench.model.ops.selecting:rank_rows",
-    keeps_grid=_are_rows,
 )
 COLUMNS = SelectorFamily(
     name="columns",
     about="Whole columns, in an order drawn per sample.",
     ranking="tread_bench.model.ops.selecting:rank_columns",
-    keeps_grid=_are_columns,
 )
 BLOCKS = SelectorFamily(
     name="blocks",
@@ -51,5 +34,4 @@ STRIDED = SelectorFamily(
     name="strided",
     about="A regular lattice, filled in evenly at lower rates.",
     ranking="tread_bench.model.ops.selecting:rank_strided",
-    keeps_grid=_are_lattice,
 )
