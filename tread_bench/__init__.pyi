@@ -76,7 +76,7 @@ from tread_bench.model.backbone import come_back as come_back
 from tread_bench.model.backbone import create_backbone as create_backbone
 from tread_bench.model.backbone import leave as leave
 from tread_bench.model.backbone import run_blocks as run_blocks
-from tread_bench.model.contract.checks import check_backbone as check_backbone
+from tread_bench.model.contract.backbones import check_backbone as check_backbone
 from tread_bench.model.contract.methods import check_method as check_method
 from tread_bench.model.losses.auxiliary import Auxiliary as Auxiliary
 from tread_bench.model.losses.auxiliary import Images as Images

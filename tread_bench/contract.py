@@ -9,7 +9,7 @@ def test_the_contract_holds():
 from __future__ import annotations
 
 from tread_bench.core.describe.violations import Violation
-from tread_bench.model.contract.checks import check_backbone
+from tread_bench.model.contract.backbones import check_backbone
 from tread_bench.model.contract.methods import check_method
 from tread_bench.model.contract.wrapped import check_wrapped
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from pydantic import ValidationError
@@ -15,8 +13,7 @@ from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
 from tread_bench.core.describe.mixers import mixers
 from tread_bench.core.describe.violations import run_checks
-from tread_bench.model.contract.checks import CHECKS
-from tread_bench.model.contract.subject import Subject, Trial
+from tread_bench.model.contract.backbones import CHECKS, gradients_of, trial_of
 
 SMALL = {"hidden": 32, "heads": 2, "bottleneck": 3, "in_context_tokens": 3, "in_context_start": 2}
 TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
@@ -32,7 +29,6 @@ VARIANTS = [
     *[(family, {}, NUMBA) for family in ("DiS", "ZigMa", "DRWKV")],
     *[(family, {"mixer": "mamba2"}, NUMBA) for family in ("ZigMa", "DiS")],
     *[("ZigMa", {"mixer": mixer, "scan": "v2"}, {}) for mixer in ("mamba", "mamba2")],
-    *[("DRWKV", {"q_shift": choice}, {}) for choice in ("self", "grid")],
     *[("DiG", {"mixer": mixer}, {"attention": "math"}) for mixer in mixers()],
     ("DiG", {"mixer": "rwkv7", "attention_every": 4}, NUMBA),
     *[("DiG", {"mixer": mixer, "decay_skipped": True}, NUMBA) for mixer in ("gla", "gated_delta", "mamba2")],
@@ -58,7 +54,7 @@ def small_spec(family, sizes):
 @pytest.fixture(scope="module", params=CASES, ids=case_name)
 def subject(request):
     family, sizes = request.param
-    return Subject(family, small_spec(family, sizes))
+    return trial_of(family, small_spec(family, sizes))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
@@ -69,7 +65,7 @@ def test_every_registered_backbone_keeps_the_contract(subject, check):
 @pytest.mark.parametrize(("family", "sizes", "kernels"), VARIANTS, ids=str)
 def test_every_formulation_and_choice_keeps_the_contract(family, sizes, kernels):
     found = families()[family]
-    subject = Subject(found, small_spec(found, sizes), kernels)
+    subject = trial_of(found, small_spec(found, sizes), kernels)
     assert {check.__name__: run_checks([check], subject) for check in CHECKS} == {
         check.__name__: [] for check in CHECKS
     }
@@ -84,7 +80,8 @@ COMPILED = [*((family, {}) for family in ("DiT", "DiS", "ZigMa", "DRWKV")), *(("
 def test_compiled_kernels_change_rounding_alone(family, sizes):
     expected, computed = (networks.small(family, **sizes, kernels=chosen).eval()(*inputs()) for chosen in KERNELS)
     assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max()
-    assert not torch.equal(computed, expected)  # the kernel was asked for, and used
+    if family != "DRWKV":  # which both compute in float64
+        assert not torch.equal(computed, expected)  # the kernel was asked for, and used
 
 
 def test_the_compiled_block_is_not_used_where_there_is_text():
@@ -117,8 +114,7 @@ def test_what_an_author_forgets_is_found(backbone):
 
 def test_outputs_of_opposite_sign_do_not_cancel_in_a_gradient():
     network = nn.Linear(1, 1, bias=False)
-    trial = SimpleNamespace(model=network)
-    assert Trial.gradients_of(trial, torch.cat([network.weight, -network.weight]))["weight"].any()
+    assert gradients_of(network, torch.cat([network.weight, -network.weight]))["weight"].any()
 
 
 def test_every_check_finds_something():

@@ -110,7 +110,7 @@ BROKEN = [
     (
         "text",
         flux_with(call=mask_when_whole),
-        r"to be read as without a route; saw that 2, 3, 4 of them are not: pass the rows of a padding mask on in",
+        r"to be read as without a route; saw that 2, 3, 4 of them are not: pass on the rows of a padding mask",
     ),
 ]
 

@@ -32,7 +32,7 @@ BROKEN = {
     "EvaluatesOtherwise": ({}, {"evaluated"}),
     "RoutesNothing": ({}, {"evaluated", "tokens", "selector"}),
     "NamesOtherTokens": ({}, {"tokens"}),
-    "MovesThoseThatBypass": ({}, {"tokens"}),
+    "MovesThoseThatBypass": ({}, {"places"}),
     "MergesPairs": (MERGES, set()),
     "UnmergesToTheNext": (MERGES, {"places"}),
     "SendsGradientsElsewhere": (MERGES, {"places"}),

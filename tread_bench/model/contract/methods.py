@@ -13,73 +13,102 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from tread_bench.core.config.choices import BackboneChoice
 from tread_bench.core.config.routed import setting_of
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens, find_method
-from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
-from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.describe.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.errors import error_text
 from tread_bench.core.names import few
-from tread_bench.model.backbone import TokenState
-from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, close
-from tread_bench.model.contract.checks import SHOWN
-from tread_bench.model.contract.places import MovedTokens
-from tread_bench.model.contract.subject import accepts, move_weights
-from tread_bench.model.methods.base import BatchRange
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone, draw_weights
+from tread_bench.model.contract.backbones import SHOWN, accepts, close, gradients_of, move_weights, weighted
+from tread_bench.model.methods.base import BatchRange, Method, build_method
 from tread_bench.model.network import Network
 from tread_bench.model.prediction import Prediction
 
+SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
+BATCH = 6
 STEPS = 8  # training steps that are tried where they may differ
+ALL = slice(None)
 
 
-class MethodSubject(CellSubject):
+class MethodSubject:
     """A method on a small backbone for digits, with a batch to try it on.
 
+    Args:
+        options: options of the method.
+        routes: of the cell; a method that takes none gets none.
+        backbone: name and sizes of the backbone; with `num_classes: 0` and `context_tokens`, it is given random text.
+
     Raises:
-        ValueError: a route does not fit the backbone, or the method's own rules refuse the cell.
+        ValueError: options or routes do not fit, or the method's own rules refuse the cell.
     """
 
     def __init__(
         self, method: MethodFamily, options: Mapping[str, Any], routes: RoutesLike, backbone: Mapping[str, Any]
     ) -> None:
-        super().__init__(method, options, routes, backbone)
+        # The cell, as a suite would resolve it.
+        choice = BackboneChoice.model_validate(backbone)
+        cell = Cell(backbone=choice, training=Training(iterations=8))
+        self.method = method
+        self.family = choice.family()
+        self.spec = choice.spec(cell.data)
+        taken = as_routes(routes) if method.takes_routes else ()
+        resolved = self.family.resolve(self.spec, taken, DEFAULT_SELECTOR)
+        self.cell = cell.model_copy(update={"method": method.options(**options), "routes": resolved})
         if problems := list(method.check(setting_of(self.cell))):
             raise ValueError("; ".join(problem.message for problem in problems))
+
+        # The batch, and the network.
+        self.generator = torch.Generator().manual_seed(0)
+        size, text = self.spec.image_size, self.spec.context_shape
+        self.x = torch.randn(BATCH, self.spec.channels, size, size, generator=self.generator)
+        self.t = torch.rand(BATCH, generator=self.generator)
+        self.y = torch.arange(BATCH) if self.spec.num_classes else None
+        self.empty_text = None if text is None else torch.zeros(text)
+        if text is not None:
+            self.y = torch.randn(BATCH, *text, generator=self.generator)
         self.network = self.fresh()
         move_weights(self.network, self.generator)
 
+    def build(self, cell: Cell, seed: int = 0) -> tuple[Backbone, Method]:
+        """Return the backbone and the method of a cell with their initial weights."""
+        backbone = build_backbone(self.family, self.spec, {"attention": "math"}, seed, cell.objective)
+        method = build_method(cell, backbone)
+        draw_weights(method, seed, method.init_module, "method.")
+        return backbone, method
+
     def fresh(self, **changes: Any) -> Network:
-        """Return the network of the changed cell with its initial weights, in eval mode, since dropout would hide
-        mistakes.
-        """
+        """Return the network of the changed cell with its initial weights, in eval mode, without dropout."""
         return Network(*self.build(self.cell.model_copy(update=changes))).eval()
 
-    def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
-        """Return a training step's prediction for some samples of the batch."""
-        return self.train_forward(network, self.x, first, count, routing)
+    def step(
+        self, network: Network, first: int = 0, part: slice = ALL, routing: float = 1.0, x: Tensor | None = None
+    ) -> Prediction:
+        """Return what the training step that begins with sample `first` predicts for a part of the batch, or of x."""
+        x, t, y = self.x if x is None else x, self.t[part], self.y
+        batch_range = BatchRange(seed=0, first=first, count=len(t), routing=routing, path_drop=False)
+        return network.train_forward(x[part], t, y if y is None else y[part], batch_range)
 
-    @property
-    def routed_steps(self) -> list[tuple[float, int]]:
-        """Share of the rates and first sample of some steps, since a method may draw what it does for each."""
-        return [(1.0, step * self.cell.training.batch) for step in range(STEPS)]
-
-    def at(self, network: Network, routing: float, first: int) -> Tensor:
-        """Return what the training step that begins with sample `first` predicts for the batch."""
-        batch_range = BatchRange(seed=0, first=first, count=BATCH, routing=routing, path_drop=False)
-        return network.train_forward(self.x, self.t, self.y, batch_range).output
+    def steps(self, network: Network) -> list[Tensor]:
+        """Return the outputs of some routed steps, since a method may draw what it does for each."""
+        return [self.step(network, first=step * self.cell.training.batch).output for step in range(STEPS)]
 
     def start(self) -> TokenState:
         """Return the state before the first block."""
         return self.network.backbone.start(self.x, self.t, self.y)
 
-    def evaluated(self) -> Tensor:
-        return self.network(self.x, self.t, self.y)
+    def evaluated(self, network: Network | None = None) -> Tensor:
+        """Return the prediction of an evaluation."""
+        return (network or self.network)(self.x, self.t, self.y)
 
 
 @torch.no_grad()
@@ -96,135 +125,112 @@ def check_step(subject: MethodSubject) -> Iterator[str]:
 
 def check_modules(subject: MethodSubject) -> Iterator[str]:
     """It has its own parameters exactly if it says so, and each gets a finite gradient in a routed step."""
-    own = dict(subject.network.method.named_parameters())
+    own = len(list(subject.network.method.parameters()))
     if bool(own) != subject.method.has_modules:
-        yield f"has_modules is {subject.method.has_modules}, and it has {len(own)} parameters of its own"
-    if not own:
-        return
-    output = subject.step(subject.network).output
-    weights = torch.linspace(-1, 1, output.numel()).view_as(output)
-    gradients = torch.autograd.grad((output * weights).sum(), list(own.values()), allow_unused=True)
-    wrong = [name for name, one in zip(own, gradients, strict=True) if one is None or not one.isfinite().all()]
-    if wrong:
-        yield f"expected a finite gradient of {few(wrong, SHOWN)}; saw none, NaN or infinity"
+        yield f"has_modules is {subject.method.has_modules}, and it has {own} parameters of its own"
+    if own:
+        gradients = gradients_of(subject.network.method, subject.step(subject.network).output)
+        if wrong := [name for name, one in gradients.items() if one is None or not one.isfinite().all()]:
+            yield f"expected a finite gradient of {few(wrong, SHOWN)}; saw none, NaN or infinity"
 
 
 @torch.no_grad()
 def check_evaluated(subject: MethodSubject) -> Iterator[str]:
     """It is evaluated as its description says, and a step without routing, or at full rates, predicts the same."""
-    output = subject.evaluated()
+    network, method, output = subject.network, subject.method, subject.evaluated()
     if output.shape != subject.x.shape or not output.isfinite().all():
         yield f"expected a finite prediction of shape {tuple(subject.x.shape)}; saw {tuple(output.shape)}"
-        return
-    if not torch.equal(output, subject.evaluated()):
+    elif not torch.equal(output, subject.evaluated()):
         yield "the same evaluation twice gives two predictions: it depends on more than its inputs"
-        return
-    if subject.method.is_plain_backbone and not torch.equal(
-        output, subject.network.backbone(subject.x, subject.t, subject.y)
-    ):
+    elif method.is_plain_backbone and not torch.equal(output, network.backbone(subject.x, subject.t, subject.y)):
         yield "without modules of its own and evaluated dense, expected the backbone's own dense prediction"
-        return
-    is_dense = subject.method.evaluated is Evaluated.DENSE
-    step = subject.step(subject.network, routing=0.0 if is_dense else 1.0).output
-    if not close(step, output):
-        when = "without routing" if is_dense else "at full rates"
-        yield f"evaluated {subject.method.evaluated}: expected a step {when} to predict what the evaluation predicts"
-    routed = (subject.at(subject.network, *step) for step in subject.routed_steps)
-    if is_dense and subject.method.takes_routes and all(torch.equal(step, output) for step in routed):
-        yield "a routed step predicts what a dense one does: its routes have no effect"
+    else:
+        is_dense = method.evaluated is Evaluated.DENSE
+        if not close(output, subject.step(network, routing=0.0 if is_dense else 1.0).output):
+            when = "without routing" if is_dense else "at full rates"
+            yield f"evaluated {method.evaluated}: expected a step {when} to predict what the evaluation predicts"
+        if is_dense and method.takes_routes and all(torch.equal(step, output) for step in subject.steps(network)):
+            yield "a routed step predicts what a dense one does: its routes have no effect"
 
 
 @torch.no_grad()
 def check_tokens(subject: MethodSubject) -> Iterator[str]:
     """Tokens are treated as its description says: how many see each block, and which are reported as kept."""
     seen: dict[int, int] = {}
-    received: dict[int, TokenState] = {}
 
     def note(block: int, state: TokenState) -> None:
         seen[block] = state.stream().shape[1] - state.num_prefix
 
-    def run_block(block: int, state: TokenState) -> TokenState:
-        received[block] = state
-        return type(backbone).run_block(backbone, block, state)
-
-    # Run a routed step, recording each block.
-    spec, routes = subject.spec, subject.cell.routes
-    bypass, ends = subject.method.tokens is Tokens.BYPASS, {int(route.end) for route in routes}
-    backbone = copy(subject.network.backbone)
-    backbone.run_block = run_block  # type: ignore[method-assign]
-    start = subject.start()
-    prediction = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH), note)
-
-    # Kept tokens.
+    # Kept tokens of a routed step.
+    network, spec, routes = subject.network, subject.spec, subject.cell.routes
+    prediction = network.method.train_forward(network.backbone, subject.start(), BatchRange(0, 0, BATCH), note)
     absent = subject.method.predicts_absent_tokens
     expected = {number: (BATCH, route.kept(spec.num_tokens)) for number, route in enumerate(routes)} if absent else {}
     found = {number: tuple(ids.shape) for number, ids in prediction.kept.items()}
     if found != expected:
         yield f"tokens {subject.method.tokens}: expected kept ids of shapes {expected}; saw {found}"
-        return
-    if any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
+    elif any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
         yield "expected kept ids to ascend"
 
     # Tokens after each block, as counted in its costs.
     if absent and not subject.method.has_modules:
-        blocks = subject.backbone_family.num_blocks(spec)
+        blocks = subject.family.num_blocks(spec)
         counts = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
-        if bypass:
-            for end in ends:
-                counts[end] = spec.num_tokens
+        if subject.method.tokens is Tokens.BYPASS:
+            for route in routes:
+                counts[int(route.end)] = spec.num_tokens
         if wrong := {block: count for block, count in seen.items() if count != counts[block]}:
             yield f"tokens {subject.method.tokens}: expected {counts} tokens after the blocks; saw {wrong}"
-            return
-
-    # Tokens that bypassed, after their route.
-    for number, ids in prediction.kept.items() if bypass else ():
-        route = subject.network.method.routes[number]
-        inside, behind = received[route.blocks.start], received.get(route.blocks.stop)
-        if behind is None:
-            continue
-        absent_BN = torch.ones(BATCH, spec.num_tokens, dtype=torch.bool).scatter(1, ids, False)
-        at_start = replace(inside, streams=inside.background or inside.streams)
-        before, after = (state.stream()[:, start.num_prefix :][absent_BN] for state in (at_start, behind))
-        if not torch.equal(before, after):
-            yield f"tokens bypass: expected tokens that bypass {route} to keep their value; saw another: state DROP"
 
 
 def check_places(subject: MethodSubject) -> Iterator[str]:
-    """A token comes back to its own place; a method with its own last layer, which may have positions, is not tried."""
-    method, backbone, start = subject.network.method, subject.network.backbone, subject.start()
-    if method.has_last_layer or min(start.grid) < 4:
+    """Through blocks that change nothing, a token comes back to its own place, unless it was dropped.
+
+    One that bypasses has its value. A method with its own last layer, which may have positions, is not tried.
+    """
+    method, start = subject.network.method, subject.start()
+    if method.has_last_layer:
         return
-    tried = MovedTokens(method, backbone, start)
+    backbone = copy(subject.network.backbone)
+    backbone.run_block = lambda block, state: state  # type: ignore[method-assign]
+    backbone.finish = TokenState.stream  # type: ignore[assignment, method-assign]
+    streams = {name: start.streams[name].detach().requires_grad_() for name in start.routed}
+    state = start.with_streams(**streams)
+    after: dict[int, Tensor] = {}
+    prediction = method.train_forward(
+        backbone,
+        state,
+        BatchRange(0, 0, BATCH, path_drop=False),
+        lambda block, state: after.update({block: state.stream()}),
+    )
 
-    # On a set, tokens that move with their masks are predicted alike, unless the method draws more than masks.
-    expected, seen = tried.routed(tried.in_place).output, tried.routed(tried.moved).output
-    draws_more = not torch.equal(tried.routed(tried.in_place, seed=1).output, expected)
-    if not draws_more and close(tried.dense(tried.moved), tried.dense(tried.in_place)):
-        what = "gradient" if close(seen, expected) else "output"
-        if what == "output" or not close(tried.gradient(seen), tried.gradient(expected)):
-            yield f"expected tokens that move with their masks to have the same {what} at their new places; saw another"
-            return
+    # Tokens that left, at the end of their route.
+    is_absent = torch.zeros(BATCH, start.num_tokens, dtype=torch.bool)
+    for number, ids in prediction.kept.items():
+        left = torch.ones_like(is_absent).scatter(1, ids, False)
+        is_absent |= left
+        if subject.method.tokens is Tokens.BYPASS:
+            behind, before = (one[:, start.num_prefix :] for one in (after[method.routes[number].end], state.stream()))
+            if not torch.equal(behind[left], before[left]):
+                yield "tokens bypass: expected tokens that bypass a route to keep their value; saw another: state DROP"
 
-    # Through blocks that change nothing, a token reaches its own place, unless it was dropped.
-    tried.backbone.run_block = lambda block, state: state  # type: ignore[method-assign]
-    prediction = tried.routed(tried.in_place)
-    parts = [prediction.output * (tried.in_place == place).unsqueeze(1) for place in tried.in_place]
-    own_BN = torch.stack([tried.gradient(part)[:, place].any(1) for place, part in enumerate(parts)], dim=1)
-    if subject.method.tokens is Tokens.DROP:
-        for ids in prediction.kept.values():
-            own_BN |= torch.ones_like(own_BN).scatter(1, ids, False)
-    if not own_BN.all():
-        place = int((~own_BN).nonzero()[0, 1])
-        yield f"expected what token {place} holds at its place after a route; saw only that of others there"
+    # Of all others, what a token holds has an effect at its place.
+    tokens = prediction.output[:, start.num_prefix :]
+    for place in range(start.num_tokens):
+        gradients = torch.autograd.grad(
+            weighted(tokens[:, place]), list(streams.values()), retain_graph=True, materialize_grads=True
+        )
+        own = torch.stack(gradients).sum(0)[:, start.num_prefix + place].any(1)
+        if not (own | is_absent[:, place]).all():
+            yield f"expected what token {place} holds at its place after a route; saw only that of others there"
 
 
 @torch.no_grad()
 def check_selector(subject: MethodSubject) -> Iterator[str]:
     """Another selector gives it other tokens, unless its description says that it chooses itself."""
-    family, spec, routes = subject.backbone_family, subject.spec, subject.cell.routes
-    accepted = [name for name in selectors() if accepts(family, spec, routes, name)]
-    others = [name for name in accepted if name != subject.cell.selector]
-    if not routes or not others:
+    others = [name for name in selectors() if name != subject.cell.selector]
+    others = [name for name in others if accepts(subject.family, subject.spec, subject.cell.routes, name)]
+    if not subject.cell.routes or not others:
         return
     network = subject.fresh(selector=others[0])
     network.load_state_dict(subject.network.state_dict())
@@ -237,21 +243,18 @@ def check_selector(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_evaluation_options(subject: MethodSubject) -> Iterator[str]:
     """Options that are said to change the evaluation alone do so, and change nothing of what is trained."""
+    trained = [subject.step(subject.network, routing=0.0).output, *subject.steps(subject.network)]
+    initial = subject.fresh().state_dict().values()
     for name, value in subject.method.evaluation_options.items():
         what = f"option {name}, at {value!r},"
         network = subject.fresh(method=subject.cell.method.evaluated_with({name: value}))
-        initial, expected = network.state_dict(), subject.fresh().state_dict()
-        shapes, expected_shapes = ({key: one.shape for key, one in state.items()} for state in (initial, expected))
-        if shapes != expected_shapes or any(not torch.equal(initial[key], expected[key]) for key in expected):
+        if not all(map(torch.equal, network.state_dict().values(), initial)):
             yield f"{what} changes the weights: it is said to change the evaluation alone"
             continue
         network.load_state_dict(subject.network.state_dict())
-        for routing, first in [(0.0, 0), *subject.routed_steps]:
-            trained, expected_step = (subject.at(one, routing, first) for one in (network, subject.network))
-            if not torch.equal(trained, expected_step):
-                yield f"{what} changes what a training step predicts: it is said to change the evaluation alone"
-                break
-        if torch.equal(network(subject.x, subject.t, subject.y), subject.evaluated()):
+        if not all(map(torch.equal, [subject.step(network, routing=0.0).output, *subject.steps(network)], trained)):
+            yield f"{what} changes what a training step predicts: it is said to change the evaluation alone"
+        if torch.equal(subject.evaluated(network), subject.evaluated()):
             yield f"{what} does not change the evaluation"
 
 
@@ -263,7 +266,7 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
     if not torch.equal(subject.step(subject.network).output, whole):
         yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
         return
-    parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
+    parts = [subject.step(subject.network, first, slice(first, first + 2)).output for first in range(0, BATCH, 2)]
     if not close(torch.cat(parts), whole):
         yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.draws`)"
 
@@ -271,10 +274,9 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_state(subject: MethodSubject) -> Iterator[str]:
     """Everything that a step depends on is in the state dict, which checkpoints store."""
-    expected = subject.step(subject.network).output
     again = subject.fresh()
     again.load_state_dict(subject.network.state_dict())
-    if not torch.equal(subject.step(again).output, expected):
+    if not torch.equal(subject.step(again).output, subject.step(subject.network).output):
         yield "a network with the same state dict predicts something else: something is missing in it"
 
 

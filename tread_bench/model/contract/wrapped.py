@@ -11,10 +11,8 @@ are restored bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,51 +21,21 @@ from torch import Tensor
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
 from tread_bench.model.backbone import kind
-from tread_bench.model.contract.checks import (
-    SHOWN,
-    check_blocks,
-    check_checkpointing,
-    check_independence,
-    check_order,
-    check_rate_zero,
-    close,
-    differ,
-    distance,
-    not_equal,
-    read,
-)
-from tread_bench.model.contract.subject import Case, Step, Trial, move_weights, steps
-from tread_bench.model.wrapped import RoutedNetwork, WrappedState
+from tread_bench.model.contract import backbones as rules
+from tread_bench.model.wrapped import RoutedNetwork
 
 
-class WrappedTrial(Trial):
+class WrappedTrial(rules.Trial):
     """A wrapped network, inputs for it, and the original network as its owner calls it."""
 
     model: RoutedNetwork
-    inputs: tuple[Tensor, Tensor, Any]
+    original: Callable[..., Tensor]
 
-    def __init__(
-        self, model: RoutedNetwork, inputs: tuple[Tensor, Tensor, Any], original: Callable[..., Tensor]
-    ) -> None:
-        super().__init__(model, inputs[0].device)
-        self.inputs = inputs
-        self.original = original
-
-    def start(self) -> WrappedState:
-        """Return the state before the first block."""
-        return self.model.start(*self.inputs)
-
-    def others(self) -> tuple[Tensor, Tensor, Any]:
-        """Return another batch of the same shapes."""
-        x, t, y = self.inputs
-        if isinstance(y, Mapping):
-            return -x, t.roll(1), {name: one.roll(1, 0) if len(one) == len(x) else one for name, one in y.items()}
-        return super().others()
-
-    def spans(self) -> Iterable[tuple[int, int]]:
-        """Return all blocks, and each block alone."""
-        last = self.model.num_blocks - 1
-        return dict.fromkeys([(0, last), *((block, block) for block in range(last + 1))])
+    def steps_on(self, case: rules.Case | None) -> Iterator[rules.Step]:
+        """Yield the blocks of a route one by one; without one, all blocks."""
+        for step in rules.steps(self.model, self.start(), case):
+            if case is None or step.before.ids is not None:
+                yield step
 
 
 def check_dense(subject: WrappedTrial) -> Iterator[str]:
@@ -77,12 +45,10 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
     if seen.shape != expected.shape or seen.dtype != expected.dtype:
         yield f"expected {kind(expected)}, as the network itself gives; saw {kind(seen)}"
         return
-    if not close(expected, seen):
-        yield f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
-    gradients = subject.gradients_of(seen)
-    wrong = [name for name, gradient in subject.gradients_of(expected).items() if differ(gradient, gradients[name])]
-    if wrong:
-        yield f"expected the gradient of {few(wrong, SHOWN)} that the network itself gives; saw another, or none"
+    yield from rules.differs("", "the prediction of the network itself", expected, seen, tolerance=rules.TOLERANCE)
+    gradients, others = (rules.gradients_of(subject.model, one) for one in (expected, seen))
+    if wrong := rules.other_gradients(gradients, others):
+        yield f"expected the gradient of {few(wrong, rules.SHOWN)} that the network itself gives; saw another, or none"
 
 
 def check_routable(subject: WrappedTrial) -> Iterator[str]:
@@ -90,12 +56,13 @@ def check_routable(subject: WrappedTrial) -> Iterator[str]:
     x, t, y = subject.inputs
     if not x.is_floating_point():
         return
-    state = subject.start()
-    other = subject.model.start(x + subject.normal(*x.shape).to(x.dtype), t, y)
-    fixed = (state.streams["tokens"] == other.streams["tokens"]).all(2).any(0).nonzero().flatten().tolist()
-    start, stop = state.before, state.before + state.num_tokens
-    routed = [place - state.num_prefix + start for place in fixed if place >= state.num_prefix]
-    if routed:
+    state = subject.model.start(x, t, y)
+    noise = torch.randn(x.shape, generator=subject.generator).to(x)
+    other = subject.model.start(x + noise, t, y)
+    fixed = (state.streams["tokens"] == other.streams["tokens"]).all(2).any(0)[state.num_prefix :]
+    if fixed.any():
+        start, stop = state.before, state.before + state.num_tokens
+        routed = [start + place for place in fixed.nonzero().flatten().tolist()]
         yield (
             f"expected every token that can be routed, {start} to {stop - 1}, to depend on x; saw that tokens {routed} "
             "do not: text, registers and class tokens are never routed; let embed return a TokenSequence whose "
@@ -106,65 +73,52 @@ def check_routable(subject: WrappedTrial) -> Iterator[str]:
 def check_rows(subject: WrappedTrial) -> Iterator[str]:
     """A block computes each sample with rows of its own tokens: a sample alone gives what it gives in its batch."""
     for case in (None, *subject.cases):
-        for step in _steps_on(subject, case):
+        for step in subject.steps_on(case):
             for sample in range(step.before.batch):
-                alone = replace(step.before, streams=step.streams).only(torch.tensor([sample], device=subject.device))
+                alone = step.before.only(torch.tensor([sample], device=subject.device))
                 expected = subject.model.run_block(step.block, alone).streams["tokens"]
                 seen = step.after.streams["tokens"][sample : sample + 1]
-                if not close(expected, seen):
-                    yield (
-                        f"block {step.block}, {case or 'dense'}: expected sample {sample} as it is alone; saw a "
-                        f"difference of {distance(expected, seen):.1e}: it depends on another sample; give a block "
-                        "each sample's own rows (rotary, masks, time), as `tokens.rows` has them, (B, S, ...)"
-                    )
+                where, what = f"block {step.block}, {case or 'dense'}: ", f"sample {sample} as it is alone"
+                advice = (
+                    ": it depends on another sample; give a block each sample's own rows (rotary, masks, time), as "
+                    "`tokens.rows` has them, (B, S, ...)"
+                )
+                yield from rules.differs(where, what, expected, seen, advice, rules.TOLERANCE)
 
 
 def check_text(subject: WrappedTrial) -> Iterator[str]:
     """In a route each sample reads the tokens of its text that it reads without one: padding stays masked."""
     if not subject.start().num_prefix:
         return
-    dense = [_text_read(subject, step) for step in _steps_on(subject, None)]
+    dense = [_text_read(subject, step) for step in subject.steps_on(None)]
     for case in subject.cases:
-        for step in _steps_on(subject, case):
+        for step in subject.steps_on(case):
             other = (_text_read(subject, step) != dense[step.block]).any(0)
             if other.any():
                 yield (
                     f"block {step.block}, {case}: expected the tokens beside the image to be read as without a route; "
-                    f"saw that {few([str(one) for one in other.nonzero().flatten().tolist()], SHOWN)} of them are "
-                    "not: pass the rows of a padding mask on in a route as well"
+                    f"saw that {rules.numbers(other)} of them are not: pass on the rows of a padding mask there too"
                 )
 
 
-def _steps_on(subject: WrappedTrial, case: Case | None) -> Iterator[Step]:
-    """The blocks of a route one by one; without one, all blocks."""
-    for step in steps(subject.model, subject.start(), case):
-        if case is None or step.before.ids is not None:
-            yield step
-
-
-def _text_read(subject: WrappedTrial, step: Step) -> Tensor:
+def _text_read(subject: WrappedTrial, step: rules.Step) -> Tensor:
     """Return which of the tokens that are never routed (B, P) a block's image tokens depend on."""
-    prefix = step.before.num_prefix
-    text = step.streams["tokens"][:, :prefix].detach().requires_grad_()
-    tokens = torch.cat([text, step.streams["tokens"][:, prefix:].detach()], dim=1)
-    after = subject.model.run_block(step.block, step.before.with_streams(tokens=tokens))
-    return read(after.streams["tokens"][:, prefix:], text)
+    text, image = step.before.streams["tokens"].detach().tensor_split([step.before.num_prefix], dim=1)
+    text.requires_grad_()
+    after = subject.model.run_block(step.block, step.before.with_streams(tokens=torch.cat([text, image], dim=1)))
+    return rules.read(after.streams["tokens"][:, text.shape[1] :], text)
 
 
 def check_copies(subject: WrappedTrial) -> Iterator[str]:
     """A deep copy, such as an average of weights, computes with its own weights only."""
     copied = deepcopy(subject.model)
-    move_weights(copied, subject.generator)
+    rules.move_weights(copied, subject.generator)
     seen = copied(*subject.inputs)
     with torch.no_grad():
         for parameter, moved in zip(subject.model.parameters(), copied.parameters(), strict=True):
             parameter.copy_(moved)
-    yield from not_equal(
-        "a deep copy to compute with its own weights",
-        subject.predict(),
-        seen,
-        ": in embed, blocks, head and call use the network that is passed, not a variable from outside",
-    )
+    advice = ": in embed, blocks, head and call use the network that is passed, not a variable from outside"
+    yield from rules.differs("", "a deep copy to compute with its own weights", subject.predict(), seen, advice)
 
 
 WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
@@ -172,11 +126,11 @@ WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
     check_routable,
     check_rows,
     check_text,
-    check_blocks,
-    check_independence,
-    check_rate_zero,
-    check_order,
-    check_checkpointing,
+    rules.check_blocks,
+    rules.check_independence,
+    rules.check_rate_zero,
+    rules.check_order,
+    rules.check_checkpointing,
     check_copies,
 )
 
@@ -201,24 +155,18 @@ def check_wrapped(
     Raises:
         ValueError: fewer than 4 tokens to route, or inputs that `RoutedNetwork` refuses.
     """
-    with torch.random.fork_rng(devices=[]), _as_it_was(model):
-        subject = WrappedTrial(model.eval(), (x, t, y), original or model.network)
-        if subject.num_tokens < 4:
-            raise ValueError(f"{subject.num_tokens} tokens are too few to route: take a larger x")
-        move_weights(model, subject.generator)
-        return run_checks(WRAPPED_CHECKS, subject)
-
-
-@contextmanager
-def _as_it_was(model: RoutedNetwork) -> Iterator[None]:
-    """Restore weights, buffers and modes afterwards, whatever happens in between."""
-    values = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
+    num_tokens = model.start(x, t, y).num_tokens
+    if num_tokens < 4:
+        raise ValueError(f"{num_tokens} tokens are too few to route: take a larger x")
+    weights = deepcopy(model.state_dict())
     modes = [(module, module.training) for module in model.modules()]
     try:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            subject = WrappedTrial(model.eval(), (x, t, y), torch.Generator().manual_seed(0))
+            subject.original = original or model.network
+            rules.move_weights(model, subject.generator)
+            return run_checks(WRAPPED_CHECKS, subject)
     finally:
-        with torch.no_grad():
-            for tensor, value in values:
-                tensor.copy_(value)
+        model.load_state_dict(weights)
         for module, training in modes:
             module.training = training
