@@ -18,14 +18,13 @@ from benchmarks.timing import Bench, always
 from tread_bench.backbones.rwkv.family import DRWKVSpec
 from tread_bench.backbones.rwkv.network import SpatialMix
 from tread_bench.core.describe.kernels import missing
-from tread_bench.model.ops.recurrence import delta_recurrence, gated_delta_rule, linear_recurrence
+from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
 from tread_bench.model.ops.scan import prepare_scan, selective_scan
 from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv
 
 BATCH, TOKENS, INNER, STATES = 8, 256, 768, 16  # of a DiS-S/2's mixer
 WIDTH = 384
 TOLERANCE = 1e-5  # float32 against float32, of outputs and every gradient
-BFLOAT16_TOLERANCE = 2e-2  # the same in bfloat16
 CALLS = 5  # of ours that are timed together
 
 Gradients = Callable[[], list[Tensor]]
@@ -263,39 +262,3 @@ for mixer in SIZES:
         required=5,
         claim=f"The recurrence of {mixer} compiled by Numba, which cells on a CPU use, {AT_S2}, against that loop.",
     )(partial(against_a_loop, mixer=mixer, kernel="numba", loop=by_views))
-
-
-def against_fla(bench: Bench, function: Callable[..., Tensor], inputs: Sequence[Tensor], decays: int) -> Figure:
-    """In bfloat16, with decays, which are input number `decays`, in float32."""
-    needs("fla", "cuda")
-    *leaves, grad = (x.cuda() if number == decays else x.cuda().bfloat16() for number, x in enumerate(inputs))
-    fused, plain = (gradients(partial(function, kernel=kernel), leaves, grad) for kernel in ("fla", "torch"))
-    agreement = agree(fused(), plain(), BFLOAT16_TOLERANCE)
-    return bench.faster(always(plain), always(fused), agreement, clock=bench.wall)
-
-
-@row("gpu/gla")
-def gla_fused(bench: Bench) -> Figure:
-    """On a GPU: gated linear attention in PyTorch against flash-linear-attention's kernel, in bfloat16; how many times
-    faster the kernel is.
-    """
-    return against_fla(bench, linear_recurrence, recurrence_inputs(*SIZES["gla"]), 3)
-
-
-@row("gpu/gated_delta")
-def gated_delta_fused(bench: Bench) -> Figure:
-    """On a GPU: gated DeltaNet's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    q, k, v, g, _, _, grad = recurrence_inputs(*SIZES["gated_delta"])
-    return against_fla(bench, gated_delta_rule, [q, F.normalize(k, dim=-1), v, g, g.exp(), grad], 3)
-
-
-@row("gpu/mamba2")
-def mamba2_fused(bench: Bench) -> Figure:
-    """On a GPU: Mamba-2's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    return against_fla(bench, linear_recurrence, recurrence_inputs(*SIZES["mamba2"]), 3)
-
-
-@row("gpu/rwkv7")
-def rwkv7_fused(bench: Bench) -> Figure:
-    """On a GPU: RWKV-7's recurrence in PyTorch against flash-linear-attention's kernel, in bfloat16."""
-    return against_fla(bench, delta_recurrence, recurrence_inputs(*SIZES["rwkv7"]), 3)

@@ -17,7 +17,7 @@ from tread_bench.core.describe.families import make_spec
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.matrices import hidden_matrices
+from tread_bench.model.matrices import layers_over_tokens
 from tread_bench.suite import resolve
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
@@ -36,20 +36,19 @@ def muon(**training):
 @pytest.mark.parametrize("text", [False, True], ids=["labels", "text"])
 @pytest.mark.parametrize("family", BACKBONES)
 def test_matrices_of_tokens_are_told_from_all_else(family, text):
-    """By name they are the linear layers of blocks, but for those that make a modulation of a sample's condition."""
+    """By name they are the linear layers of blocks, but for modulations of a sample's condition, and Mamba's `dt_proj`,
+    whose weight alone is read.
+    """
     if text and family not in TEXT:
         pytest.skip("takes no text")
     given = {"image_size": 8, "channels": 1, "num_classes": 10, **BACKBONES[family], **(TEXT[family] if text else {})}
     found, spec = make_spec(**given)
     model = build_backbone(found, spec)
-    expected = {
-        f"{name}.weight"
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and "block" in name and "adaLN" not in name
-    }
-    hidden = hidden_matrices(found, spec)
-    assert hidden.keys() == expected
-    assert hidden == {name: tuple(p.shape) for name, p in model.named_parameters() if name in hidden}
+    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+    expected = {name for name in linear if "block" in name and "adaLN" not in name and "dt_proj" not in name}
+    layers = layers_over_tokens(found, spec)
+    assert layers.keys() == expected
+    assert layers == {name: tuple(model.get_submodule(name).weight.shape) for name in layers}
 
 
 def newton_schulz(G, dtype=torch.float64):
@@ -72,7 +71,7 @@ def test_three_steps_are_those_of_the_equations_in_float64():
     for p in parameters.values():  # so that no gradient is zero or of low rank
         p.data += 0.2 * torch.randn_like(p)
     backbone = trainer.network.backbone
-    hidden = {f"backbone.{name}" for name in hidden_matrices(backbone.family, backbone.spec)}
+    hidden = {f"backbone.{name}.weight" for name in layers_over_tokens(backbone.family, backbone.spec)}
     assert 0 < len(hidden) < len(parameters)
     gradients = {}
 
@@ -142,6 +141,6 @@ def test_a_torch_without_it_is_a_mistake_of_the_suite(tmp_path, monkeypatch, req
 
 
 def test_blocks_without_a_matrix_are_refused(monkeypatch):
-    monkeypatch.setattr(optimizer, "hidden_matrices", lambda family, spec: {})
+    monkeypatch.setattr(optimizer, "layers_over_tokens", lambda family, spec: {})
     with pytest.raises(UserError, match=r"blocks of DiT have no linear layer over tokens.*choose adamw"):
         make_trainer(make_cell(**muon()))

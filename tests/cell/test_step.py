@@ -13,7 +13,7 @@ from tread_bench.cell.loop import Origin, train
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import warmup_factor
-from tread_bench.model.methods.base import BatchRange, draw_ids
+from tread_bench.model.methods.base import BatchRange
 
 BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
 
@@ -54,10 +54,11 @@ def test_a_sample_is_the_same_whatever_the_batch_size():
 
 def test_masks_depend_on_route_rate_and_sample_alone():
     trainer = make_trainer(make_cell(**ROUTED))
-    spec_of, method = trainer.network.backbone, trainer.network.method
-    ids = lambda first, count, seed=0: draw_ids(  # noqa: E731
-        spec_of, method.routes, method.streams, "random", BatchRange(seed, first, count), torch.device("cpu")
-    )[0]
+    backbone, method = trainer.network.backbone, trainer.network.method
+
+    def ids(first, count, seed=0):
+        return method.draw_all(backbone, BatchRange(seed, first, count), torch.device("cpu"))[0]
+
     assert torch.equal(torch.cat([ids(0, 3), ids(3, 5)]), ids(0, 8))
     assert not torch.equal(ids(0, 8), ids(0, 8, seed=1))
     assert (ids(0, 8).diff(dim=1) > 0).all()

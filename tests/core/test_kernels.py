@@ -19,7 +19,7 @@ def installed(monkeypatch, *modules):
         ("cpu", ("numba", "triton", "selective_scan_cuda"), ("math", "numba", "numba", "numba", "numba")),
         ("cpu", (), ("math", "torch", "torch", "torch", "torch")),
         ("cuda", ("numba", "triton", "selective_scan_cuda"), ("sdpa", "torch", "mamba_ssm", "triton", "torch")),
-        ("cuda", ("numba", "fla"), ("sdpa", "torch", "torch", "torch", "torch")),  # fla has run on no GPU
+        ("cuda", ("numba",), ("sdpa", "torch", "torch", "torch", "torch")),
     ],
 )
 def test_the_fastest_that_is_installed_is_taken(device, modules, taken, monkeypatch):
@@ -32,7 +32,7 @@ def test_why_a_kernel_is_missing(monkeypatch):
     installed(monkeypatch)
     assert missing("numba", "cuda") == "needs a CPU"
     assert missing("numba", "cpu") == "module numba is not installed"
-    assert missing("mamba_ssm", "cpu") == missing("triton", "cpu") == missing("fla", "cpu") == "needs a CUDA device"
+    assert missing("mamba_ssm", "cpu") == missing("triton", "cpu") == "needs a CUDA device"
     assert missing("mamba_ssm", "cuda") == "module selective_scan_cuda is not installed"
     assert all(missing("torch", device) is None for device in ("cpu", "cuda"))
 
@@ -43,6 +43,6 @@ def test_nothing_falls_back_once_a_name_was_asked_for(monkeypatch):
         resolve_kernels({"scan": "numba"}, "cpu")
     with pytest.raises(ValueError, match=r"kernels\.wkv: numba cannot be used here: needs a CPU; choose auto"):
         resolve_kernels({"wkv": "numba"}, "cuda")
-    installed(monkeypatch, "fla")
-    assert resolve_kernels({"recurrence": "fla"}, "cuda")["recurrence"] == "fla"
+    installed(monkeypatch, "triton")
+    assert resolve_kernels({"wkv": "triton"}, "cuda")["wkv"] == "triton"
     assert set(Kernels.model_fields) == set(KERNELS)

@@ -10,7 +10,7 @@ from torch import nn
 
 from tread_bench.core.config.training import Training
 from tread_bench.core.errors import UserError
-from tread_bench.model.matrices import hidden_matrices
+from tread_bench.model.matrices import layers_over_tokens
 from tread_bench.model.network import Network
 
 
@@ -28,7 +28,8 @@ def build_optimizer(
     if config.optimizer == "adamw":
         return _adamw(config, [*parameters.values()])
     backbone = network.backbone
-    names = {f"backbone.{name}" for name in hidden_matrices(backbone.family, backbone.spec)} & parameters.keys()
+    layers = layers_over_tokens(backbone.family, backbone.spec)
+    names = {f"backbone.{layer}.weight" for layer in layers} & parameters.keys()
     if not names:
         raise UserError(
             f"training.optimizer muon: the blocks of {backbone.family.name} have no linear layer over tokens, so it "

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from tests.pairs import in_turn
 from tread_bench.model.ops import recurrence_torch
-from tread_bench.model.ops.recurrence import delta_recurrence, linear_recurrence
+from tread_bench.model.ops.recurrence import delta_recurrence, gated_delta_rule, linear_recurrence
 
 KINDS = {  # channels of a decay, whether heads share q and k, whether there is a delta rule
     "gated linear attention": (6, False, False),
@@ -99,6 +99,26 @@ def test_float64_is_the_recurrence(kind, decays, kernel):
         with_gradients(function, arguments, grad, torch.float64)
         for function in (computing(arguments, kernel), token_by_token)
     )
+    assert worst(computed, exact, floor=1e-3) < 1e-11
+
+
+@every_kernel
+def test_the_gated_delta_rule_replaces_a_part_of_what_the_state_holds_for_a_key(kernel):
+    (q, k, v, g, *_), grad = inputs("gated delta rule", 37)
+    beta = torch.rand(g.shape, generator=torch.Generator().manual_seed(1))
+    arguments = [q, F.normalize(k, dim=-1), v, g, beta]
+
+    def by_hand(q, k, v, g, beta):
+        state, y = v.new_zeros(*v.shape[:2], k.shape[-1], v.shape[-1]), []
+        for t in range(v.shape[2]):
+            state = g[:, :, t].exp()[..., None] * state
+            replaced = v[:, :, t] - torch.einsum("bhk,bhkv->bhv", k[:, :, t], state)
+            state = state + (beta[:, :, t] * k[:, :, t])[..., None] * replaced[:, :, None]
+            y.append(torch.einsum("bhk,bhkv->bhv", q[:, :, t], state))
+        return torch.stack(y, 2)
+
+    exact = with_gradients(by_hand, arguments, grad, torch.float64)
+    computed = with_gradients(partial(gated_delta_rule, kernel=kernel), arguments, grad, torch.float64)
     assert worst(computed, exact, floor=1e-3) < 1e-11
 
 

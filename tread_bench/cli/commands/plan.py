@@ -125,9 +125,9 @@ def add_state(rows: Sequence[dict[str, Any]], plan: Plan) -> None:
         frozen = row["params"] + row["auxiliary_params"] - row["trained_params"]
         row["state_bytes"] = state_bytes(row["trained_params"]) + 4 * frozen
         if cell.training.optimizer == "muon":
-            from tread_bench.model.matrices import hidden_matrices  # needs torch
+            from tread_bench.model.matrices import layers_over_tokens  # needs torch
 
-            shapes = hidden_matrices(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
+            shapes = layers_over_tokens(cell.backbone.family(), cell.backbone.spec(cell.data)).values()
             row["state_bytes"] -= _MOMENT_BYTES * sum(map(math.prod, shapes))
 
 

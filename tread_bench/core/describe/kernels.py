@@ -8,26 +8,25 @@ from importlib.util import find_spec
 from tread_bench.core.errors import UserError
 
 # torch: on any device; math: batched products and a softmax, faster than sdpa on a CPU up to a few hundred tokens;
-# numba: compiled on a CPU; mamba_ssm, triton, fla: kernels for CUDA.
+# numba: compiled on a CPU; mamba_ssm, triton: kernels for CUDA.
 KERNELS: dict[str, tuple[str, ...]] = {
     "attention": ("sdpa", "math"),
     "adaln": ("torch", "numba"),
     "scan": ("torch", "numba", "mamba_ssm"),
     "wkv": ("torch", "numba", "triton"),
-    "recurrence": ("torch", "numba", "fla"),
+    "recurrence": ("torch", "numba"),
 }
 _AUTO: dict[str, dict[str, tuple[str, ...]]] = {  # by type of device: the first available one is used
     "attention": {"cpu": ("math",), "cuda": ("sdpa",)},
     "adaln": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
     "scan": {"cpu": ("numba", "torch"), "cuda": ("mamba_ssm", "torch")},
     "wkv": {"cpu": ("numba", "torch"), "cuda": ("triton", "torch")},
-    "recurrence": {"cpu": ("numba", "torch"), "cuda": ("torch",)},  # fla has run in Triton's interpreter alone
+    "recurrence": {"cpu": ("numba", "torch"), "cuda": ("torch",)},
 }
 _NEEDS = {  # the only type of device that a formulation runs on, and its import
     "mamba_ssm": ("cuda", "selective_scan_cuda"),
     "numba": ("cpu", "numba"),
     "triton": ("cuda", "triton"),
-    "fla": ("cuda", "fla"),
 }
 
 

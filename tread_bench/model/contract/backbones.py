@@ -288,7 +288,7 @@ def check_text(subject: Trial) -> Iterator[str]:
 def check_unrouted(subject: Trial) -> Iterator[str]:
     """Under a route a block reads the same rows of `context` and of unrouted streams as without one."""
     state = subject.start()
-    names = [*state.unrouted, *(["context"] if state.context is not None else [])]
+    names = [*state.unrouted, *["context"] * (state.context is not None)]
     for case, name in product(subject.dense_and_longest[1:], names):
         dense = [_rows_read(subject.model, step, name) for step in steps(subject.model, subject.start(), None)]
         routed = [_rows_read(subject.model, step, name) for step in steps(subject.model, subject.start(), case)]
@@ -456,11 +456,12 @@ def read(result: Tensor, text_BME: Tensor) -> Tensor:
 
 def _rows_read(model: Backbone, step: Step, name: str) -> Tensor:
     """Return which rows (B, M) of the context, or of an unrouted stream, a block's tokens depend on."""
-    before = step.before
-    text = before.streams[name] if name in before.unrouted else before.context
-    assert text is not None
-    text = text.detach().requires_grad_()
-    given = before.with_streams(**{name: text}) if name in before.unrouted else replace(before, context=text)
+    if name == "context":
+        text = torch.as_tensor(step.before.context).detach().requires_grad_()
+        given = replace(step.before, context=text)
+    else:
+        text = step.before.streams[name].detach().requires_grad_()
+        given = step.before.with_streams(**{name: text})
     after = model.run_block(step.block, given)
     return read(torch.cat([after.streams[routed].flatten() for routed in after.routed]), text)
 

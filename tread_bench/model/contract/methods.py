@@ -72,10 +72,12 @@ class MethodSubject:
         size, text = self.spec.image_size, self.spec.context_shape
         self.x = torch.randn(BATCH, self.spec.channels, size, size, generator=self.generator)
         self.t = torch.rand(BATCH, generator=self.generator)
-        self.y = torch.arange(BATCH) if self.spec.num_classes else None
-        self.empty_text = None if text is None else torch.zeros(text)
+        self.y = self.empty_text = None
         if text is not None:
             self.y = torch.randn(BATCH, *text, generator=self.generator)
+            self.empty_text = torch.zeros(text)
+        elif self.spec.num_classes:
+            self.y = torch.arange(BATCH)
         self.network = self.fresh()
         move_weights(self.network, self.generator)
 

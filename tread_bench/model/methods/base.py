@@ -61,7 +61,7 @@ class Method(nn.Module):
         super().__init__()
         self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)
         self.selector = cell.selector
-        self.streams = [_stream(route, self.selector) for route in self.routes]  # of their draws
+        self.streams = [f"route {route} {cell.selector}" for route in self.routes]  # of their draws
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases, and `starts_at_zero`."""
@@ -98,40 +98,32 @@ class Method(nn.Module):
 
     def draw(self, backbone: Backbone, batch_range: BatchRange, device: torch.device) -> dict[int, Tensor]:
         """Return the kept ids (B, K) by route number, for the routes on which tokens leave at this step."""
-        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, device)
+        drawn = self.draw_all(backbone, batch_range, device)
         return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
+
+    def draw_all(self, backbone: Backbone, batch_range: BatchRange, device: torch.device) -> list[Tensor]:
+        """Draw the kept ids (B, K) of each route, by route, rate and sample: cells that share a route share masks.
+
+        The draws do not depend on the share of the rate: at a smaller share, a subset of the same tokens bypasses.
+        """
+        ids = []
+        for route, stream in zip(self.routes, self.streams, strict=True):
+            applied = route.at_share(batch_range.routing)
+            ids.append(draw_kept(stream, batch_range, applied, self.selector, backbone.spec, device))
+        return ids
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
         """Return the same range with what a training step needs of random numbers."""
         if not self.draws_masks:
             return batch_range
         device = batch_range.device or torch.device("cpu")
-        drawn = draw_ids(backbone, self.routes, self.streams, self.selector, batch_range, device)
+        drawn = self.draw_all(backbone, batch_range, device)
         masks = {(stream, ids.shape[1]): ids for stream, ids in zip(self.streams, drawn, strict=True)}
         return replace(batch_range, masks=masks)
 
     def counted(self, batch_range: BatchRange) -> BatchRange:
         """Return the same range with what the host must know of a step's shapes before it is computed."""
         return batch_range
-
-
-def draw_ids(
-    backbone: Backbone,
-    routes: Sequence[Route],
-    streams: Sequence[str],
-    selector: str,
-    batch_range: BatchRange,
-    device: torch.device,
-) -> list[Tensor]:
-    """Draw the kept ids (B, K) of each route, by route, rate and sample index: cells that share a route share masks.
-
-    The draws do not depend on the share of the rate: at a smaller share, a subset of the same tokens bypasses.
-    """
-    ids = []
-    for route, stream in zip(routes, streams, strict=True):
-        applied = route.at_share(batch_range.routing)
-        ids.append(draw_kept(stream, batch_range, applied, selector, backbone.spec, device))
-    return ids
 
 
 def draw_kept(
@@ -142,10 +134,6 @@ def draw_kept(
     if (stream, kept) in batch_range.masks:
         return batch_range.masks[stream, kept].to(device)
     return select(selector, batch_range.uniform(stream, spec.num_tokens), spec.grid, kept).to(device)
-
-
-def _stream(route: Route, selector: str) -> str:
-    return f"route {route} {selector}"
 
 
 def init_linear(module: nn.Module) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -21,7 +22,8 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, reverse: bool = 
         assert bias is not None, "the compiled convolution adds one"
         from tread_bench.model.ops.cpu.scan_operator import causal_conv_numba
 
-        return causal_conv_numba(x, weight, bias, reverse)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        return causal_conv_numba(*(one.to(wide).contiguous() for one in (x, weight, bias)), reverse).to(x.dtype)
     taps = weight.shape[1]
     x_BDL = x.flip(1).mT if reverse else x.mT
     # Computed over L + K - 1 positions and cut off, as released.

@@ -28,30 +28,27 @@ def linear_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, kernel: str = 
         v: (B, H, L, V).
         g: (B, H, L, K), logarithms of decays, not positive; (B, H, L, 1): the same for all channels.
         kernel: "torch" runs anywhere, "numba" needs a CPU; both compute in float32 or wider, also under autocast, and
-            gradients of their gradients raise RuntimeError. "fla" is flash-linear-attention's, on CUDA, with products
-            in the dtype of autocast, or of v.
+            gradients of their gradients raise RuntimeError.
 
     Returns:
         (B, H, L, V) in the dtype of v.
 
     Raises:
-        ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit.
-        ImportError: flash-linear-attention or numba is not installed.
+        ValueError: an unknown kernel; numba with shapes that do not fit.
+        ImportError: numba is not installed.
     """
-    if kernel == "fla":
-        from tread_bench.model.ops.recurrence_fla import linear_fla
-
-        return linear_fla(q, k, v, g)
-    return _computed(kernel, q, k, v, g, v.new_empty(0, 0, 0, 0), v.new_empty(0, 0, 0, 0))
+    return delta_recurrence(q, k, v, g, v.new_empty(0, 0, 0, 0), v.new_empty(0, 0, 0, 0), kernel)
 
 
 def delta_recurrence(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor, kernel: str = "torch") -> Tensor:
     """Compute the recurrence above; a and b are (B, H, L, K), everything else as in `linear_recurrence`."""
-    if kernel == "fla":
-        from tread_bench.model.ops.recurrence_fla import delta_fla
-
-        return delta_fla(q, k, v, g, a, b)
-    return _computed(kernel, q, k, v, g, a, b)
+    operator: Callable[..., Tensor] = recurrence_scan
+    if kernel not in ("torch", "numba"):
+        raise ValueError(unknown("recurrence kernel", kernel, ("torch", "numba")))
+    if kernel == "numba":
+        from tread_bench.model.ops.cpu.recurrence_operator import recurrence_numba as operator
+    wide = torch.promote_types(v.dtype, torch.float32)
+    return operator(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b))).to(v.dtype)
 
 
 def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, kernel: str = "torch") -> Tensor:
@@ -61,10 +58,6 @@ def gated_delta_rule(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, k
         k: (B, H, L, K), unit vectors.
         g, beta: (B, H, L, 1), the latter in [0, 1]; everything else as in `linear_recurrence`.
     """
-    if kernel == "fla":
-        from tread_bench.model.ops.recurrence_fla import gated_delta_fla
-
-        return gated_delta_fla(q, k, v, g, beta)
     written = k * beta
     return delta_recurrence(q, written, v, g, -k * g.exp(), written, kernel)
 
@@ -75,17 +68,3 @@ def prepare_recurrence(kernel: str) -> None:
         from tread_bench.model.ops.cpu.recurrence_operator import prepare
 
         prepare()
-
-
-def _computed(kernel: str, q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """By an operator of this package; without a delta rule, a and b are empty."""
-    operator: Callable[..., Tensor] = recurrence_scan
-    if kernel not in ("torch", "numba"):
-        raise ValueError(unknown("recurrence kernel", kernel, ("torch", "numba", "fla")))
-    if kernel == "numba":
-        if not v.is_cpu and not v.is_meta:
-            way_out = "choose kernel 'torch'"
-            raise ValueError(f"recurrence kernel 'numba' needs CPU tensors, these are on {v.device}: {way_out}")
-        from tread_bench.model.ops.cpu.recurrence_operator import recurrence_numba as operator
-    wide = torch.promote_types(v.dtype, torch.float32)
-    return operator(*(x.to(wide).contiguous() for x in (q, k, v, g, a, b))).to(v.dtype)

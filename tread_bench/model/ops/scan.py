@@ -41,14 +41,19 @@ def selective_scan(
         (B, L, D) in the dtype of u. Gradients of gradients raise RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit. ImportError: mamba_ssm is not
+        ValueError: an unknown kernel; numba with shapes that do not fit. ImportError: mamba_ssm is not
             installed with its CUDA extension, or numba is not.
     """
-    # The compiled operator scans in both directions.
+    # The compiled operator scans in both directions, and takes no None.
+    wide = torch.promote_types(u.dtype, torch.float32)
     if kernel == "numba":
         from tread_bench.model.ops.cpu.scan_operator import selective_scan_numba
 
-        return selective_scan_numba(u, delta, A, B, C, D, z, delta_bias, delta_softplus, reverse)
+        zeros = u.new_zeros(u.shape[2])
+        z = u.new_empty(0, 0, 0) if z is None else z
+        D, delta_bias = (zeros if one is None else one for one in (D, delta_bias))
+        tensors = [one.to(wide).contiguous() for one in (u, delta, A, B, C, D, z, delta_bias)]
+        return selective_scan_numba(*tensors, delta_softplus, reverse)[0].to(u.dtype)
     if kernel not in ("torch", "mamba_ssm"):
         raise ValueError(unknown("scan kernel", kernel, ("torch", "numba", "mamba_ssm")))
 
@@ -64,7 +69,6 @@ def selective_scan(
         return y.flip(1) if reverse else y
 
     # In PyTorch, over time-major data.
-    wide = torch.promote_types(u.dtype, torch.float32)
     u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
     if delta_bias is not None:
         delta_LBD = delta_LBD + delta_bias

@@ -27,7 +27,8 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
         RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel, triton on a CPU, numba on a GPU. ImportError: triton or numba is not installed.
+        ValueError: an unknown kernel, triton on a CPU, numba with shapes that do not fit.
+        ImportError: triton or numba is not installed.
     """
     # In float32 or wider, with the requested kernel.
     wide = torch.promote_types(v.dtype, torch.float32)
@@ -37,8 +38,6 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
 
         return bi_wkv_triton(*arguments)[0].to(v.dtype)
     if kernel == "numba":
-        if not v.is_cpu and not v.is_meta:
-            raise ValueError(f"wkv kernel 'numba' needs CPU tensors, these are on {v.device}: choose kernel 'torch'")
         from tread_bench.model.ops.cpu.wkv_operator import bi_wkv_numba
 
         return bi_wkv_numba(*arguments)[0].to(v.dtype)

@@ -80,11 +80,3 @@ def test_a_second_derivative_is_refused():
     y = block(CompiledBlock)(*(inputs := batch()))
     with pytest.raises(NotImplementedError, match=r"kernels adaln: torch"):
         torch.autograd.grad(y.sum(), inputs, create_graph=True)
-
-
-def test_other_dtypes_are_refused():
-    layers, (x, c) = block(CompiledBlock, torch.bfloat16), batch(torch.bfloat16)
-    with pytest.raises(ValueError, match=r"float32 or float64, on a CPU, not torch.bfloat16"):
-        layers(x, c)
-    with pytest.raises(ValueError, match=r"one dtype, .*, not torch.bfloat16 on cpu beside torch.float32"):
-        layers(x.float(), c)

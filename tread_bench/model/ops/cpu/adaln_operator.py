@@ -33,11 +33,9 @@ def adaln_block(x: Tensor, c: Tensor, layers: Iterable[nn.Linear], heads: int) -
             (D to 3 D), attention's output (D to D), and both layers of the MLP; each with a bias.
 
     Raises:
-        ValueError: another device or dtype, or dtypes that differ.
         NotImplementedError: the backward pass is to be differentiated again.
     """
     parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
-    _check(x, c, *parameters)
     return _AdalnBlock.apply(x, c, *parameters, heads)
 
 
@@ -52,17 +50,6 @@ def prepare() -> None:
     y = _AdalnBlock.forward(context, *inputs)
     with torch.no_grad():
         _AdalnBlock.backward(context, y)
-
-
-def _check(x: Tensor, *others: Tensor) -> None:
-    """The loops check nothing themselves."""
-    for tensor in (x, *others):
-        if not tensor.is_cpu or tensor.dtype not in (torch.float32, torch.float64) or tensor.dtype != x.dtype:
-            seen = f"{tensor.dtype} on {tensor.device} beside {x.dtype}"
-            raise ValueError(f"kernel 'numba' takes one dtype, float32 or float64, on a CPU, not {seen}: {_WAY_OUT}")
-
-
-_WAY_OUT = "build the backbone with kernels adaln: torch"
 
 
 class _AdalnBlock(torch.autograd.Function):
@@ -119,7 +106,8 @@ class _AdalnBlock(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor):
         if torch.is_grad_enabled():  # only for a second derivative, which loops would drop
-            raise NotImplementedError(f"kernel 'numba' has no second derivatives: {_WAY_OUT}")
+            way_out = "build the backbone with kernels adaln: torch"
+            raise NotImplementedError(f"kernel 'numba' has no second derivatives: {way_out}")
         x, c, active_c, modulation, w_mod, w_qkv, w_proj, w_1, w_2, b_proj, b_1, b_2, *computed = ctx.saved_tensors
         normed_1, stats_1, parts, weights, joined, update_1, between, normed_2, stats_2, hidden, active, update_2 = (
             computed

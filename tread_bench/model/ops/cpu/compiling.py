@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
@@ -69,6 +69,14 @@ def run_items(kernel: Kernel, items: int, *arguments: object) -> None:
     kernel(0, cuts[1], *arguments)
     for other in others:
         other.result()
+
+
+def check_shapes(tensors: Mapping[str, torch.Tensor], *shapes: Sequence[int]) -> None:
+    """Raise ValueError where loops, which check nothing, would leave the tensors."""
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    expected = [tuple(shape) for shape in shapes]
+    if [*found.values()] != expected:
+        raise ValueError(f"shapes {found}: they must have {expected}, in this order")
 
 
 def arrays(*tensors: torch.Tensor) -> list[np.ndarray]:

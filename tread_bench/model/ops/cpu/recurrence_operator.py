@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_items
+from tread_bench.model.ops.cpu.compiling import arrays, check_shapes, real_of, run_items
 from tread_bench.model.ops.cpu.recurrence import recurrence_kernels
 from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.recurrence_torch import recurrence_flops
@@ -22,12 +22,11 @@ def recurrence_numba(q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor, b: T
         ValueError: the loops, which check nothing, would leave the tensors.
     """
     channels, (samples, heads, length, _) = k.shape[3], v.shape
-    of_keys = [(samples, count, length, channels) for count in (heads, 1)]
-    of_decays = [(samples, heads, length, count) for count in (channels, 1)]
-    of_delta = of_keys[0] if a.numel() else (0, 0, 0, 0)
-    if not (q.shape == k.shape in of_keys and g.shape in of_decays and a.shape == b.shape == of_delta):
-        shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v, g, a, b))
-        raise ValueError(f"q, k, v, g, a and b do not fit one another: {shapes}")
+    of_keys = (samples, heads if k.shape[1] > 1 else 1, length, channels)
+    of_decays = (samples, heads, length, channels if g.shape[3] > 1 else 1)
+    of_delta = (samples, heads, length, channels) if a.numel() else a.shape
+    tensors = {"q": q, "k": k, "v": v, "g": g, "a": a, "b": b}
+    check_shapes(tensors, of_keys, of_keys, v.shape, of_decays, of_delta, of_delta)
     y, (forward, _) = torch.empty_like(v), recurrence_kernels(real_of(v))
     run_items(forward, samples * heads, *arrays(q, k, v, g, a, b, y))
     return y

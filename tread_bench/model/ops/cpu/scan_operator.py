@@ -13,51 +13,11 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
+from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, check_shapes, real_of, run_blocks
 from tread_bench.model.ops.cpu.conv import conv_kernels
 from tread_bench.model.ops.cpu.scan import CHUNK, scan_kernels
 from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.scan_torch import scan_flops
-
-
-def selective_scan_numba(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    delta_bias: Tensor | None,
-    delta_softplus: bool,
-    reverse: bool,
-) -> Tensor:
-    """`ops.scan.selective_scan`, all of it in one operator."""
-    # What is left out, as a tensor: an operator takes no None.
-    (batch, length, channels), states = u.shape, A.shape[1]
-    D, delta_bias = (u.new_zeros(channels) if v is None else v for v in (D, delta_bias))
-    z_shape = (batch, length, channels) if z is not None else (0, 0, 0)
-    z = u.new_empty(z_shape) if z is None else z
-
-    # One kernel, over inputs of these shapes.
-    expected = {
-        "u": (u, u.shape),
-        "delta": (delta, u.shape),
-        "A": (A, (channels, states)),
-        "B": (B, (batch, length, states)),
-        "C": (C, (batch, length, states)),
-        "D": (D, (channels,)),
-        "z": (z, z_shape),
-        "delta_bias": (delta_bias, (channels,)),
-    }
-    return _scan(*_checked(expected), delta_softplus, reverse)[0].to(u.dtype)
-
-
-def causal_conv_numba(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
-    """`ops.conv.causal_conv` in one operator."""
-    channels, taps = x.shape[2], weight.shape[1]
-    expected = {"x": (x, x.shape), "weight": (weight, (channels, taps)), "bias": (bias, (channels,))}
-    return _conv(*_checked(expected), reverse).to(x.dtype)
 
 
 @cache
@@ -66,25 +26,13 @@ def prepare() -> None:
     zeros = partial(torch.zeros, dtype=torch.float32, device="cpu")
     x, square, row = zeros(1, 1, 1), zeros(1, 1), zeros(1)
     tensors = (x, x, square, x, x, row, x, row)
-    y, *kept = _scan(*tensors, True, False)
+    y, *kept = selective_scan_numba(*tensors, True, False)
     _scan_backward(y, *tensors, *kept, True, False)
-    _conv_backward(_conv(x, square, row, False), x, square, row, False)
-
-
-def _checked(expected: dict[str, tuple[Tensor, tuple[int, ...]]]) -> list[Tensor]:
-    """As the loops need them, which check nothing themselves; in the first one's dtype, float32 or wider."""
-    first, _ = next(iter(expected.values()))
-    wide = torch.promote_types(first.dtype, torch.float32)
-    for name, (tensor, shape) in expected.items():
-        if not tensor.is_cpu and not tensor.is_meta:
-            raise ValueError(f"kernel 'numba' needs CPU tensors, {name} is on {tensor.device}: choose kernel 'torch'")
-        if tensor.shape != shape:
-            raise ValueError(f"{name} has shape {tuple(tensor.shape)}, must have {tuple(shape)}")
-    return [tensor.to(wide).contiguous() for tensor, _ in expected.values()]
+    _conv_backward(causal_conv_numba(x, square, row, False), x, square, row, False)
 
 
 @torch.library.custom_op("tread_bench::selective_scan_numba", mutates_args=())
-def _scan(
+def selective_scan_numba(
     u: Tensor,
     delta: Tensor,
     A: Tensor,
@@ -96,7 +44,14 @@ def _scan(
     soft: bool,
     reverse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The result; that before the gate, where there is one; the states before every `CHUNK`-th step but the first."""
+    """The result; that before the gate, where there is one; the states before every `CHUNK`-th step but the first.
+
+    All of `ops.scan.selective_scan` in one; z is empty without a gate.
+    """
+    tensors = {"u": u, "delta": delta, "A": A, "B": B, "C": C, "D": D, "z": z, "delta_bias": bias}
+    of_channel, of_state = u.shape[2:], (*u.shape[:2], A.shape[1])
+    gate = u.shape if z.numel() else z.shape
+    check_shapes(tensors, u.shape, u.shape, (*of_channel, A.shape[1]), of_state, of_state, of_channel, gate, of_channel)
     outputs = _empty_outputs(u, A, z)
     inputs = arrays(u, delta, A.T.contiguous(), B, C, D, z, bias)
     forward, _ = scan_kernels(real_of(u))
@@ -123,8 +78,9 @@ def _scan_backward(
 
 
 @torch.library.custom_op("tread_bench::causal_conv_numba", mutates_args=())
-def _conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
-    """(B, L, D)."""
+def causal_conv_numba(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
+    """`ops.conv.causal_conv` in one operator."""
+    check_shapes({"x": x, "weight": weight, "bias": bias}, x.shape, (x.shape[2], weight.shape[1]), x.shape[2:])
     y, (forward, _) = torch.empty_like(x), conv_kernels(real_of(x))
     run_blocks(forward, len(x), x.shape[2], *arrays(x, weight.T.contiguous(), bias), reverse, *arrays(y))
     return y

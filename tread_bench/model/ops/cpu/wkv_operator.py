@@ -11,7 +11,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
+from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, check_shapes, real_of, run_blocks
 from tread_bench.model.ops.cpu.wkv import wkv_kernels
 from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.wkv_torch import bi_wkv_torch, bi_wkv_torch_backward, wkv_flops
@@ -20,9 +20,7 @@ from tread_bench.model.ops.wkv_torch import bi_wkv_torch, bi_wkv_torch_backward,
 @torch.library.custom_op("tread_bench::bi_wkv_numba", mutates_args=())
 def bi_wkv_numba(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """y, and for each sample and block of channels in how many of them exponents spread too far."""
-    if k.shape != v.shape or not w.shape == u.shape == k.shape[2:]:
-        shapes = ", ".join(str(tuple(x.shape)) for x in (w, u, k, v))
-        raise ValueError(f"w, u, k and v must have shapes (C,), (C,), (B, T, C) and (B, T, C), not {shapes}")
+    check_shapes({"w": w, "u": u, "k": k, "v": v}, k.shape[2:], k.shape[2:], k.shape, k.shape)
     y, unsafe = _empty_outputs(v)
     forward, _ = wkv_kernels(real_of(v))
     run_blocks(forward, len(v), v.shape[2], *arrays(w, u, k, v, y, unsafe))
