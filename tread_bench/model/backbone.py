@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -290,13 +289,9 @@ def create_backbone(
         seed: seed of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
 
     Raises:
-        ValueError: an unknown name or a size that does not fit, with the rule.
+        ValueError: an unknown name, or sizes that do not fit, with the rules (pydantic's `ValidationError`).
     """
-    try:
-        family, spec = make_spec(name, **sizes)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
-        raise ValueError(f"{name}: {problems}") from None
+    family, spec = make_spec(name, **sizes)
     if seed is None:
         seed = int(torch.randint(2**31, ()).item())
     return build_backbone(family, spec, kernels, seed)

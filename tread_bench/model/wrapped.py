@@ -19,8 +19,6 @@ from tread_bench.core.describe.selectors import TokenOrder, selectors
 from tread_bench.model.backbone import Backbone, TokenState, kind
 from tread_bench.model.ops.routing import gather_tokens, with_prefix
 
-_FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # for blocks that need every token
-
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
@@ -226,19 +224,23 @@ class RoutedNetwork(Backbone):
         )
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        """Run one block on the tokens present. Raises ValueError if it needs the others or returns different ones."""
+        """Run one block on the tokens present.
+
+        Raises:
+            ValueError: it returns other tokens.
+            Exception: its own, with a note if it was in a route and needs the others.
+        """
         assert isinstance(state, WrappedState)
         shape = state.streams["tokens"].shape
         try:
             after = self._functions["call"](self.network, self._blocks()[block], state.tokens(), *state.given)
-        except _FAILURES as error:
-            if state.ids is None or isinstance(error, torch.OutOfMemoryError):
-                raise
-            raise ValueError(
-                f"block {block} failed on {state.ids.shape[1]} of {state.num_tokens} tokens ({type(error).__name__}: "
-                f"{error}): inside a route it must take any of them; give what belongs to a token as rows of a "
-                "TokenSequence, or route around a block that needs all tokens"
-            ) from error
+        except Exception as error:
+            if state.ids is not None:
+                error.add_note(
+                    f"block {block} failed on {state.ids.shape[1]} of {state.num_tokens} tokens: in a route it must "
+                    "take any of them; give what belongs to a token as rows of a TokenSequence, or route around it"
+                )
+            raise
         if not isinstance(after, Tensor) or after.shape != shape:
             raise ValueError(
                 f"block {block} returned {kind(after)} for tokens {tuple(shape)}: it must return these tokens; "

@@ -265,10 +265,7 @@ def check_order(subject: Trial) -> Iterator[str]:
                 raise
             continue
         what = "the same prediction for the same tokens in another order, or a ValueError"
-        advice = (
-            ": announce the token order that the blocks need, and let what belongs to a token, such as its rotary row, "
-            "move with it"
-        )
+        advice = ": announce the order that blocks need, and let what belongs to a token, as a rotary row, move with it"
         yield from differs(f"{case}: ", what, subject.predict(case), seen, advice, TOLERANCE)
 
 
@@ -288,17 +285,16 @@ def check_text(subject: Trial) -> Iterator[str]:
 def check_unrouted(subject: Trial) -> Iterator[str]:
     """Under a route a block reads the same rows of `context` and of unrouted streams as without one."""
     state = subject.start()
-    names = [*state.unrouted, *["context"] * (state.context is not None)]
+    names = list(state.unrouted)
+    if state.context is not None:
+        names.append("context")
     for case, name in product(subject.dense_and_longest[1:], names):
         dense = [_rows_read(subject.model, step, name) for step in steps(subject.model, subject.start(), None)]
         routed = [_rows_read(subject.model, step, name) for step in steps(subject.model, subject.start(), case)]
         other = (torch.stack(dense) != torch.stack(routed)).flatten(0, 1).any(0)
         if other.any():
-            yield (
-                f"{case}: expected every block to read the rows of {name!r} that it reads without a route; saw another "
-                f"choice of rows {numbers(other)}: no route takes {name!r}; keep what belongs to a token in a stream "
-                "that leaves with it"
-            )
+            expected = f"every block to read the rows of {name!r} that it reads without a route"
+            yield f"{case}: expected {expected}; saw another choice of rows {numbers(other)}: no route takes {name!r}"
 
 
 def check_skips(subject: Trial) -> Iterator[str]:
@@ -354,20 +350,10 @@ def check_determinism(subject: Trial) -> Iterator[str]:
     yield from differs("", "the same prediction for the same input", subject.predict(), subject.predict())
 
 
+SHARED = (check_blocks, check_independence, check_rate_zero, check_order, check_checkpointing)  # with wrapped networks
 CHECKS: tuple[Callable[[Trial], Iterator[str]], ...] = (
-    check_shapes,
-    check_layout,
-    check_blocks,
-    check_independence,
-    check_gradients,
-    check_rate_zero,
-    check_order,
-    check_text,
-    check_unrouted,
-    check_skips,
-    check_checkpointing,
-    check_autocast,
-    check_determinism,
+    *(check_shapes, check_layout, check_blocks, check_independence, check_gradients, check_rate_zero, check_order),
+    *(check_text, check_unrouted, check_skips, check_checkpointing, check_autocast, check_determinism),
 )
 
 

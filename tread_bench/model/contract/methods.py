@@ -298,16 +298,8 @@ def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
 
 
 METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
-    check_step,
-    check_modules,
-    check_evaluated,
-    check_tokens,
-    check_places,
-    check_selector,
-    check_evaluation_options,
-    check_draws,
-    check_state,
-    check_shallow_path,
+    *(check_step, check_modules, check_evaluated, check_tokens, check_places, check_selector),
+    *(check_evaluation_options, check_draws, check_state, check_shallow_path),
 )
 
 

@@ -63,11 +63,10 @@ def check_routable(subject: WrappedTrial) -> Iterator[str]:
     if fixed.any():
         start, stop = state.before, state.before + state.num_tokens
         routed = [start + place for place in fixed.nonzero().flatten().tolist()]
-        yield (
-            f"expected every token that can be routed, {start} to {stop - 1}, to depend on x; saw that tokens {routed} "
-            "do not: text, registers and class tokens are never routed; let embed return a TokenSequence whose "
-            "`routable` leaves them out"
+        seen = (
+            f"expected every token that can be routed, {start} to {stop - 1}, to depend on x; saw that {routed} do not"
         )
+        yield f"{seen}: let embed return a TokenSequence whose `routable` leaves out text, registers and class tokens"
 
 
 def check_rows(subject: WrappedTrial) -> Iterator[str]:
@@ -80,8 +79,7 @@ def check_rows(subject: WrappedTrial) -> Iterator[str]:
                 seen = step.after.streams["tokens"][sample : sample + 1]
                 where, what = f"block {step.block}, {case or 'dense'}: ", f"sample {sample} as it is alone"
                 advice = (
-                    ": it depends on another sample; give a block each sample's own rows (rotary, masks, time), as "
-                    "`tokens.rows` has them, (B, S, ...)"
+                    ": it depends on another sample; give a block each sample's own rows, `tokens.rows` (B, S, ...)"
                 )
                 yield from rules.differs(where, what, expected, seen, advice, rules.TOLERANCE)
 
@@ -122,16 +120,8 @@ def check_copies(subject: WrappedTrial) -> Iterator[str]:
 
 
 WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
-    check_dense,
-    check_routable,
-    check_rows,
-    check_text,
-    rules.check_blocks,
-    rules.check_independence,
-    rules.check_rate_zero,
-    rules.check_order,
-    rules.check_checkpointing,
-    check_copies,
+    *(check_dense, check_routable, check_rows, check_text),
+    *(*rules.SHARED, check_copies),
 )
 
 

@@ -17,7 +17,7 @@ from tread_bench.model.ops.gradients import join_backward
 from tread_bench.model.ops.precision import full_precision
 
 CHUNK = 32  # tokens of a chunk, at most: the fastest on a CPU, see docs/performance.md
-LEAF = 4  # tokens among which the decay of each pair and channel is computed on its own
+SHORT = 4  # of one in which the decay of each pair of tokens and channel is computed on its own
 MILD = 40.0  # e^-MILD squared is far inside float32's range
 
 
@@ -25,13 +25,15 @@ def in_chunks(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, a: Tensor | None = None, b: Tensor | None = None, *, mild: bool = False
 ) -> Tensor:
     """Compute the recurrence with ordinary operations, chunk by chunk; `mild`: no chunk decays by more than MILD."""
-    # Cut into chunks; what is padded neither decays nor writes.
+    # Cut into chunks, short ones of strong decays by channel; what is padded neither decays nor writes.
     length = v.shape[2]
-    size = min(CHUNK, 2 ** math.ceil(math.log2(length)))
+    is_short = g.shape[-1] > 1 and not mild
+    size = min(SHORT if is_short else CHUNK, 2 ** math.ceil(math.log2(length)))
     q, k, v, g = (_chunks(x, size) for x in (q, k, v, g))
 
     # Decays since a chunk's start, up to its end, and over all of it. Long sums keep their differences in float64.
     sums = (g if mild else g.double()).cumsum(-2)
+    before = sums - g
     whole = sums[..., -1:, :]
     since_start = sums.exp().to(v.dtype)
     to_end = (whole - sums).exp().to(v.dtype)
@@ -42,11 +44,12 @@ def in_chunks(
 
         If `strict`, for j < i, and without the decay of token i itself.
         """
-        at_row = sums - g if strict else sums
+        at_row = before if strict else sums
         if sums.shape[-1] == 1:
             return rows @ columns.mT * _decays(at_row - sums.mT, strict).to(v.dtype)
-        if not mild:
-            return _halved(rows, columns, at_row, sums, strict)
+        if is_short:
+            exponents = (at_row.unsqueeze(-2) - sums.unsqueeze(-3)).movedim(-1, -3)  # (..., K, C, C)
+            return (rows.mT.unsqueeze(-1) * columns.mT.unsqueeze(-2) * _decays(exponents, strict).to(v.dtype)).sum(-3)
         middle = whole / 2  # relative to half of the chunk's decay, no exponential leaves float32's range
         return ((rows * (at_row - middle).exp()) @ (columns * (middle - sums).exp()).mT).tril(-1 if strict else 0)
 
@@ -65,7 +68,7 @@ def in_chunks(
     # u_t = S_{t-1}^T a_t solves a triangular system in each chunk: of its own writes, and of the state before it.
     a, b = (_chunks(x, size) for x in (a, b))
     system = torch.eye(size, dtype=v.dtype, device=v.device) - pairs(a, b, strict=True)
-    given = torch.cat([pairs(a, k, strict=True) @ v, a * (sums - g).exp().to(v.dtype)], -1)
+    given = torch.cat([pairs(a, k, strict=True) @ v, a * before.exp().to(v.dtype)], -1)
     solved = torch.linalg.solve_triangular(system, given, upper=False, unitriangular=True)
     of_writes, of_state = (part.unbind(2) for part in solved.split([v.shape[-1], a.shape[-1]], -1))
     corrections = (b * to_end).mT.unbind(2)
@@ -88,25 +91,6 @@ def _chunks(x: Tensor, size: int) -> Tensor:
 
 def _joined(y: Tensor, length: int) -> Tensor:
     return y.flatten(2, 3)[:, :, :length]
-
-
-def _halved(rows: Tensor, columns: Tensor, at_row: Tensor, at_column: Tensor, strict: bool) -> Tensor:
-    """Join halves of a chunk by decays to and from the border between them, none of which exceeds 1."""
-    size = rows.shape[-2]
-    if size <= LEAF:
-        exponents = (at_row.unsqueeze(-2) - at_column.unsqueeze(-3)).movedim(-1, -3)  # (..., K, C, C)
-        weights = _decays(exponents, strict).to(rows.dtype)
-        return (rows.mT.unsqueeze(-1) * columns.mT.unsqueeze(-2) * weights).sum(-3)
-
-    # Products within each half, and of the second half's rows with the first half's columns.
-    halves = [x.unflatten(-2, (2, size // 2)) for x in (rows, columns, at_row, at_column)]
-    within = _halved(halves[0], halves[1], halves[2], halves[3], strict)
-    first, second = within.unbind(-3)
-    (_, row), (column, _), (_, row_sum), (column_sum, _) = (half.unbind(-3) for half in halves)
-    border = column_sum[..., -1:, :]
-    later = row * (row_sum - border).exp().to(row.dtype)
-    earlier = column * (border - column_sum).exp().to(row.dtype)
-    return torch.cat([F.pad(first, (0, size // 2)), torch.cat([later @ earlier.mT, second], -1)], -2)
 
 
 def _decays(exponents: Tensor, strict: bool) -> Tensor:
