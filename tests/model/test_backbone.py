@@ -83,12 +83,6 @@ def test_bypassed_tokens_return_with_their_value_in_every_stream(toy, x):
         assert (before[~bypassed] != after[~bypassed]).all()
 
 
-def test_a_long_skip_of_an_unrouted_stream_is_refused(toy, x):
-    state = replace(toy.start(x, torch.zeros(3), None), unrouted=("b",))
-    with pytest.raises(ValueError, match="stream 'b' is unrouted, and a long skip holds one that a route takes: a"):
-        state.push_skip("b")
-
-
 def test_skip_between_two_routes_is_expanded_then_gathered(toy, x):
     generator = torch.Generator().manual_seed(3)
     first, second = (lowest(torch.rand(3, 16, generator=generator), 8) for _ in range(2))

@@ -128,9 +128,7 @@ def changed(**parts):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({**VIT, "network": MyNetwork.forward}, "network is a function: it must be the torch.nn.Module that owns"),
         (changed(blocks=lambda net: []), "blocks returned a list: it must return a list of one block or more"),
-        (changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]), "block 5 has parameters that the network does"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
@@ -184,11 +182,10 @@ def test_what_its_functions_return_is_held_to_the_rule(vit, arguments, message):
         RoutedNetwork(vit, **arguments)(*images(), routes="1:3@0.5")
 
 
-def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
+def test_blocks_that_were_added_later_are_not_left_out(vit):
     routed = RoutedNetwork(vit, **VIT)
     vit.blocks.append(AdaBlock(WIDTH, 2))
-    with pytest.raises(ValueError, match="6 blocks, but routes count 5: wrap the network again"):
-        routed(*images())
+    assert routed.num_blocks == 6 and torch.equal(routed(*images()), vit(*images()))
 
 
 def test_kept_ids_must_ascend_where_the_order_of_tokens_counts(vit):

@@ -120,9 +120,6 @@ class TokenState:
 
     def push_skip(self, stream: str) -> TokenState:
         """Save a stream that a route takes for a later block that pops it; last in, first out."""
-        if stream in self.unrouted:
-            rule = f"a long skip holds one that a route takes: {', '.join(self.routed)}"
-            raise ValueError(f"stream {stream!r} is unrouted, and {rule}")
         background = self.background[stream] if self.background is not None else None
         return replace(self, skips=(*self.skips, Skip(self.streams[stream], self.positions, background)))
 
@@ -433,7 +430,7 @@ class Backbone(nn.Module):
         if self.training and self.num_drops:
             state = replace(state, drop_draws=torch.rand(state.batch, self.num_drops, device=x.device))
         if ids is None:
-            ids = [self._draw(route, selector, state, generator) for route in resolved]
+            ids = [self.draw_ids(route, selector, state, generator) for route in resolved]
         else:
             self.check_ids(resolved, ids, state)
 
@@ -456,7 +453,8 @@ class Backbone(nn.Module):
                 order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens matters"
                 raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 
-    def _draw(self, route: Route, selector: str, state: TokenState, generator: torch.Generator | None) -> Tensor:
+    def draw_ids(self, route: Route, selector: str, state: TokenState, generator: torch.Generator | None) -> Tensor:
+        """Draw the kept tokens (B, K) of a route."""
         drawn_on = generator.device if generator is not None else state.device
         scores = torch.rand(state.batch, state.num_tokens, generator=generator, device=drawn_on).to(state.device)
         return select(selector, scores, state.grid, route.kept(state.num_tokens))

@@ -42,11 +42,7 @@ class Network(nn.Module):
         return self.backbone.num_blocks
 
     def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
-        """Return the prediction of a training step, with everything that its loss needs.
-
-        Raises:
-            TypeError: the method's step does not return a `Prediction`.
-        """
+        """Return the prediction of a training step, with everything that its loss needs."""
         return self.computed(x, t, y, self.method.counted(batch_range))
 
     def computed(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
@@ -62,10 +58,6 @@ class Network(nn.Module):
         # Run the blocks as the method does in training.
         start = replace(self.backbone.start(x, t, y), drop_draws=batch_range.drop_draws)
         prediction = self.method.train_forward(self.backbone, start, batch_range, keep if wanted else None)
-        if not isinstance(prediction, Prediction):
-            step, returned = f"{type(self.method).__name__}.train_forward", type(prediction).__name__
-            rule = "a training step returns a tread_bench.Prediction"
-            raise TypeError(f"{step} returned a {returned}: {rule}; write `return Prediction(output, kept)`")
         return replace(prediction, states=states)
 
     def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:

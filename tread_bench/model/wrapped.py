@@ -145,36 +145,27 @@ class RoutedNetwork(Backbone):
         grid: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(network, nn.Module):
-            raise ValueError(f"network is {kind(network)}: it must be the torch.nn.Module that owns the parameters")
         self.network = network
         self.grid = grid
         self._functions: dict[str, Callable[..., Any]] = {
             "embed": embed,
             "blocks": blocks,
             "head": head,
-            "call": call or _call_plainly,
+            "call": call or (lambda net, block, tokens, *given: block(getattr(tokens, "tokens", tokens), *given)),
         }
 
-        # Its blocks, whose parameters are its own.
         found = blocks(network)
         if not isinstance(found, Sequence | nn.ModuleList | nn.Sequential) or not len(found):
             raise ValueError(f"blocks returned {kind(found)}: it must return a list of one block or more")
-        owned = {id(parameter) for parameter in network.parameters()}
-        for number, block in enumerate(found):
-            if isinstance(block, nn.Module) and any(id(p) not in owned for p in block.parameters()):
-                rule = "has parameters that the network does not own"
-                raise ValueError(f"block {number} {rule}: register it in the network")
 
         # Defaults without a `Family`; a family that builds this network sets itself and its spec.
-        count = len(found)
         self.spec = None  # type: ignore[assignment]  # x, t and y are whatever `embed` takes
         self.family = Family(
             name=type(network).__name__,
             spec=BackboneSpec,
             published={},
             token_order=token_order,
-            num_blocks=lambda spec: count,
+            num_blocks=lambda spec: len(blocks(network)),
             builder="",
             selectors=None if grid else tuple(one.name for one in selectors().values() if not one.needs_grid),
         )
@@ -189,11 +180,6 @@ class RoutedNetwork(Backbone):
 
     def embed(self, x: Tensor, t: Tensor, y: Any) -> WrappedState:
         """Return the state before the first block. Raises ValueError if tokens or conditioning break these rules."""
-        if len(self._blocks()) != self.num_blocks:
-            raise ValueError(
-                f"{len(self._blocks())} blocks, but routes count {self.num_blocks}: wrap the network again"
-            )
-
         # Get tokens and conditioning, with a row per sample, and rows with one per token.
         given = self._functions["embed"](self.network, x, t, y)
         first, *conditioning = given if isinstance(given, tuple) else (given,)
@@ -263,12 +249,6 @@ def _without(tokens: Tensor, start: int, stop: int) -> Tensor:
     if start == 0 or stop == tokens.shape[1]:  # they stand together
         return tokens[:, stop:] if start == 0 else tokens[:, :start]
     return torch.cat([tokens[:, :start], tokens[:, stop:]], dim=1)
-
-
-def _call_plainly(
-    network: nn.Module, block: Callable[..., Tensor], tokens: Tensor | TokenSequence, *given: Tensor
-) -> Tensor:
-    return block(tokens.tokens if isinstance(tokens, TokenSequence) else tokens, *given)
 
 
 def _check_rows(sequence: TokenSequence, conditioning: Sequence[object], batch: int) -> None:

@@ -52,7 +52,7 @@ BROKEN = {
 WAYS_OUT = {
     "ReturnsATensor": "train_forward: expected a tread_bench.Prediction; saw Tensor",
     "ForgetsToStep": "raised NotImplementedError: ForgetsToStep has no train_forward: write it",
-    "DrawsNoWeights": "give it reset_parameters, or override the method's init_module",
+    "DrawsNoWeights": "has no attribute 'reset_parameters'",
     "NotThere": "builder 'tests.model.methods.broken_methods:NotThere' raised AttributeError",
 }
 

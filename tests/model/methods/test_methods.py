@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 import torch
 
-from tests.model.methods.broken_methods import ReturnsATensor
 from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of, watch
 from tests.pairs import in_turn
 from tread_bench.cell import run as cell
@@ -252,11 +251,3 @@ def test_gradient_norms_find_the_parameters_of_every_block(method, backbone):
     """A method with a last layer of its own leaves the backbone without one."""
     network = network_of(cell_of(method, backbone))
     assert all(block_parameters(network.backbone, *inputs()))
-
-
-def test_a_step_that_returns_a_tensor_is_told_what_to_return():
-    network = network_of(cell_of("tread"))
-    network.method.__class__ = ReturnsATensor
-    message = "ReturnsATensor.train_forward returned a Tensor: a training step returns a tread_bench.Prediction; write"
-    with pytest.raises(TypeError, match=message):
-        predict(network)

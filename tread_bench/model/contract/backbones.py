@@ -26,7 +26,6 @@ from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, TokenOrder, se
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
 from tread_bench.model.backbone import Backbone, Skip, TokenState, build_backbone, come_back, kind, leave
-from tread_bench.model.ops.selecting import select
 
 Inputs = tuple[Tensor, Tensor, Any]  # x, t and y
 
@@ -77,13 +76,8 @@ class Trial:
             for rate, selector in product(rates, (DEFAULT_SELECTOR, *selectors())):
                 route = ResolvedRoute(start, end, rate)
                 if start <= end and accepts(self.model.family, self.model.spec, [route], selector):
-                    yield Case(route, selector, self.draw_ids(route, selector))
+                    yield Case(route, selector, self.model.draw_ids(route, selector, self.start(), self.generator))
                     break
-
-    def draw_ids(self, route: ResolvedRoute, selector: str) -> Tensor:
-        state = self.start()
-        scores = torch.rand(state.batch, state.num_tokens, generator=self.generator)
-        return select(selector, scores, state.grid, route.kept(state.num_tokens)).to(self.device)
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -221,7 +215,7 @@ def check_independence(subject: Trial) -> Iterator[str]:
     model, (x, t, y) = subject.model, subject.inputs
     advice = ": keep what blocks share in the state, not on the module"
     for case in subject.cases:
-        other = replace(case, ids=subject.draw_ids(case.route, case.selector))
+        other = replace(case, ids=model.draw_ids(case.route, case.selector, subject.start(), subject.generator))
         alone = list(steps(model, subject.start(), case))
         again = steps(model, subject.start(), case)
         beside = steps(model, model.start(-x, rolled(t), rolled(y)), other)  # started after, and run in turns

@@ -246,13 +246,9 @@ def check_selector(subject: MethodSubject) -> Iterator[str]:
 def check_evaluation_options(subject: MethodSubject) -> Iterator[str]:
     """Options that are said to change the evaluation alone do so, and change nothing of what is trained."""
     trained = [subject.step(subject.network, routing=0.0).output, *subject.steps(subject.network)]
-    initial = subject.fresh().state_dict().values()
     for name, value in subject.method.evaluation_options.items():
         what = f"option {name}, at {value!r},"
         network = subject.fresh(method=subject.cell.method.evaluated_with({name: value}))
-        if not all(map(torch.equal, network.state_dict().values(), initial)):
-            yield f"{what} changes the weights: it is said to change the evaluation alone"
-            continue
         network.load_state_dict(subject.network.state_dict())
         if not all(map(torch.equal, [subject.step(network, routing=0.0).output, *subject.steps(network)], trained)):
             yield f"{what} changes what a training step predicts: it is said to change the evaluation alone"

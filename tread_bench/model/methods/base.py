@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -143,11 +144,7 @@ def init_linear(module: nn.Module) -> None:
         if module.bias is not None:
             nn.init.zeros_(module.bias)
     else:
-        reset = getattr(module, "reset_parameters", None)
-        if reset is None:
-            way_out = "give it reset_parameters, or override the method's init_module"
-            raise TypeError(f"{type(module).__name__} has parameters, but nothing initialises them: {way_out}")
-        reset()
+        cast(Any, module).reset_parameters()
 
 
 def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: OnBlock | None = None) -> TokenState:

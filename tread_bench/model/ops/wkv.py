@@ -27,7 +27,7 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
         RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel, triton on a CPU, numba with shapes that do not fit.
+        ValueError: an unknown kernel; numba with shapes that do not fit.
         ImportError: triton or numba is not installed.
     """
     # In float32 or wider, with the requested kernel.
@@ -40,7 +40,7 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     if kernel == "numba":
         from tread_bench.model.ops.cpu.wkv_operator import bi_wkv_numba
 
-        return bi_wkv_numba(*arguments)[0].to(v.dtype)
+        return bi_wkv_numba(*arguments).to(v.dtype)
     if kernel != "torch":
         raise ValueError(unknown("wkv kernel", kernel, ("torch", "numba", "triton")))
     return bi_wkv_torch(*arguments).to(v.dtype)

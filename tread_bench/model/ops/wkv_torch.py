@@ -24,7 +24,7 @@ def bi_wkv_torch(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> Tensor:
 
 
 @torch.library.custom_op("tread_bench::bi_wkv_backward", mutates_args=())
-def bi_wkv_torch_backward(
+def _bi_wkv_backward(
     grad_y: Tensor, w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of w, u, k and v."""

@@ -40,7 +40,8 @@ class Mae(Auxiliary):
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
         target = patches(images.noised, self.patch)
         estimate = patches(images.denoised.to(images.noised.dtype), self.patch)
-        errors_BN = (estimate - normalised(target)).square().mean(2)
+        variance, mean = torch.var_mean(target, dim=2, keepdim=True)
+        errors_BN = (estimate - (target - mean) / (variance + EPSILON).sqrt()).square().mean(2)
         loss = errors_BN.new_zeros(())
         for number, kept in prediction.kept.items():
             left_out = torch.ones_like(errors_BN).scatter(1, kept, 0.0)
@@ -57,9 +58,3 @@ def build(options: MaeOptions, cell: Cell, backbone: Backbone) -> Mae:
 def patches(images: Tensor, patch: int) -> Tensor:
     """Split images (B, C, H, W) into patches (B, N, C P^2), row by row."""
     return F.unfold(images, patch, stride=patch).transpose(1, 2)
-
-
-def normalised(patches_BND: Tensor) -> Tensor:
-    """Subtract each patch's mean and divide by its standard deviation."""
-    variance, mean = torch.var_mean(patches_BND, dim=2, keepdim=True)
-    return (patches_BND - mean) / (variance + EPSILON).sqrt()

@@ -53,7 +53,15 @@ class Mdt(Method):
         # The pass with masked tokens.
         blocks = self.routes[0].blocks
         state = run_range(backbone, leave(start, kept[0]), blocks, on_block)
-        state = self._interpolated(backbone, self.mask_token.fill(state), kept[0])
+
+        # All tokens with their positions, of which the side-interpolater predicts those that were masked.
+        state = self._placed(self.mask_token.fill(state))
+        before = state.stream()
+        predicted = checkpointed(backbone, self.interpolater, before, state.c)
+        is_masked = torch.ones(before.shape[:2], dtype=torch.bool, device=before.device)
+        is_masked[:, : state.num_prefix] = False
+        is_masked = is_masked.scatter(1, kept[0] + state.num_prefix, False).unsqueeze(2)
+        state = state.with_stream(torch.where(is_masked, predicted, before))
         state = run_range(backbone, state, range(blocks.stop, backbone.num_blocks), on_block)
         return Prediction(backbone.finish(state), kept, second=whole)
 
@@ -61,16 +69,6 @@ class Mdt(Method):
         blocks = self.routes[0].blocks
         state = self._placed(run_range(backbone, start, blocks, on_block))
         return backbone.finish(run_range(backbone, state, range(blocks.stop, backbone.num_blocks), on_block))
-
-    def _interpolated(self, backbone: Backbone, filled: TokenState, kept_BK: Tensor) -> TokenState:
-        """All tokens with their positions, of which the side-interpolater predicts those that were masked."""
-        placed = self._placed(filled)
-        before = placed.stream()
-        predicted = checkpointed(backbone, self.interpolater, before, placed.c)
-        is_masked = torch.ones(before.shape[:2], dtype=torch.bool, device=before.device)
-        is_masked[:, : placed.num_prefix] = False
-        is_masked = is_masked.scatter(1, kept_BK + placed.num_prefix, False).unsqueeze(2)
-        return placed.with_stream(torch.where(is_masked, predicted, before))
 
     def _placed(self, state: TokenState) -> TokenState:
         """The same tokens with learned positions added to those of the image."""
