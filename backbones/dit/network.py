@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from tread_bench.backbones.cross_attention import CrossAttention
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.gradients import full_precision
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
-from tread_bench.model.ops.precision import full_precision
 
 
 def modulate(x_BND: Tensor, shift_BD: Tensor, scale_BD: Tensor) -> Tensor:

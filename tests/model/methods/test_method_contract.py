@@ -50,7 +50,7 @@ BROKEN = {
 
 
 WAYS_OUT = {
-    "ReturnsATensor": "train_forward: expected a tread_bench.Prediction; saw Tensor",
+    "ReturnsATensor": "expected a tread_bench.Prediction with an output of shape (6, 1, 8, 8); saw Tensor",
     "ForgetsToStep": "raised NotImplementedError: ForgetsToStep has no train_forward: write it",
     "DrawsNoWeights": "has no attribute 'reset_parameters'",
     "NotThere": "builder 'tests.model.methods.broken_methods:NotThere' raised AttributeError",

@@ -47,14 +47,13 @@ class Case:
         return f"route {self.route} ({self.selector})"
 
 
+@dataclass
 class Trial:
     """A network with inputs, and routes to try it on."""
 
-    def __init__(self, model: Backbone, inputs: Inputs, generator: torch.Generator) -> None:
-        self.model = model
-        self.inputs = inputs
-        self.device = inputs[0].device
-        self.generator = generator
+    model: Backbone
+    inputs: Inputs
+    generator: torch.Generator
 
     def start(self) -> TokenState:
         """Return the state before the first block."""
@@ -298,7 +297,7 @@ def check_skips(subject: Trial) -> Iterator[str]:
         """Every second token, from the last, with the others in the background, as a skip from inside a route."""
         if skip.background is not None:
             return skip
-        places = torch.arange(skip.value.shape[1], device=subject.device).flip(0)[::2]
+        places = torch.arange(skip.value.shape[1], device=skip.value.device).flip(0)[::2]
         return Skip(skip.value[:, places], places.expand(len(skip.value), -1), skip.value)
 
     state = subject.start()
@@ -328,7 +327,7 @@ def check_checkpointing(subject: Trial) -> Iterator[str]:
 def check_autocast(subject: Trial) -> Iterator[str]:
     """Under bfloat16 autocast predictions and gradients are finite, dense and routed."""
     for case in subject.dense_and_longest:
-        with torch.autocast(subject.device.type, torch.bfloat16):
+        with torch.autocast(subject.inputs[0].device.type, torch.bfloat16):
             out = subject.predict(case)
             gradients = gradients_of(subject.model, out)
         yield from _not_finite(case, {"the prediction": out, **gradients})

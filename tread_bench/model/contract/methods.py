@@ -28,7 +28,7 @@ from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.errors import error_text
 from tread_bench.core.names import few
-from tread_bench.model.backbone import Backbone, TokenState, build_backbone, draw_weights
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone, draw_weights, kind
 from tread_bench.model.contract.backbones import SHOWN, accepts, close, gradients_of, move_weights, weighted
 from tread_bench.model.methods.base import BatchRange, Method, build_method
 from tread_bench.model.network import Network
@@ -118,11 +118,10 @@ def check_step(subject: MethodSubject) -> Iterator[str]:
     """A routed training step returns a `Prediction` of x's shape; otherwise no other check is run."""
     network = subject.network
     prediction: Any = network.method.train_forward(network.backbone, subject.start(), BatchRange(0, 0, BATCH))
-    if not isinstance(prediction, Prediction):
-        yield f"train_forward: expected a tread_bench.Prediction; saw {type(prediction).__name__}"
-    elif prediction.output.shape != subject.x.shape:
-        shape = tuple(prediction.output.shape)
-        yield f"train_forward: expected an output of shape {tuple(subject.x.shape)}; saw {shape}"
+    output = getattr(prediction, "output", prediction)
+    if not isinstance(prediction, Prediction) or output.shape != subject.x.shape:
+        expected = f"a tread_bench.Prediction with an output of shape {tuple(subject.x.shape)}"
+        yield f"train_forward: expected {expected}; saw {type(prediction).__name__}, {kind(output)}"
 
 
 def check_modules(subject: MethodSubject) -> Iterator[str]:
@@ -199,12 +198,11 @@ def check_places(subject: MethodSubject) -> Iterator[str]:
     streams = {name: start.streams[name].detach().requires_grad_() for name in start.routed}
     state = start.with_streams(**streams)
     after: dict[int, Tensor] = {}
-    prediction = method.train_forward(
-        backbone,
-        state,
-        BatchRange(0, 0, BATCH, path_drop=False),
-        lambda block, state: after.update({block: state.stream()}),
-    )
+
+    def note(block: int, state: TokenState) -> None:
+        after[block] = state.stream()
+
+    prediction = method.train_forward(backbone, state, BatchRange(0, 0, BATCH, path_drop=False), note)
 
     # Tokens that left, at the end of their route.
     is_absent = torch.zeros(BATCH, start.num_tokens, dtype=torch.bool)

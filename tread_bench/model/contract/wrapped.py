@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from tread_bench.model.contract import backbones as rules
 from tread_bench.model.wrapped import RoutedNetwork
 
 
+@dataclass
 class WrappedTrial(rules.Trial):
     """A wrapped network, inputs for it, and the original network as its owner calls it."""
 
@@ -74,7 +76,7 @@ def check_rows(subject: WrappedTrial) -> Iterator[str]:
     for case in (None, *subject.cases):
         for step in subject.steps_on(case):
             for sample in range(step.before.batch):
-                alone = step.before.only(torch.tensor([sample], device=subject.device))
+                alone = step.before.only(torch.tensor([sample], device=step.before.device))
                 expected = subject.model.run_block(step.block, alone).streams["tokens"]
                 seen = step.after.streams["tokens"][sample : sample + 1]
                 where, what = f"block {step.block}, {case or 'dense'}: ", f"sample {sample} as it is alone"
@@ -152,8 +154,8 @@ def check_wrapped(
     modes = [(module, module.training) for module in model.modules()]
     try:
         with torch.random.fork_rng(devices=[]):
-            subject = WrappedTrial(model.eval(), (x, t, y), torch.Generator().manual_seed(0))
-            subject.original = original or model.network
+            generator = torch.Generator().manual_seed(0)
+            subject = WrappedTrial(model.eval(), (x, t, y), generator, original or model.network)
             rules.move_weights(model, subject.generator)
             return run_checks(WRAPPED_CHECKS, subject)
     finally:

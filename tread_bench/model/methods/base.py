@@ -191,5 +191,4 @@ def widths(backbone: Backbone) -> tuple[int, int | None]:
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:
     """Build the cell's method for that backbone; `network.build_network` draws its extra parameters."""
-    method: Method = named(cell.method.family.builder)(cell, backbone)
-    return method
+    return cast(Method, named(cell.method.family.builder)(cell, backbone))

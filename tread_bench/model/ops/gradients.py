@@ -1,13 +1,19 @@
-"""Operators of this package whose backward pass is an operator too."""
+"""Operators of this package: their precision, and backward passes that are operators too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """Return a context without autocast on the device of x."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
 
 
 def join_backward(

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tread_bench.model.ops.gradients import join_backward
-from tread_bench.model.ops.precision import full_precision
+from tread_bench.model.ops.gradients import full_precision, join_backward
 
 CHUNK = 32  # tokens of a chunk, at most: the fastest on a CPU, see docs/performance.md
 SHORT = 4  # of one in which the decay of each pair of tokens and channel is computed on its own

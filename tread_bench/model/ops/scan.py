@@ -57,7 +57,7 @@ def selective_scan(
     if kernel not in ("torch", "mamba_ssm"):
         raise ValueError(unknown("scan kernel", kernel, ("torch", "numba", "mamba_ssm")))
 
-    # The others run forwards, over a reversed sequence if needed.
+    # The others run forwards, over a reversed sequence if needed; the form in PyTorch over time-major data.
     if reverse:
         u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
         z = z if z is None else z.flip(1)
@@ -66,20 +66,19 @@ def selective_scan(
 
         gate = None if z is None else z.mT
         y = selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT
-        return y.flip(1) if reverse else y
-
-    # In PyTorch, over time-major data.
-    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
-    if delta_bias is not None:
-        delta_LBD = delta_LBD + delta_bias
-    if delta_softplus:
-        delta_LBD = F.softplus(delta_LBD)
-    y_LBD, _ = scan_operator(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)
-    if D is not None:
-        y_LBD = torch.addcmul(y_LBD, u_LBD, D.to(wide))
-    y = y_LBD.transpose(0, 1)
-    y = (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
-    return y.flip(1) if reverse else y
+    else:
+        u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
+        if delta_bias is not None:
+            delta_LBD = delta_LBD + delta_bias
+        if delta_softplus:
+            delta_LBD = F.softplus(delta_LBD)
+        y = scan_operator(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)[0]
+        if D is not None:
+            y = torch.addcmul(y, u_LBD, D.to(wide))
+        y = y.transpose(0, 1)
+        if z is not None:
+            y = y * F.silu(z.to(wide))
+    return (y.flip(1) if reverse else y).to(u.dtype)
 
 
 def prepare_scan(kernel: str) -> None:

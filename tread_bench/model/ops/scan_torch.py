@@ -12,8 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from tread_bench.model.ops.gradients import join_backward
-from tread_bench.model.ops.precision import full_precision
+from tread_bench.model.ops.gradients import full_precision, join_backward
 
 CHUNK = 16  # steps between stored states
 

@@ -111,7 +111,7 @@ def _backward_kernel(
 @torch.library.custom_op("tread_bench::bi_wkv_triton", mutates_args=())
 def bi_wkv_triton(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return y, its denominator and the logarithm of the denominator's divisor, (B, T, C) each."""
-    outputs = _empty_outputs(w, u, k_BTC, v_BTC)
+    outputs = _empty_outputs(v_BTC)
     _forward_kernel[_programs(k_BTC)](w, u, k_BTC, v_BTC, *outputs, *k_BTC.shape[1:], BLOCK=CHANNELS, num_warps=1)
     return outputs
 
@@ -135,8 +135,8 @@ def _programs(k_BTC: Tensor) -> tuple[int, int]:
     return len(k_BTC), triton.cdiv(k_BTC.shape[2], CHANNELS)
 
 
-def _empty_outputs(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _empty_outputs(v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(v_BTC), torch.empty_like(v_BTC), torch.empty_like(v_BTC)
 
 
-join_backward("bi_wkv_triton", wkv_flops, _empty_outputs, needs_result=True)
+join_backward("bi_wkv_triton", wkv_flops, lambda w, u, k, v: _empty_outputs(v), needs_result=True)

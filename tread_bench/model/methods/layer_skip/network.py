@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
@@ -46,8 +45,11 @@ class LayerSkip(Method):
             chosen = passing[number]
             if not len(chosen):
                 return state
-            processed = run_range(backbone, state.only(chosen), routes[number].blocks)
-            return put_back(state, chosen, processed)
+            part = run_range(backbone, state.only(chosen), routes[number].blocks)
+            whole = {}
+            for name, stream in state.streams.items():
+                whole[name] = stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))
+            return state.with_streams(**whole)
 
         state = walk(backbone, start, routes, inside, on_block)
         return Prediction(backbone.finish(state))
@@ -64,11 +66,3 @@ class LayerSkip(Method):
             counts[stream] = int(passes.sum())
             drawn[stream] = torch.from_numpy(passes)
         return replace(batch_range, drawn=batch_range.drawn or drawn, counts=counts)
-
-
-def put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
-    """Return the whole batch, with the streams of `part` for the chosen samples."""
-    whole = {}
-    for name, stream in state.streams.items():
-        whole[name] = stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))
-    return state.with_streams(**whole)
