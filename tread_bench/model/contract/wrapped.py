@@ -128,12 +128,7 @@ WRAPPED_CHECKS: tuple[Callable[[WrappedTrial], Iterator[str]], ...] = (
 
 
 def check_wrapped(
-    model: RoutedNetwork,
-    x: Tensor,
-    t: Tensor,
-    y: Any = None,
-    *,
-    original: Callable[..., Tensor] | None = None,
+    model: RoutedNetwork, x: Tensor, t: Tensor, y: Any = None, *, original: Callable[..., Tensor] | None = None
 ) -> list[Violation]:
     """Return what prevents a wrapped network from being routed, in the order of `WRAPPED_CHECKS`; empty if nothing.
 
