@@ -88,6 +88,9 @@ class TrainsByAnOptionOfEvaluation(Tread):
 
 
 class MovesThoseThatBypass(Tread):
+    def changed(self, stream):
+        return 1.5 * stream
+
     def train_forward(self, backbone, start, batch_range, on_block=None):
         kept = self.draw(backbone, batch_range, start.device)
 
@@ -95,12 +98,23 @@ class MovesThoseThatBypass(Tread):
             *blocks, last = self.routes[number].blocks
             state = run_range(backbone, leave(state, kept[number]), blocks, on_block)
             state = come_back(run_range(backbone, state, [last]))
-            state = state.with_stream(1.5 * state.stream())
+            state = state.with_stream(self.changed(state.stream()))
             on_block and on_block(last, state)
             return state
 
         state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
         return Prediction(backbone.finish(state), kept)
+
+
+class ComesBackToTheNext(MovesThoseThatBypass):
+    def changed(self, stream):
+        return stream.roll(1, dims=1)
+
+
+class SendsGradientsElsewhere(MovesThoseThatBypass):
+    def changed(self, stream):
+        elsewhere = stream.roll(1, dims=1)
+        return stream.detach() + elsewhere - elsewhere.detach()
 
 
 class IgnoresTheSelector(Tread):
@@ -121,39 +135,3 @@ class DrawsNoWeights(Tread):
     def __init__(self, cell, backbone):
         super().__init__(cell, backbone)
         self.scale = nn.Parameter(torch.ones(()))
-
-
-class MergesPairs(Method):
-    """Keeps its contract: each pair of neighbours passes as its mean, which comes back to both.
-
-    Variants write it elsewhere.
-    """
-
-    draws_masks = False
-
-    def train_forward(self, backbone, start, batch_range, on_block=None):
-        tokens = torch.arange(backbone.spec.num_tokens).expand(start.batch, -1)
-        kept = {0: tokens[:, ::2]} if batch_range.routing else {}
-
-        def inside(number, state):
-            mean = state.stream().unflatten(1, (-1, 2)).mean(2)
-            merged = leave(state, kept[number]).with_stream(mean)
-            merged = run_range(backbone, merged, self.routes[number].blocks, on_block)
-            return come_back(merged).with_stream(self.unmerged(merged.stream()))
-
-        state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
-        return Prediction(backbone.finish(state), kept)
-
-    def unmerged(self, after):
-        return after.repeat_interleave(2, dim=1)
-
-
-class UnmergesToTheNext(MergesPairs):
-    def unmerged(self, after):
-        return after.repeat_interleave(2, dim=1).roll(1, dims=1)
-
-
-class SendsGradientsElsewhere(MergesPairs):
-    def unmerged(self, after):
-        elsewhere = torch.cat([after, after], dim=1)
-        return super().unmerged(after).detach() + elsewhere - elsewhere.detach()

@@ -13,7 +13,7 @@ from tests.pairs import in_turn
 from tread_bench.contract import check_method
 from tread_bench.core.describe import methods as registry
 from tread_bench.core.describe import plugins
-from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method, methods
+from tread_bench.core.describe.methods import MethodOptions, find_method, methods
 from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
@@ -25,7 +25,6 @@ def test_every_announced_method_keeps_the_contract(name, backbone):
     assert check_method(methods()[name], routes=routes, options=options, backbone=BACKBONES[backbone]) == []
 
 
-MERGES = {"tokens": Tokens.DROP, "chooses_tokens": True}
 BROKEN = {
     "OwnsParametersUnsaid": ({}, {"modules", "evaluated"}),
     "TrainsOneInVain": ({"has_modules": True}, {"modules"}),
@@ -33,9 +32,8 @@ BROKEN = {
     "RoutesNothing": ({}, {"evaluated", "tokens", "selector"}),
     "NamesOtherTokens": ({}, {"tokens"}),
     "MovesThoseThatBypass": ({}, {"places"}),
-    "MergesPairs": (MERGES, set()),
-    "UnmergesToTheNext": (MERGES, {"places"}),
-    "SendsGradientsElsewhere": (MERGES, {"places"}),
+    "ComesBackToTheNext": ({}, {"places"}),
+    "SendsGradientsElsewhere": ({}, {"places"}),
     "IgnoresTheSelector": ({}, {"selector"}),
     "Tread": ({"chooses_tokens": True}, {"selector"}),
     "TrainsByAnOptionOfEvaluation": ({"evaluation_options": {"detach": True}}, {"evaluation_options"}),
