@@ -35,6 +35,8 @@ ASK_WHAT_A_ROUTE_IS_WORTH = [
     *CAPTIONED,
     JIT,
     "onset",
+    "cifar10/one_evening",
+    "cifar10/route_placement_cpu",
 ]
 
 
