@@ -19,7 +19,6 @@ VARIABLE = (
     "timing",
     "train_seconds",
     "data_wait_seconds",
-    "attempts",
     "equal_time",
     "at_equal_time",
 )  # in a record, what another run of the cell may change

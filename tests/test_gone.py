@@ -49,7 +49,6 @@ def lock_the_cell(folder):
 
 WRITERS = {
     "record": lambda folder: folder.write_record(RECORD),
-    "attempt": lambda folder: folder.begin_attempt(CELL),
     "cell": lambda folder: write_json(folder.made(CELL) / "cell.json", ABOUT),
     "plan": lambda folder: write_json(folder.plan_path, {}),
     "page": lambda folder: write_atomically(folder.root / "index.html", "page"),

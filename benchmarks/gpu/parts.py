@@ -16,8 +16,8 @@ from benchmarks.gpu.document import PartResult, SpeedRun, Status
 from benchmarks.processes import CHECKOUT, tread_bench
 from tread_bench.core.errors import UserError, failure_text
 from tread_bench.model.losses.repa.family import RepaOptions
-from tread_bench.runner.export import export_of
 from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.sources import export_of
 from tread_bench.suite.load import load_plan
 
 DEVICE = "cuda"

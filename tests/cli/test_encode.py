@@ -14,7 +14,7 @@ from tread_bench.cli.app import app
 from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
-from tread_bench.suite.data import data_of
+from tread_bench.suite.load import data_of
 
 SETTINGS = f"{{name: parquet, train: [a.parquet], held_out: [b.parquet], image_size: {SIDE}, num_classes: 3}}"
 

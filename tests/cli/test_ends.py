@@ -153,8 +153,8 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
 
         result, _ = run(end, "timing.pairs=0", told=told)
     assert [record.status for record in result.records] == ["done", "done"]
-    assert set(attempts.values()) == {2} and all(folder.attempts(key) == ["its node died"] for key in attempts)
-    assert sum("its node died; attempt 1; it will be retried" in line for line in told) == 2
+    assert set(attempts.values()) == {2}
+    assert sum("its node died; it will be retried" in line for line in told) == 2
 
 
 def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):

@@ -17,8 +17,8 @@ from PIL import Image
 
 from tests.command_line import tread_bench
 from tests.data.latent_layouts import written
-from tread_bench.runner.export import export_of, write_export
 from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.sources import export_of, write_export
 
 PIPE = "it is not a file"
 BRACKET = b"{'descr': '<f4', 'fortran_order': False, 'shape': (8, 8, 8), }("

@@ -12,7 +12,7 @@ from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.inside.validation import held_out_batches, validation_losses
-from tread_bench.runner.export import _PICTURES
+from tread_bench.runner.sources import _PICTURES
 
 METRICS = {"num_samples": 60, "validation_samples": 12, "similarity_samples": 6, "kid_subset_size": 30}
 DATA = read_captioned(CaptionedDigits())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import pytest
 from synthetic_records import record, study
@@ -16,7 +14,7 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports.differences import ITERATIONS
 from tread_bench.reports.page import run as page
 from tread_bench.reports.study import Study
-from tread_bench.runner.sources import _names, read_joined, read_run
+from tread_bench.runner.sources import read_joined, read_run
 from tread_bench.services.report import write_report
 
 
@@ -80,4 +78,4 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
         write_run(tmp_path / folder / "run", study(seeds=1))
     joined = read_joined([tmp_path / folder / "run" for folder in ("x", "y")])
     assert {record.row.partition("/run/")[0] for record in joined.records} == {"x", "y"}
-    assert _names([Path("/x/run"), Path("/y/run")]) == ["x/run", "y/run"]
+    assert joined.plan.suite.name == "x/run and y/run"

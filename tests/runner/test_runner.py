@@ -54,10 +54,9 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(one_se
     a_cell_past_a_checkpoint(tmp_path, runner).kill()
     _, errors = runner.communicate(timeout=300)
     assert runner.returncode == 0 and "training, lost cells again: 1 to do" in errors, errors
-    dense = record(tmp_path, "dense")
+    log = next(tmp_path.glob("cells/dense-*/log")).read_text()
     reason = "the process was killed by SIGKILL: by a user, or by the kernel because memory ran out"
-    assert dense["attempts"] == [reason, "done"]
-    assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
+    assert f"runner: {reason}" in log and "resuming from checkpoint" in log
     for row in ("dense", "routed"):
         assert figures(record(tmp_path, row)) == figures(record(trained_toy, row))
 
@@ -69,7 +68,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_undisturb
     done = tread_bench("run", suite, "--out", out, "--workers", 1)
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")
-    assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
+    assert failed["status"] == "failed"
     assert "can't allocate memory" in failed["reason"]  # as torch says it on a CPU
     assert figures(record(out, "dense")) == figures(record(trained_toy, "dense"))
 
@@ -82,7 +81,6 @@ def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(o
     assert "is in use by another tread-bench" in by_status[2][1] and "Traceback" not in by_status[2][1]
     for row in ("dense", "routed"):
         assert figures(record(tmp_path, row)) == figures(record(trained_toy, row))
-        assert record(tmp_path, row)["attempts"] == ["done"]
 
 
 @pytest.mark.full

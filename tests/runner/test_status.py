@@ -16,7 +16,7 @@ from tread_bench.cli.commands.status import headline
 from tread_bench.core.stored.cache import is_locked
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress
-from tread_bench.runner.status import status_of
+from tread_bench.runner.status import LOST, status_of
 from tread_bench.suite.plan import Plan
 
 
@@ -58,15 +58,15 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
     dense, other, routed, last = cells_of(folder)
     end(folder, dense, **TIMED)
     end(folder, other)
-    folder.begin_attempt(last)
+    tell(folder, last, 3)
     with folder.cell_lock(routed):
         assert states(folder) == ["done", "trained", "running", "lost"]
     tell(folder, routed, 7)
-    end(folder, last, status="failed", reason="out of memory: 9 GiB", attempts=["lost", "failed"])
+    end(folder, last, status="failed", reason="out of memory: 9 GiB")
     status = status_of(folder)
     assert status.counts == {"lost": 1, "trained": 1, "done": 1, "failed": 1}
-    assert [cell.reason for cell in status.cells] == ["", "", "broken off with its runner", "out of memory: 9 GiB"]
-    assert (status.cells[3].attempts, status.cells[2].progress.done, status.is_complete) == (2, 7, False)
+    assert [cell.reason for cell in status.cells] == ["", "", LOST, "out of memory: 9 GiB"]
+    assert (status.cells[2].progress.done, status.is_complete) == (7, False)
     for cell in (other, routed):
         end(folder, cell, **TIMED)
     assert status_of(folder).is_complete
@@ -104,7 +104,7 @@ def test_a_folder_without_a_plan_is_no_run_or_one_that_has_just_begun_or_was_los
         assert headline(status_of(folder)) == "a runner has just started"
         told = json.loads(tread_bench("status", folder.root, "--json").stdout)
         assert (told["suite"], told["device"], told["is_held"]) == (None, None, True)
-    assert_refused("interrupted before it wrote", folder)
+    assert_refused("is not a run folder", folder)
 
 
 def assert_refused(message, folder):
@@ -112,12 +112,12 @@ def assert_refused(message, folder):
     assert (refused.returncode, refused.stdout, message in refused.stderr) == (2, "", True)
 
 
-def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
+def test_a_run_is_broken_off_where_a_cell_was_lost_and_nowhere_else(folder):
     dense, other, routed, last = cells_of(folder)
     end(folder, dense)
     end(folder, routed)
     assert "no runner is active, 2 of 4 cells have not started;" in headline(status_of(folder))
-    folder.begin_attempt(other)
+    tell(folder, other, 3)
     assert "no runner is active, it was interrupted;" in headline(status_of(folder))
     end(folder, other)
     end(folder, last)
@@ -151,9 +151,7 @@ def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
     cell = cells_of(folder)[0]
     with folder.cell_lock(cell):
         tell(folder, cell, 120, ago=200, device="3", host=socket.gethostname())
-        folder.begin_attempt(cell)
-        folder.begin_attempt(cell)
         told = tread_bench("status", folder.root)
     assert told.returncode == 0, told.stderr
-    for text in ("dense seed 0", "attempt 2", "silent for 3:2", "120/400", " 2 ", "pid 7, GPU 3", "3 waiting"):
+    for text in ("dense seed 0", "silent for 3:2", "120/400", " 2 ", "pid 7, GPU 3", "3 waiting"):
         assert text in told.stdout

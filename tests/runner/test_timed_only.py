@@ -77,9 +77,8 @@ def test_neither_work_nor_weights_are_planned_nor_trained_by_a_smoke_run(suite):
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["metrics.at=[4]"], "metrics.at [4]: training.iterations 0 trains and evaluates nothing"),
-        (["training.snapshots=[1]"], "training.snapshots [1]: training.iterations 0"),
-        (["metrics.routed_rates=[0.5]"], "metrics.routed_rates [0.5]: training.iterations 0"),
+        (["metrics.at=[4]"], "metrics.at [4]: must ascend and lie in 1..0 (training.iterations)"),
+        (["training.snapshots=[1]"], "training.snapshots 1: must lie in 1..0 (training.iterations)"),
         (["timing.pairs=0"], "nothing of it would be measured; time 2 pairs or more, or train it"),
         (["training.iterations=-1"], "must be greater than or equal to 0"),
     ],

@@ -142,7 +142,7 @@ MACS_OF = ("training.budget.macs_of",)
     ("row", "loc", "message"),
     [
         ({"training.budget.macs_of": "dens"}, MACS_OF, "did you mean 'dense'? known: dense, short"),
-        ({"training.budget.macs_of": "row"}, MACS_OF, "is this row itself"),
+        ({"training.budget.macs_of": "row"}, MACS_OF, "unknown trained row 'row'"),
         ({"training.budget.macs_of": "other"}, MACS_OF, "rows that train for"),
         ({"training.budget.macs_of": "judge"}, MACS_OF, "rows that train for"),
         ({**OF_DENSE, "training.iterations": 5}, ("training.iterations",), "follow from training.budget"),

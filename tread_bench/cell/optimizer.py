@@ -23,10 +23,13 @@ def build_optimizer(
         parameters: those of the network that are trained, by name.
 
     Raises:
-        UserError: it is Muon, and the blocks apply no matrix to tokens.
+        UserError: it is Muon, which the installed torch does not have, or the blocks apply no matrix to tokens.
     """
     if config.optimizer == "adamw":
         return _adamw(config, [*parameters.values()])
+    if not hasattr(torch.optim, "Muon"):
+        rule = f"torch has it from 2.9 on, and {torch.__version__} is installed: install a newer one, or choose adamw"
+        raise UserError(f"training.optimizer muon: {rule}")
     backbone = network.backbone
     layers = layers_over_tokens(backbone.family, backbone.spec)
     names = {f"backbone.{layer}.weight" for layer in layers} & parameters.keys()

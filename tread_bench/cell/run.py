@@ -59,11 +59,9 @@ def run_cell(root: Path, cell_id: str, processes: int, tell: Tell) -> Record:
 
 
 def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
-    lost = job.folder.attempts(cell_id)
     try:
         for left in temporaries(job.folder.cell(cell_id)):
             left.unlink()
-        job.folder.begin_attempt(cell_id)
         processes = 1 if job.cell.is_timed_only else processes
         record = in_ranks("tread_bench.cell.run:work", job.folder.root, cell_id, processes, tell)
     except LostError:
@@ -75,7 +73,6 @@ def _attempt(job: Job, cell_id: str, processes: int, tell: Tell) -> Record:
             raise
         log.error("%s", traceback.format_exc())
         record = job.initial_record().model_copy(update={"reason": failure_text(error)})
-    record = record.model_copy(update={"attempts": [*lost, record.status]})
     job.folder.write_record(record)
     return record
 

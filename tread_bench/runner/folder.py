@@ -16,7 +16,7 @@ from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.cache import is_locked, try_lock, waited_for
 from tread_bench.core.stored.destinations import is_run, refuse_in_run
-from tread_bench.core.stored.documents import Attempts, CellRequest, RowTiming, RunPlan
+from tread_bench.core.stored.documents import CellRequest, RowTiming, RunPlan
 from tread_bench.core.stored.files import (
     TEMPORARIES,
     StoreError,
@@ -26,7 +26,6 @@ from tread_bench.core.stored.files import (
     read_document,
     refuse_linked,
     write_atomically,
-    write_document,
 )
 from tread_bench.core.stored.foreign import pictures_of
 from tread_bench.core.stored.records import Record
@@ -38,7 +37,6 @@ MADE = re.compile(  # what this program makes in a cell's folder, or did
     rf"|samples/(\d+|real)\.png|tensorboard/events\.out\.tfevents\.[^/]+|(\w+/)?({TEMPORARIES.pattern})"
 )
 _BELOW_CELL = ("checkpoints", "equal_time", "samples", "tensorboard", "weights")
-LOST_WITH_RUNNER = "broken off with its runner"
 
 
 class Kept(Enum):
@@ -150,46 +148,21 @@ class RunFolder:
         """Speed and memory of a row as they were measured last, or None."""
         return read_document(self.timing_path(row_key), RowTiming)
 
+    def record(self, cell_id: str) -> Record | None:
+        """Return a cell's record, or None while it has not ended. Raises StoreError: it cannot be read."""
+        return read_document(self.cell(cell_id) / "record.json", Record)
+
     def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
         plan = self.plan()
         if plan is not None:
             return plan
-        lock = self.root / ".lock"
-        if not lock.exists():
-            makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
-            raise StoreError(f"{self.root} is not a run folder: it has no plan.json; {makes_one}")
-        if is_locked(lock):
-            why = "a runner has just started here and has not written its plan.json yet; wait for it"
-        else:
-            why = "a runner started here and was interrupted before it wrote its plan.json; run it again"
-        raise StoreError(f"{self.root}: {why}")
-
-    def record(self, cell_id: str) -> Record | None:
-        """Return a cell's record, or None while it has not ended. Raises StoreError: it cannot be read."""
-        return read_document(self.cell(cell_id) / "record.json", Record)
+        makes_one = f"`tread-bench run SUITE --out {self.root}` makes one, soon after it has started"
+        raise StoreError(f"{self.root} is not a run folder: it has no plan.json; {makes_one}")
 
     def write_record(self, record: Record) -> None:
         """Write a cell's record: after training, and again with speed and memory of its row."""
         write_atomically(self.made(record.cell) / "record.json", record.model_dump_json(indent=1) + "\n")
-
-    def attempts(self, cell_id: str) -> list[str]:
-        """Return how each interrupted attempt at a cell ended, in order."""
-        found = read_document(self.cell(cell_id) / "attempts.json", Attempts)
-        return [] if found is None else found.attempts
-
-    def _write_attempts(self, cell_id: str, attempts: list[str]) -> None:
-        write_document(self.made(cell_id) / "attempts.json", Attempts(cell=cell_id, attempts=attempts))
-
-    def begin_attempt(self, cell_id: str) -> None:
-        """Note an attempt as lost with its runner, which holds until the runner or a record says otherwise."""
-        self._write_attempts(cell_id, [*self.attempts(cell_id), LOST_WITH_RUNNER])
-
-    def end_attempt(self, cell_id: str, how: str) -> None:
-        """Say how the latest attempt ended."""
-        attempts = self.attempts(cell_id)
-        earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
-        self._write_attempts(cell_id, [*earlier, how])
 
     def records(self, references: Mapping[str, str]) -> list[Record]:
         """Return the existing records of a plan's cells, each with the reference that the plan gives it.
@@ -216,8 +189,7 @@ class RunFolder:
         """
         _, of_rows = _readable(self.timing, dict.fromkeys(row_keys.values()))
         records, of_cells = _readable(self.record, row_keys)
-        _, of_attempts = _readable(self.attempts, row_keys)
-        if damaged := [*of_rows.values(), *of_cells.values(), *of_attempts.values()]:
+        if damaged := [*of_rows.values(), *of_cells.values()]:
             raise StoreError("\n".join(damaged))
         return records
 
@@ -241,7 +213,6 @@ class RunFolder:
                 trained = {"status": "done", "reason": failed.reason_in_training, "reason_in_training": ""}
                 self.write_record(failed.model_copy(update=trained))
                 return
-            self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
             (cell / "record.json").unlink(missing_ok=True)
         else:
             made = [path for path in files_in(cell) if MADE.fullmatch(path.relative_to(cell).as_posix())]

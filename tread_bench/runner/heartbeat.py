@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
-from tread_bench.core.stored.files import TEMPORARY, OutputError, open_plain, refuse_irregular
+from tread_bench.core.stored.files import OutputError, write_atomically
 from tread_bench.core.stored.foreign import read_file
 from tread_bench.runner.folder import RunFolder
 
@@ -80,19 +80,7 @@ class Heartbeat:
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
         news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate, "updated": time.time()}
         progress = Progress.model_validate({"cell": self.cell_id, **news, **self.place})
-        _replace(self.path, progress.model_dump_json())
+        with suppress(OSError, OutputError):
+            write_atomically(self.path, progress.model_dump_json())
         now = time.monotonic()
         self.due = now + max(EVERY_S, (now - start) / SHARE)
-
-
-def _replace(path: Path, content: str) -> None:
-    """Renamed into place, so that no reader sees half a file; not flushed, since a lost note costs nothing."""
-    half = path.with_name(TEMPORARY.format("progress"))
-    try:
-        refuse_irregular(path)
-        with open_plain(half, "w") as file:
-            file.write(content)
-        os.replace(half, path)
-    except (OSError, OutputError):
-        with suppress(OSError):
-            half.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,20 +35,13 @@ class Shard:
     def of_cells(self, cells: Sequence[PlannedCell], macs: Mapping[str, int]) -> list[PlannedCell]:
         """This part's cells. Those that read each other's weights stay together; the parts cost about the same.
 
-        Longest first, each to the part with the least so far (Graham 1969); every runner gets the same result.
+        Longest first, to each part in turn; every runner gets the same result.
 
         Args:
             macs: what a cell costs, by row key.
         """
-        mine: list[PlannedCell] = []
-        costed = [(sum(macs[cell.row_key] for cell in group), group) for group in _linked(cells)]
-        parts = [(0, part) for part in range(1, min(self.of, len(costed)) + 1)]  # parts beyond get nothing
-        for cost, group in sorted(costed, key=lambda pair: -pair[0]):
-            load, part = heapq.heappop(parts)
-            heapq.heappush(parts, (load + cost, part))
-            if part == self.number:
-                mine += group
-        return mine
+        groups = sorted(_linked(cells), key=lambda group: -sum(macs[cell.row_key] for cell in group))
+        return [cell for group in groups[self.number - 1 :: self.of] for cell in group]
 
 
 def _linked(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:

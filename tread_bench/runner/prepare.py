@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tread_bench.core.numbers.costs import cell_cost
 from tread_bench.core.problems import shortened
 from tread_bench.core.stored.conditions import differences
 from tread_bench.core.stored.data_files import check_unchanged, contents_of, unread_bytes
-from tread_bench.core.stored.documents import CellRequest, Choices, GitState, Registered, RunPlan, SuiteAbout
+from tread_bench.core.stored.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
 from tread_bench.core.stored.files import StoreError, temporaries, write_atomically, write_document
 from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.executors.local import Local
@@ -27,10 +27,9 @@ from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Executor, Site
 from tread_bench.runner.folder import Kept, RunFolder
-from tread_bench.runner.items import Todo, WorkItem
+from tread_bench.runner.items import Todo, WorkItem, tunings
 from tread_bench.runner.options import Display, Options
 from tread_bench.runner.speed import is_compared_at_equal_time
-from tread_bench.runner.tuning import tunings
 from tread_bench.suite.plan import CHECKPOINTS_KEPT, Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
@@ -44,17 +43,13 @@ def executor_named(name: str, workers: int | None, root: Path, limits: Limits) -
     return Ray(workers) if name == "ray" else Local(workers)
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A run that nothing refuses any more: where its cells run, under which choices, and what they read."""
-
-    site: Site
-    choices: Choices
-    files: dict[str, DataFile]
-
-
-def prepare(plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: Options, display: Display) -> Ready:
+def prepare(
+    plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: Options, display: Display
+) -> tuple[Site, Choices, dict[str, DataFile]]:
     """Check everything that can refuse a run, and change nothing.
+
+    Returns:
+        where its cells run, under which choices, and the files that they read.
 
     Raises:
         StoreError: cells of an older version, other numerical choices, data that cannot be used, a full disk.
@@ -88,7 +83,7 @@ def prepare(plan: Plan, items: Sequence[WorkItem], folder: RunFolder, options: O
     executor = executor.sized(numerics, limits.processes_per_cell)
     check_space(untrained, folder, executor.at_once)
     gpus = limits.gpus_per_cell if numerics.device == "cuda" else 0
-    return Ready(Site(executor, limits, threads, gpus), choices, dict(sorted(files.items())))
+    return Site(executor, limits, threads, gpus), choices, dict(sorted(files.items()))
 
 
 def device_of(folder: RunFolder, options: Options) -> str:
@@ -167,16 +162,12 @@ def refuse_other_hypothesis(plan: Plan, folder: RunFolder) -> None:
     before = folder.plan()
     if before is None or before.registered == plan.registered:
         return
-
-    def named(stated: Registered | None) -> str:
-        return (
-            f"the hypothesis {stated.sha256[:10]} ({shortened(stated.hypothesis.claim)})" if stated else "no hypothesis"
-        )
-
+    stated = []
+    for one in (before.registered, plan.registered):
+        stated.append(f"hypothesis {one.sha256[:10]} ({shortened(one.hypothesis.claim)})" if one else "no hypothesis")
     raise StoreError(
-        f"{folder.root} was started under {named(before.registered)}, and the suite now states "
-        f"{named(plan.registered)}: what is stated after a run has begun was not "
-        "decided before it. Restore it, or give another --out"
+        f"{folder.root} was started under {stated[0]}, and the suite now states {stated[1]}: what is stated after a "
+        "run has begun was not decided before it. Restore it, or give another --out"
     )
 
 

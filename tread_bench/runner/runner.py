@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +12,12 @@ from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import initial_record
 from tread_bench.core.stored.files import open_plain
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.executors.tasks import Ended, Event, Site, Started, TaskProgress
+from tread_bench.runner.executors.tasks import Ended, Site, Started, TaskProgress
 from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
-from tread_bench.runner.items import Todo, WorkItem, work_items
+from tread_bench.runner.items import Todo, WorkItem, chosen_rates, restate, tunings, work_items
 from tread_bench.runner.options import Display, Options
 from tread_bench.runner.prepare import prepare, references, refuse_other_hypothesis, write_plan
 from tread_bench.runner.speed import complete, is_compared_at_equal_time, measure, plan_equal_times, with_references
-from tread_bench.runner.tuning import choices, restate, tunings
 from tread_bench.suite.decidable import OBSTACLES, obstacles
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -93,7 +92,7 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
     tuned = plan.tuned_with(chosen)
     candidates = plan.tuning_cells(tuned)
     items = work_items(candidates, plan, folder, options)
-    known = choices(tunings(plan, folder))
+    known = chosen_rates(tunings(plan, folder))
     before = [cell for cell in plan.with_choices(known).cells if cell.row in rows]
     if options.fresh:
         known = {row: choice for row, choice in known.items() if row not in tuned}
@@ -107,7 +106,7 @@ def _tune_and_study(plan: Plan, chosen: Sequence[PlannedCell], call: _Call) -> R
         items += [replace(item, todo=Todo.KEEP) for item in work_items(before, plan, folder, options)]
     finished, taken = _bring_up_to_date(plan.with_choices(known), items, call, is_last=False)
     tuning = tunings(plan, folder)
-    settled = plan.with_choices(choices(tuning))
+    settled = plan.with_choices(chosen_rates(tuning))
     untuned = tuple(row for row in tuned if tuning[row].best is None)
     if options.shard and not all(tuning[row].is_over for row in tuned):
         rule = "parts of a run choose learning rates together: when all parts have ended, run this command again"
@@ -162,21 +161,20 @@ def _bring_up_to_date(plan: Plan, items: Sequence[WorkItem], call: _Call, is_las
     try:
         with folder.turn():
             # Every check that can refuse the run; then what is wanted again is forgotten, and the plan is written.
-            ready = prepare(plan, items, folder, options, display)
+            site, choices, files = prepare(plan, items, folder, options, display)
             for item in items:
                 if item.kept is not None:
                     folder.forget(item.cell.id, item.cell.row_key, item.kept)
             timed = [] if options.shard or not plan.suite.timing.pairs else with_references(missing, plan)
             requested = [*missing, *(cell for cell in timed if folder.request(cell.id) is None)]
             anew = [item.cell.id for item in items if item.kept is Kept.NOTHING]
-            write_plan(plan, requested, call.source, folder, ready.choices, options.begins_again, ready.files, anew)
+            write_plan(plan, requested, call.source, folder, choices, options.begins_again, files, anew)
 
         # What the suite cannot decide is said before anything is trained, and once: with candidates of rates, if any.
         if (not is_last or not plan.tuning) and (found := obstacles(plan)):
             display.note("\n".join([OBSTACLES, *map(str, found)]))
 
         # Time each row alone, which says where it is evaluated at equal time; a part of a run leaves that out.
-        site = ready.site
         if timed:
             plan_equal_times(plan, untrained, measure(plan, timed, folder, site, display), folder)
         elif options.shard and any(is_compared_at_equal_time(cell.cell) for cell in untrained):
@@ -239,6 +237,9 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
     """Train in parallel, in this order; a cell without a record at the end gets one with the reason.
 
     Cells whose process was lost resume from their checkpoint after all others, where there is more room.
+
+    Raises:
+        StoreError: the run folder is gone; OSError: a disk cannot be used.
     """
     # The name of the phase in which these cells run.
     if any(cell.tunes for cell in cells):
@@ -260,8 +261,17 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
             for name in left
         ]
         with closing(site.executor(tasks)) as events:
-            for event in _shown(events, folder, display):
-                _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
+            for event in events:
+                check_there(folder.root)
+                match event:
+                    case Started(key):
+                        display.started(key)
+                    case TaskProgress(key, phase_of_cell, done, of, loss):
+                        display.progressed(key, phase_of_cell, done, of, loss)
+                    case Ended(disk=OSError() as error):
+                        raise error
+                    case Ended():
+                        _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.record(cell_id) is None}
 
 
@@ -277,31 +287,9 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
     if record is not None or (is_final and folder.is_taken(event.key)):
         display.ended(event.key, record.reason if record else "another process is still working on it")
         return
-    folder.end_attempt(event.key, event.failure)
-    attempts = folder.attempts(event.key)
-    message = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
     if is_final:
         request, plan = folder.existing_request(event.key), folder.existing_plan()
-        folder.write_record(initial_record(request, plan, reason=message, attempts=attempts))
-    display.ended(event.key, message if is_final else f"{message}; it will be retried")
+        folder.write_record(initial_record(request, plan, reason=event.failure))
+    display.ended(event.key, event.failure if is_final else f"{event.failure}; it will be retried")
     with open_plain(folder.cell(event.key) / "log", "a") as log:
-        log.write(f"runner: {message}\n")
-
-
-def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
-    """Pass what happens to the display; yield the ends.
-
-    Raises:
-        StoreError: the run folder is gone; OSError: a disk cannot be used.
-    """
-    for event in events:
-        check_there(folder.root)
-        match event:
-            case Started(key):
-                display.started(key)
-            case TaskProgress(key, phase, done, of, loss):
-                display.progressed(key, phase, done, of, loss)
-            case Ended(disk=OSError() as error):
-                raise error
-            case Ended():
-                yield event
+        log.write(f"runner: {event.failure}\n")

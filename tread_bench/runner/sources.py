@@ -1,19 +1,22 @@
-"""What others read of a run: its folder, or the file that was exported from it; and several runs as one."""
+"""What others read of a run: its folder, or the file that is exported from it; and several runs as one."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections import Counter
+import zipfile
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from itertools import chain, count
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import by_file_name
-from tread_bench.core.stored.documents import RunPlan, SuiteAbout
+from tread_bench.core.stored.documents import Export, RunPlan, SuiteAbout
+from tread_bench.core.stored.files import StoreError, check_version, fit_document, json_of, replacing
+from tread_bench.core.stored.foreign import open_archive, read_member
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.export import read_export
 from tread_bench.runner.folder import RunFolder
 
 # Where a cell's configuration names a row.
@@ -23,6 +26,12 @@ _ROW_NAMES = (
     ("evaluate", "row"),
     ("sampling", "guidance", "row"),
 )
+# Of pictures, which stay in the run folder.
+_PICTURES = {"samples", "samples_sha256", "captions", "real_samples", "real_samples_sha256"}
+_NOT_SENT = {"evaluations": {"__all__": _PICTURES}}
+_WAY_OUT = "get the file again from whoever exported it"
+_PLAN, _RECORDS = "plan.json", "records.jsonl"
+_MOST_BYTES = 2**30  # of both, unpacked
 
 
 class Source(NamedTuple):
@@ -48,7 +57,7 @@ def read_run(path: Path) -> Source:
 def read_joined(paths: Sequence[Path]) -> Source:
     """Return the plan and the records of several runs, the names of whose rows and cells begin with that of their run.
 
-    A run is called as its folder or file, with as many folders above it as tell all apart. Files of data are named
+    A run is called as its folder or file, from the folder on that holds them all. Files of data are named
     without their folders, by which rows of two machines would differ. The conditions are those of the first run.
 
     Raises:
@@ -57,7 +66,8 @@ def read_joined(paths: Sequence[Path]) -> Source:
     places = [os.path.realpath(path) for path in paths]
     if len(set(places)) < len(places):
         raise UserError(f"{', '.join(map(str, paths))}: a run is given twice; give each run once")
-    names = _names([Path(place) for place in places])
+    above = os.path.commonpath([os.path.dirname(place) for place in places])
+    names = [os.path.relpath(place, above).removesuffix(".zip") for place in places]
     runs = [read_run(path) for path in paths]
     about = SuiteAbout(
         name=" and ".join(names), description=f"Rows of {len(runs)} runs. The conditions are those of {names[0]}."
@@ -96,16 +106,6 @@ def _named(run: str, text: str) -> str:
     return f"{run}/{text}" if text else ""
 
 
-def _names(places: Sequence[Path]) -> list[str]:
-    parts = [place.with_suffix("").parts if place.is_file() else place.parts for place in places]
-    deepest = max(map(len, parts))
-    for depth in range(1, deepest + 1):
-        names = ["/".join(one[-depth:]) for one in parts]
-        if max(Counter(names).values()) == 1:
-            break
-    return names
-
-
 def _config(record: Record, run: str) -> dict[str, Any]:
     """The configuration of a cell, with the names of rows as they are in the joined run."""
     config: dict[str, Any] = by_file_name(record.config)
@@ -116,3 +116,72 @@ def _config(record: Record, run: str) -> dict[str, Any]:
         if part.get(key) and not part.get("run"):
             part[key] = f"{run}/{part[key]}"
     return config
+
+
+# A run as one small file that can be sent, published and read by `report`: plan.json and records.jsonl in a zip
+
+
+def export_of(folder: RunFolder) -> tuple[Export, dict[str, str]]:
+    """Return what a report reads of a run, with file names in place of paths, and why the records of other cells
+    cannot be read.
+
+    Raises:
+        StoreError: there is no plan, or no record that can be read.
+    """
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan.references)
+    if not records:
+        reasons = "".join(f"\n{reason}" for reason in unreadable.values())
+        raise StoreError(f"{folder.root} has no readable record, so there is nothing to export{reasons}")
+    content = {
+        "plan": plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True),
+        "records": [record.model_dump(mode="json", exclude=_NOT_SENT) for record in records],
+    }
+    return Export.model_validate(_without_folders(content, {})), unreadable
+
+
+def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
+    """Write the complete file. Keys keep their order, in which a page shows them. Raises OutputError."""
+    lines = [record.model_dump_json(exclude=_NOT_SENT) + "\n" for record in export.records]
+    members = {
+        _PLAN: json.dumps(export.plan.model_dump(mode="json", exclude_unset=True), indent=1),
+        _RECORDS: "".join(lines),
+    }
+    with replacing(path, overwrite) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
+
+
+def read_export(path: Path) -> Export:
+    """Return an export.
+
+    Raises:
+        UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
+    """
+    try:
+        with open_archive(path, _MOST_BYTES) as archive:
+            members = {name: read_member(archive, name, _MOST_BYTES) for name in archive.namelist()}
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read ({error}); {_WAY_OUT}") from None
+    if members.keys() != {_PLAN, _RECORDS}:
+        writes = "`tread-bench report RUN_DIR --export FILE` writes one"
+        raise StoreError(f"{path} is not an export of tread-bench; {writes}")
+    plan = json_of(members[_PLAN], path, _WAY_OUT)
+    check_version(plan, RunPlan, path, _WAY_OUT)
+    records = [json_of(line, path, _WAY_OUT) for line in members[_RECORDS].splitlines()]
+    return fit_document(path, json.dumps({"plan": plan, "records": records}), Export, _WAY_OUT)
+
+
+def _without_folders(value: Any, names: dict[str, str]) -> Any:
+    """The same JSON with a name in place of each absolute path, numbered where another path has that name."""
+    if isinstance(value, dict):
+        return {_without_folders(key, names): _without_folders(part, names) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_folders(part, names) for part in value]
+    if not isinstance(value, str) or not PurePath(value).is_absolute():
+        return value
+    if value not in names:
+        path = PurePath(value)
+        numbered = (f"{path.stem} ({number}){path.suffix}" for number in count(2))
+        names[value] = next(name for name in chain([path.name], numbered) if name not in names.values())
+    return names[value]

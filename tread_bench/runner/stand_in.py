@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +32,15 @@ class StandIns:
 
     def replace(self, cell: Cell) -> Cell:
         """Return the cell with what stands in for its missing files."""
-        if _lacks_data(cell):
+        if any(is_missing(path) for _, path in cell.data.family.files(cell.data, cell.generates)):
             cell = cell.model_copy(update={"data": _data(cell.data)})
-        if _lacks_network(cell):
-            network = {"extractor": None, "inception_weights": None, "extractor_weights": _network(cell, self.folder)}
+        if cell.generates and (cell.metrics.lacks_network(cell.data) or _missing(cell, of_network=True)):
+            # Random weights, for channels, side and classes of the images that the network sees.
+            shape = (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
+            path = self.folder / f"network-{'x'.join(map(str, shape))}.safetensors"
+            if not path.exists():
+                named(_NETWORK)(path, shape)
+            network = {"extractor": None, "inception_weights": None, "extractor_weights": str(path)}
             cell = cell.model_copy(update={"metrics": cell.metrics.model_copy(update=network)})
         return cell
 
@@ -51,10 +55,14 @@ def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
     """
     # What has no stand-in: files that are no data and no feature network, runs.
     cells = list({cell.row_key: cell.cell for cell in plan.cells}.values())
-    refused = dict.fromkeys(path for cell in cells for path in _irreplaceable(cell))
+    refused: list[str] = []
+    for cell in cells:
+        refused += _missing(cell, of_network=False)
+        runs = [read.run for read in (cell.evaluate, cell.training.start) if read is not None and read.run]
+        refused += [run for run in runs if not os.path.isdir(run)]
     if refused:
         rule = "nothing stands in for it in a smoke run; correct the path"
-        raise UserError("\n".join(f"no such file: {path}: {rule}" for path in refused))
+        raise UserError("\n".join(f"no such file: {path}: {rule}" for path in dict.fromkeys(refused)))
 
     # What has one.
     refuse_linked([folder.stand_ins])
@@ -68,27 +76,14 @@ def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
     return written
 
 
-def _lacks_data(cell: Cell) -> bool:
-    return any(is_missing(path) for _, path in cell.data.family.files(cell.data, cell.generates))
-
-
-def _lacks_network(cell: Cell) -> bool:
-    return cell.generates and (cell.metrics.lacks_network(cell.data) or any(_missing_of_network(cell)))
-
-
-def _missing_of_network(cell: Cell) -> Iterable[str]:
-    return (path for place, path in files_beside_data(cell) if _is_of_network(place) and is_missing(path))
-
-
-def _is_of_network(place: tuple[str | int, ...]) -> bool:
-    return place[0] == "metrics" and place[1] not in ("also", "reference")
-
-
-def _irreplaceable(cell: Cell) -> Iterable[str]:
-    yield from (path for place, path in files_beside_data(cell) if not _is_of_network(place) and is_missing(path))
-    for read in (cell.evaluate, cell.training.start):
-        if read is not None and read.run is not None and not os.path.isdir(read.run):
-            yield read.run
+def _missing(cell: Cell, of_network: bool) -> list[str]:
+    """The missing files of a cell's feature network, or those beside it and the data."""
+    found = []
+    for place, path in files_beside_data(cell):
+        is_of_network = place[0] == "metrics" and place[1] not in ("also", "reference")
+        if is_of_network == of_network and is_missing(path):
+            found.append(path)
+    return found
 
 
 def _data(options: DataOptions) -> DataOptions:
@@ -104,12 +99,3 @@ def _data(options: DataOptions) -> DataOptions:
     elif options.family.has_pictures(options):
         settings["picture_size"] = _ENLARGED * options.image_size
     return find_data_source("stand_in").options(**settings)
-
-
-def _network(cell: Cell, folder: Path) -> str:
-    """A network with random weights, for channels, side and classes of the images that it sees."""
-    shape = (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
-    path = folder / f"network-{'x'.join(map(str, shape))}.safetensors"
-    if not path.exists():
-        named(_NETWORK)(path, shape)
-    return str(path)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import is_locked
 from tread_bench.core.stored.documents import RunPlan
-from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
+LOST = "its process ended before it had a record; the cell's log may say why"
 HEARD_S = 600.0  # since the last report of a cell elsewhere, whose lock may not be visible here
 
 
@@ -29,7 +29,6 @@ class CellStatus:
     seed: int | None
     state: State
     reason: str = ""  # of a failure or a loss
-    attempts: int = 0  # that were started
     progress: Progress | None = None  # of the latest attempt, unless the cell has ended
     silent_s: float | None = None  # of a running cell: since its last report
 
@@ -84,33 +83,18 @@ def _look(folder: RunFolder, cell_id: str, plan: RunPlan, now: float) -> CellSta
     """Return the state of a cell."""
     row, seed = plan.rows[cell_id]
     try:
-        attempts = folder.attempts(cell_id)
-        path = folder.cell(cell_id) / "record.json"
-        written_ns = path.stat().st_mtime_ns if path.exists() else 0
-        ended = _ended(folder, cell_id, (row, seed), plan.timing.pairs > 0, written_ns)
+        folder.request(cell_id)  # which must be readable, too
+        record = folder.record(cell_id)
     except UserError as error:
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
-    if ended is not None:
-        return replace(ended, attempts=ended.attempts or len(attempts))
-    looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
+    if record is not None:
+        state: State = "trained" if plan.timing.pairs and record.lacks_speed else record.status
+        return CellStatus(cell_id, row, seed, state, record.reason)
     progress = read_progress(folder, cell_id)
     silent_s = max(0.0, now - progress.updated) if progress else 0.0
     is_heard_elsewhere = progress is not None and progress.host != platform.node() and silent_s < HEARD_S
     if folder.is_taken(cell_id) or is_heard_elsewhere:
-        return replace(looked, state="running", progress=progress, silent_s=silent_s)
-    if not attempts and not progress:
-        return looked
-    return replace(looked, state="lost", reason=(attempts or [LOST_WITH_RUNNER])[-1], progress=progress)
-
-
-@cache
-def _ended(
-    folder: RunFolder, cell_id: str, named: tuple[str, int], is_timed: bool, written_ns: int
-) -> CellStatus | None:
-    """The state of a cell that has ended, kept while its record stays; None: it has not. Raises UserError."""
-    folder.request(cell_id)  # which must be readable, too
-    record = folder.record(cell_id)
-    if record is None:
-        return None
-    state: State = "trained" if is_timed and record.lacks_speed else record.status
-    return CellStatus(cell_id, *named, state, record.reason, len(record.attempts))
+        return CellStatus(cell_id, row, seed, "running", progress=progress, silent_s=silent_s)
+    if progress is None:
+        return CellStatus(cell_id, row, seed, "waiting")
+    return CellStatus(cell_id, row, seed, "lost", LOST, progress)

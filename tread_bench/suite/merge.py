@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
-from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, dotted, validation_problems
+from tread_bench.core.problems import Loc, Problem, validation_problems
 
 MAX_CELLS = 100_000
 LAYERS = ("base", "matrix", "rows", "overrides")
@@ -28,17 +27,13 @@ Labelled = list[tuple[str, Combination]]
 
 @dataclass
 class Draft:
-    """The values of a cell while layers are merged, and for each path the location that wrote it.
-
-    `twice` are keys that one layer sets twice, of this draft and of all copies.
-    """
+    """The values of a cell while layers are merged, and for each path the location that wrote it, the last one."""
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Loc, Loc] = field(default_factory=dict)
-    twice: list[Problem] = field(default_factory=list)
 
     def copy(self) -> Draft:
-        return Draft(copy.deepcopy(self.values), dict(self.origins), self.twice)
+        return Draft(copy.deepcopy(self.values), dict(self.origins))
 
     def lay(self, layer: Mapping[str, Any], loc: Loc) -> Draft:
         """Set the nested or dotted keys of a layer written at `loc`; return the draft itself."""
@@ -99,20 +94,11 @@ class Draft:
                 self._replace(path[:n], {}, loc)
         if isinstance(self._at(path), dict):
             self.origins = {old: spot for old, spot in self.origins.items() if old[: len(path)] != path}
-        before = self.origins.get(path, ())
-        layer = ("base",) if loc[0] == "base" else loc[:2]  # a row; what --set and a matrix set is set again
-        if before[: len(layer)] == layer and not (_sets_again(before) or _sets_again(loc)):
-            self.twice.append(Problem(f"{dotted(path)} is set twice here: keep one of the two", loc, at_key=True))
         holder: Any = self.values
         for key in path[:-1]:
             holder = holder[key]
         holder[path[-1]] = value
         self.origins[path] = loc
-
-
-def _sets_again(loc: Loc) -> bool:
-    """Whether a value is of `--set` or of a matrix, that of the suite or of a row."""
-    return loc[0] in ("matrix", "overrides") or loc[2:3] == ("matrix",)
 
 
 class DraftRow(NamedTuple):
@@ -132,20 +118,12 @@ class DraftRow(NamedTuple):
 
 
 class Matrix(BaseModel):
-    """Values of dotted keys; `include` and `exclude` as in GitHub Actions."""
+    """Values of dotted keys; `include` as in GitHub Actions."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Annotated[list[Any], Field(min_length=1)]]
 
     include: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
-    exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = []
-
-    @model_validator(mode="after")
-    def _excludes_axes(self) -> Matrix:
-        for key in itertools.chain(*self.exclude):
-            if key not in self.axes:
-                raise ValueError(unknown("key in exclude", key, self.axes))
-        return self
 
     @property
     def axes(self) -> dict[str, list[Any]]:
@@ -176,9 +154,9 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
         return
 
     # Merge them.
-    combined = [(name, keys, _combinations(matrix, ("rows", name, "matrix"), problems)) for name, keys, matrix in rows]
+    combined = [(name, keys, _combinations(matrix, ("rows", name, "matrix"))) for name, keys, matrix in rows]
     base = Draft().lay(suite.base, ("base",))
-    for label, combination in _combinations(shared_matrix, ("matrix",), problems):
+    for label, combination in _combinations(shared_matrix, ("matrix",)):
         shared = base.copy().choose(combination)
         if not suite.rows:
             yield DraftRow(label or suite.name, ("matrix",), shared.lay(suite.overrides, ("overrides",)))
@@ -186,7 +164,6 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
             for own, chosen in combinations:
                 draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
                 yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label, own)
-    problems += base.twice
 
 
 def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None:
@@ -198,17 +175,15 @@ def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None
         return None
 
 
-def _combinations(matrix: Matrix, at: Loc, problems: list[Problem]) -> Labelled:
+def _combinations(matrix: Matrix, at: Loc) -> Labelled:
     """The labelled combinations of a matrix written at `at`."""
-    # Those of its axes, without the excluded ones.
+    # Those of its axes.
     spots = []
     for key, values in matrix.axes.items():
         spots.append([(key, (value, (*at, key, i))) for i, value in enumerate(values)])
     combinations: list[Combination] = []
-    for chosen in itertools.product(*spots) if matrix.axes or not matrix.include else []:
-        combination = dict(chosen)
-        if not any(all(combination[key][0] == value for key, value in rule.items()) for rule in matrix.exclude):
-            combinations.append(combination)
+    if matrix.axes or not matrix.include:
+        combinations += map(dict, itertools.product(*spots))
 
     # An entry extends the combinations that it matches, or else is added as a combination.
     added: list[Combination] = []
@@ -221,8 +196,6 @@ def _combinations(matrix: Matrix, at: Loc, problems: list[Problem]) -> Labelled:
         if not matched:
             added.append(written)
     combinations += added
-    if not combinations:
-        problems.append(Problem("matrix: exclude leaves no combination; remove a rule", (*at, "exclude"), True))
 
     # Values that are choices with unique names are called by them.
     named = set()

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.methods import Evaluated, LossOptions, MethodOptions, methods
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.schedule import decay_steps
-from tread_bench.core.problems import Problem
+from tread_bench.core.problems import Problem, at
 from tread_bench.suite.merge import Draft
 
 
@@ -57,9 +57,10 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
     if method.family.evaluated is Evaluated.ROUTED and schedule.until < 1:
         message = f"schedule.until: method {method.name} is evaluated routed, so it cannot end dense; leave it out"
         yield Problem(message, draft.latest(("schedule", "until"), ("method",)))
-    if schedule.warmup and family.check_routes is not no_extra_rule:
-        for message in _warmup_routes(cell, family, spec):
-            yield Problem(f"schedule.warmup: {message}", draft.latest(("schedule", "warmup"), ("routes",)))
+    if schedule.warmup and cell.routes:  # it begins with a single token that bypasses
+        first = [Route(route.start, route.end, 1.5 / spec.num_tokens) for route in cell.routes]
+        with at("schedule", "warmup"):
+            family.resolve(spec, first, cell.selector)
 
 
 def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
@@ -76,19 +77,6 @@ def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
         message = f"schedule.until {schedule.until:g} of {iterations} iterations leaves no step {part} it"
         rule = "move it, or leave it out"
         yield Problem(f"{message}: {rule}", draft.latest(("schedule", "until"), ("training", "iterations")))
-
-
-def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
-    """The first route that a family refuses at a number of tokens that the warm-up goes through."""
-    tokens = spec.num_tokens
-    for route in cell.routes:
-        for bypassed in range(1, tokens - route.kept(tokens)):
-            try:
-                rate = (bypassed + 0.5) / tokens
-                family.resolve(spec, [Route(route.start, route.end, rate)], cell.selector)
-            except ValueError as error:
-                yield f"on the way to {route}, {error}; or leave the warm-up out"
-                return
 
 
 def loss_problems(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:

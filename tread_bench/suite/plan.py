@@ -55,7 +55,7 @@ class PlannedCell:
     family: Family
     spec: BackboneSpec
     routes: tuple[ResolvedRoute, ...]
-    reference: str
+    reference: str = ""
     architecture_key: str
     row_key: str
     sources: Mapping[Reads, WeightsRef] = field(default_factory=dict)
@@ -341,18 +341,14 @@ class _Row:
             if key not in known:
                 cells = []
                 for seed in tune.seed_numbers:
-                    own = self._planned(cell, key, id=cell_id(name, seed, key), row=name, seed=seed)
-                    cells.append(replace(own, tunes=self.name))
+                    own = cell_id(name, seed, key)
+                    cells.append(self.planned(cell, key, id=own, row=name, seed=seed, tunes=self.name))
                 known[key] = tuple(cells)
             candidates[rate] = known[key]
         return candidates
 
-    def planned(self, seed: int, reference: str, sources: Mapping[Reads, WeightsRef]) -> PlannedCell:
-        """Return its cell that has this seed of the suite."""
-        own = self._planned(self.resolved.cell, self.key, id=self.id(seed), row=self.name, seed=self.seed(seed))
-        return replace(own, reference=reference, sources=sources)
-
-    def _planned(self, cell: Cell, key: str, *, id: str, row: str, seed: int) -> PlannedCell:
+    def planned(self, cell: Cell, key: str, *, id: str, row: str, seed: int, **links: Any) -> PlannedCell:
+        """Return a cell of its network; `links` are its reference and sources, or what it tunes."""
         family, spec = self.resolved[1:3]
         return PlannedCell(
             id=id,
@@ -362,9 +358,9 @@ class _Row:
             family=family,
             spec=spec,
             routes=resolve_routes(cell.routes, family.num_blocks(spec)),
-            reference="",
             architecture_key=self.architecture_key,
             row_key=key,
+            **links,
         )
 
 
@@ -404,7 +400,8 @@ def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
                 source = weights.source
                 read = source.cells[seed] if source.run else by_name[source.row].id(seed)
                 sources[kind] = WeightsRef(cell=read, iteration=weights.iteration, run=source.run)
-            cells.append(row.planned(seed, reference.id(seed) if reference else "", sources))
+            about = {"reference": reference.id(seed) if reference else "", "sources": sources}
+            cells.append(row.planned(cell, row.key, id=row.id(seed), row=row.name, seed=row.seed(seed), **about))
     return tuple(cells)
 
 

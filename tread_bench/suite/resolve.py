@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from tread_bench.core.config.metrics import keys_of
 from tread_bench.core.config.routed import GUIDANCE, Setting, with_blocks
 from tread_bench.core.config.sampling import misfits
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.config.training import TORCH_NEEDED
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.families import BackboneSpec, Family, TextSpec, families, find_family
 from tread_bench.core.describe.guidance import iteration_at
@@ -111,7 +109,12 @@ class Resolver:
         if key not in self._backbones:
             self._backbones[key] = _find_backbone(cell.backbone, cell.data)
         family, spec = self._backbones[key]
-        refuse(_variance_problems(cell, spec, draft))
+        if cell.objective.reads_variance and spec.out_channels == spec.channels:
+            rule = f"learns a variance, for which backbone {cell.backbone.label} has no output: choose one with"
+            way_out = "learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false"
+            keys = (("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name"))
+            message = f"objective {cell.objective.name} {rule} {way_out}"
+            raise SuiteError([Problem(message, draft.latest(*keys))])
         routes = self._resolve_routes(cell.routes, cell.selector, family, spec)
         refuse(method_problems(cell.model_copy(update={"routes": routes}), family, spec, draft))
         refuse(self.files.problems(cell, draft))
@@ -234,7 +237,15 @@ def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[
         yield from _training_problems(cell, draft)
     if cell.generates:
         yield from _generation_problems(cell, draft)
-    yield from _objective_problems(cell, draft)
+
+    # Times and samplers that the objective does not have.
+    name, times, (low, high) = cell.objective.name, cell.metrics.similarity_times, cell.objective.time_range
+    if not all(low <= time <= high for time in times):
+        rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
+        loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
+        yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
+    for key, message in misfits(cell.sampling, cell.objective):
+        yield Problem(message, draft.latest(("sampling", key), ("objective", "name")))
     if cell.seed_group and highest_seed >= SEEDS_PER_GROUP:
         rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest_seed}"
         yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
@@ -264,19 +275,8 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Iterations that a cell's training does not have, and what needs weights where nothing is trained."""
-    if not cell.trains:
-        for part, key in (("training", "snapshots"), ("metrics", "at"), ("metrics", "routed_rates")):
-            if value := getattr(getattr(cell, part), key):
-                rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
-                loc = draft.latest((part, key), ("training", "iterations"))
-                yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
-        if cell.training.start is not None:
-            rule = "training.iterations 0 trains nothing, so nothing starts; leave the key out, or train"
-            yield Problem(f"training.start: {rule}", draft.latest(("training", "start"), ("training", "iterations")))
-        return
-
-    # Moments: iterations, or shares of the training. With a budget, only the length itself and snapshots are given.
+    """Iterations that a cell's training does not have, of moments: iterations, or shares of the training."""
+    # With a budget, only the length itself and snapshots are given.
     last = cell.training.iterations
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
@@ -295,13 +295,6 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     yield from _length_problems(cell, draft)
     yield from _adapter_problems(cell, draft)
 
-    # An optimiser that the installed torch does not have; where there is no torch, nothing is known.
-    optimizer, installed = cell.training.optimizer, _installed_torch()
-    major, minor = TORCH_NEEDED[optimizer]
-    if installed and tuple(map(int, installed.split(".")[:2])) < (major, minor):
-        rule = f"torch has it from {major}.{minor} on, and {installed} is installed: install a newer one"
-        yield Problem(f"training.optimizer {optimizer}: {rule}, or choose adamw", ("training", "optimizer"))
-
     # Routes of a method that takes none, and none of one that needs some.
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     message = ""
@@ -312,15 +305,6 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
     if message:
         yield Problem(message, draft.latest(("method",), ("routes",)))
-
-
-@cache
-def _installed_torch() -> str | None:
-    """The version of the installed torch, read once: its metadata is long, and every cell asks."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return None
 
 
 def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
@@ -343,24 +327,3 @@ def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.auxiliary:
         rule = "adapters alone are trained, and auxiliary losses train layers of their own; leave one of the two out"
         yield Problem(f"training.lora: {rule}", draft.latest(("auxiliary",), lora))
-
-
-def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Problems of times and samplers that the objective does not have."""
-    name, times, (low, high) = cell.objective.name, cell.metrics.similarity_times, cell.objective.time_range
-    if not all(low <= time <= high for time in times):
-        rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
-        loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
-        yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
-    for key, message in misfits(cell.sampling, cell.objective):
-        yield Problem(message, draft.latest(("sampling", key), ("objective", "name")))
-
-
-def _variance_problems(cell: Cell, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
-    """A variance to be learned that the backbone does not compute."""
-    if cell.objective.reads_variance and spec.out_channels == spec.channels:
-        yield Problem(
-            f"objective {cell.objective.name} learns a variance, for which backbone {cell.backbone.label} has no "
-            "output: choose one with learn_sigma: true, such as DiT-S/2, or set objective.learned_variance: false",
-            draft.latest(("objective", "learned_variance"), ("backbone", "learn_sigma"), ("backbone", "name")),
-        )

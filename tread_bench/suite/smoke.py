@@ -35,12 +35,11 @@ def shortener(rows: Mapping[str, Resolved], replace_missing: Callable[[Cell], Ce
     """
 
     def of_shorter(weights: Weights | None) -> Weights | None:
-        """The same moment of the shorter training."""
+        """The weights at the end of the shorter training."""
         if weights is None or weights.source.run:
             return weights
-        length, cell = weights.source.cell.training.iterations, shorter(weights.source.row).cell
-        iteration = _moment(weights.iteration, length, cell.training.iterations)
-        return Weights(replace(weights.source, cell=cell), iteration)
+        cell = shorter(weights.source.row).cell
+        return Weights(replace(weights.source, cell=cell), cell.training.iterations)
 
     @cache
     def shorter(name: str) -> Resolved:
@@ -64,18 +63,18 @@ def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
     It is evaluated halfway and at the end, never where nothing is trained.
     """
     training, schedule = cell.training, cell.schedule
-    is_shorter = training.iterations > ITERATIONS
-    of_training: dict[str, Any] = _at_most(training, _TRAINING)
-    if 0 < training.decay.span < 1 and is_shorter:
-        share = max(training.decay.span, 2 / ITERATIONS)
-        of_training["decay"] = training.decay.model_copy(update={"share": share})
+    of_training: dict[str, Any] = {**_at_most(training, _TRAINING), "snapshots": ()}
+    parts: dict[str, float] = {}
+    if training.iterations > ITERATIONS:
+        if 0 < training.decay.span < 1:
+            share = max(training.decay.span, 2 / ITERATIONS)
+            of_training["decay"] = training.decay.model_copy(update={"share": share})
+        if schedule.warmup:
+            parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
+        if schedule.until < 1:
+            parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
     if training.start is not None and row.start is not None:
         of_training["start"] = training.start.model_copy(update={"iteration": row.start.iteration})
-    parts: dict[str, float] = {}
-    if is_shorter and schedule.warmup:
-        parts["warmup"] = min(max(schedule.warmup, 1 / ITERATIONS), 2 / ITERATIONS)
-    if is_shorter and schedule.until < 1:
-        parts["until"] = min(max(schedule.until, 2 / ITERATIONS), 3 / ITERATIONS)
     changes: dict[str, Any] = {
         "training": training.model_copy(update=of_training),
         "schedule": schedule.model_copy(update=parts),
@@ -85,13 +84,9 @@ def _with_shorter_training(cell: Cell, row: Resolved) -> Cell:
         at = tuple(sorted({*start, max(1, last // 2), last}))
         changes["metrics"] = cell.metrics.model_copy(update={"at": at})
     short = cell.model_copy(update=changes)
-
-    # Its length, and the moments whose weights it keeps.
     if training.budget is not None and row.reference is not None:
         short, _ = fitted(short, training.budget.macs_of, row.reference, row.reference)
-    kept = [_moment(int(moment), training.iterations, short.training.iterations) for moment in training.snapshots]
-    snapshots = {"snapshots": tuple(sorted(set(kept)))}
-    return short.model_copy(update={"training": short.training.model_copy(update=snapshots)})
+    return short
 
 
 def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
@@ -115,11 +110,6 @@ def _with_shorter_evaluation(cell: Cell, row: Resolved) -> Cell:
         of_metrics["at"] = (evaluated.iteration,)
     changes["metrics"] = cell.metrics.model_copy(update=of_metrics)
     return cell.model_copy(update=changes)
-
-
-def _moment(moment: int, length: int, last: int) -> int:
-    """An iteration of a training of that length, in one to `last`; what comes before the end stays before it."""
-    return last if moment >= length else max(1, min(last - 1, round(moment / length * last)))
 
 
 def _at_most(part: Any, most: dict[str, int]) -> dict[str, int]:

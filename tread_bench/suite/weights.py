@@ -54,7 +54,7 @@ class Source:
     def kept(self) -> list[int]:
         """The iterations whose weights are kept."""
         training = self.cell.training
-        return sorted({*(int(iteration) for iteration in training.snapshots), training.iterations})
+        return sorted({*map(int, training.snapshots), training.iterations})
 
     def iteration(self, moment: float | None, name: str) -> int:
         """Return the iteration of a moment of the training. Raises ValueError if its weights are not kept."""
@@ -122,9 +122,6 @@ class Sources:
             if name not in self.rows:
                 raise SuiteError([])
             return self.rows[name]
-        if by.name in by.meant(budget.macs_of):
-            rule = "is this row itself: name another one, or set budget: null"
-            raise SuiteError([Problem(f"training.budget.macs_of {budget.macs_of!r} {rule}", NAMED)])
         able = filter(is_able, self.drafts)
         rule = "rows that train for iterations of their own, from the same start"
         raise SuiteError([Problem(f"{unknown('trained row', budget.macs_of, able)} ({rule})", NAMED)])

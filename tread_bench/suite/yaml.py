@@ -1,6 +1,7 @@
 """Safe reading of YAML with places: plain data, where each key and value was written, and what is wrong with it.
 
 Plain scalars follow YAML 1.2's core schema (`1e-4` is a number, `on` and `yes` are text), since most people expect it.
+Tags (`!!int`) have no effect.
 """
 
 from __future__ import annotations
@@ -68,7 +69,6 @@ class _Reader:
         """Return the root of the only document."""
         yaml = YAML(typ="safe", pure=True)
         yaml.max_depth = MAX_DEPTH
-        self.resolver = yaml.resolver
         yaml.composer.warn_double_anchors = False  # the last one counts
         try:
             root: Node | None = yaml.compose(text)
@@ -98,10 +98,6 @@ class _Reader:
             self._refuse(f"more than {MAX_VALUES:,} values, with those that aliases repeat: split it", place)
         if len(loc) > MAX_DEPTH:  # by an alias to something that contains it
             self._refuse(TOO_DEEP, place)
-        tag = str(node.tag)
-        if tag != self._implied_tag(node):
-            tag = tag.replace("tag:yaml.org,2002:", "!!")
-            self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc, place)
         if isinstance(node, MappingNode):
             return self._mapping(node, loc)
         if isinstance(node, SequenceNode):
@@ -118,13 +114,6 @@ class _Reader:
             self._note(f"{text[:40]!r} is not a finite number: correct it or put it in quotes", loc, place)
             return None
         return float(text) if set(text) & set(".eE") else int(text)
-
-    def _implied_tag(self, node: Node) -> str:
-        """The tag of a node where none is written."""
-        if isinstance(node, ScalarNode):
-            is_plain = node.style is None
-            return str(self.resolver.resolve(ScalarNode, node.value, (is_plain, not is_plain)))
-        return "tag:yaml.org,2002:map" if isinstance(node, MappingNode) else "tag:yaml.org,2002:seq"
 
     def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
         data: dict[str, Any] = {}

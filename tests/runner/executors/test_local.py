@@ -49,13 +49,6 @@ def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_l
     assert " is gone, or " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "log" / "log")).failure
 
 
-def test_a_process_finds_what_every_cell_would_load_first(task):
-    families = "sys.modules['tread_bench.core.describe.families'].families.cache_info().currsize"
-    kernels = "sys.modules['tread_bench.model.ops.cpu.adaln_operator'].prepare.cache_info().currsize"
-    found = run_one(task("builtins:eval", f"(sys := __import__('sys')) and [{families} > 0, {kernels} > 0]"))
-    assert (found.value, found.failure) == ([True, True], "")
-
-
 def test_a_process_may_start_others(task):
     is_daemon = task("builtins:eval", "__import__('multiprocessing').current_process().daemon")
     assert run_one(is_daemon).value is False

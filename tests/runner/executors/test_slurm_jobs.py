@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from importlib.util import find_spec
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tread_bench.runner.executors import slurm
-from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
+from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Ended
 
 
@@ -79,16 +78,6 @@ def test_one_call_cancels_all_arrays_though_it_fails(programs, jobs, tmp_path):
     assert calls.read_text().split() == ["scancel", "12", "7", "9"]
     jobs.cancel([])
     assert calls.read_text().count("scancel") == 1
-
-
-@pytest.mark.parametrize(
-    ("limit", "minutes"),
-    [("1:00:00", 60), ("30:00", 30), ("2-12:00:00", 3600), ("infinite", math.inf), ("0:30", 0.5)],
-)
-def test_a_partition_s_limit_is_read(programs, limit, minutes, monkeypatch):
-    programs(sinfo=f"echo 'short 0:10'\necho 'main* {limit}'")
-    monkeypatch.delenv("SBATCH_PARTITION", raising=False)
-    assert longest_job_minutes() == minutes
 
 
 @pytest.mark.skipif(not find_spec("submitit"), reason="the extra `slurm` is not installed")

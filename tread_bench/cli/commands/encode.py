@@ -42,7 +42,7 @@ def encode(
     from tread_bench.data.encode.encode import SPLITS, EncodeRequest
     from tread_bench.data.encode.encode import encode as encode_images
     from tread_bench.services.display import counted
-    from tread_bench.suite.data import data_of
+    from tread_bench.suite.load import data_of
 
     # Encode.
     images = data_of(source, overrides, data_root)

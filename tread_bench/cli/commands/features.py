@@ -40,7 +40,7 @@ def features(
 
     from tread_bench.core.stored.destinations import claim_file
     from tread_bench.services.display import counted
-    from tread_bench.suite.data import data_of_suite
+    from tread_bench.suite.load import data_of_suite
 
     # Where to, and of what.
     claim_file("--out", out, overwrite)

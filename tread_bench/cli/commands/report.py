@@ -74,8 +74,8 @@ def export_run(paths: Sequence[Path], file: Path, overwrite: bool = False) -> No
         UserError: there are several, it is not a run folder or has no record; or the file must not be written.
     """
     from tread_bench.core.stored.destinations import claim_file
-    from tread_bench.runner.export import export_of, write_export
     from tread_bench.runner.folder import RunFolder, disk_errors_reported
+    from tread_bench.runner.sources import export_of, write_export
     from tread_bench.services.display import note
 
     # What is wanted.
@@ -92,7 +92,7 @@ def export_run(paths: Sequence[Path], file: Path, overwrite: bool = False) -> No
         write_export(file, export, overwrite)
 
     # What the file lacks, and what others should not see unread.
-    if any(record.reason or len(record.attempts) > 1 for record in export.records):
+    if any(record.reason for record in export.records):
         note(
             "what cells said when they failed is in it as they said it: look for paths and hosts before you publish it"
         )

@@ -105,11 +105,9 @@ def _running(cell: CellStatus, status: Status) -> tuple[str, ...]:
     """A cell's phase, what is done, how fast it trains, and where it runs."""
     from tread_bench.services.display import duration
 
-    # Its phase, its number of attempts, and for how long it has not reported.
+    # Its phase, and for how long it has not reported.
     progress = cell.progress
     phase = progress.phase if progress else "starting"
-    if cell.attempts > 1:
-        phase += f", attempt {cell.attempts}"
     if cell.silent_s is not None and cell.silent_s > SILENT_S:
         phase += f", silent for {duration(cell.silent_s)}"
 

@@ -214,7 +214,7 @@ class Suite(Model):
     description: str = ""
     seeds: Seeds = Field((0,), description="a list, or a number n for 0 .. n-1")
     base: dict[str, Any] = Field(description="keys of a cell shared by all")
-    matrix: dict[str, Any] = Field(default_factory=dict, description="dotted key -> values; also include and exclude")
+    matrix: dict[str, Any] = Field(default_factory=dict, description="dotted key -> values; also include")
     rows: dict[RowName, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
     overrides: dict[str, Any] = Field(default_factory=dict, description="keys of a cell, applied last, as by --set")
     tune: Tune | None = Field(None, description="choose each row's learning rate before its study; empty: as given")

@@ -90,7 +90,6 @@ class Wsd(_Decay):
         return self.share
 
 
-TORCH_NEEDED = {"adamw": (2, 6), "muon": (2, 9)}  # the first release that has each optimiser
 CONSTANT = Constant()
 _Decays = Annotated[Constant | Linear | Cosine | Wsd, Field(discriminator="name")]
 Decay = Annotated[_Decays, or_text(_Decays, "name", Literal["constant", "linear", "cosine", "wsd"])]

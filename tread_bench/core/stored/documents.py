@@ -236,13 +236,6 @@ class MeasuredMemory(Document):
     conditions: Conditions
 
 
-class Attempts(Document):
-    """attempts.json: how each interrupted attempt at a cell ended."""
-
-    cell: str
-    attempts: list[str]
-
-
 class Export(Part):
     """A run in the form in which it is shared: what a report reads, without weights, images and logs, and with file
     names instead of paths.

@@ -15,6 +15,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
+    model_validator,
 )
 
 from tread_bench.core.config.base import SEEDS_PER_GROUP, is_unused
@@ -117,6 +118,12 @@ class TimingFigures(Part):
     # The dense network that it was timed in turn with and its forward MACs; empty: its own backbone, without routes.
     reference_backbone: str = Field("", exclude_if=is_unused)
     reference_forward_macs: PositiveInt | None = Field(None, exclude_if=is_unused)
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> TimingFigures:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step times come in pairs")
+        return self
 
 
 class Evaluation(Part):
@@ -311,7 +318,6 @@ class Record(Trained):
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
     reason_in_training: str = Field("", exclude_if=is_unused)  # `reason` before the timing of its steps failed
-    attempts: list[str] = Field(default_factory=list)  # how each attempt ended, in order; empty if not recorded
     config: dict[str, Any]  # the resolved cell
     backbone: str  # readable name: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
     family: str

@@ -23,8 +23,7 @@ from tread_bench.data.open import open_data
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.samples import IMAGES, SampleSet, of_npz, open_images
-from tread_bench.suite.data import data_of, is_settings
-from tread_bench.suite.load import shipped_suites
+from tread_bench.suite.load import data_of, is_settings, shipped_suites
 
 _SUITE_SUFFIXES = (".yaml", ".yml")
 _COUNT = "num_images"  # behind statistics, as EDM2 calls it

@@ -13,7 +13,6 @@ import resource
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
@@ -254,13 +253,6 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...], tem
     if failure:
         return outbox.send(Ended(task.key, failure=failure))
 
-    def end_with_runner() -> None:
-        runner = multiprocessing.parent_process()
-        assert runner is not None
-        connection.wait([runner.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=end_with_runner, daemon=True).start()  # where the kernel does not do it
     os.environ["TMPDIR"] = tempfile.tempdir = temporary
     if gpus:
         # torch is imported, but reads this when it first asks for a device; so do the ranks of a cell

@@ -36,58 +36,40 @@ class Scheduler(Protocol):
     def cancel(self, handles: Sequence[Any]) -> None: ...
 
 
-class _Followed:
-    """A task, and its latest news."""
-
-    handle: Any = None
-
-    def __init__(self, task: Task) -> None:
-        self.task, self.has_started = task, False
-        self.heard = self._progress()  # of an earlier attempt, so before the task is submitted
-
-    def _progress(self) -> Progress | None:
-        return read_progress(RunFolder(self.task.arguments[0]), self.task.key) if self.task.reports else None
-
-    def news(self) -> Iterator[Event]:
-        """What its process has reported since the last look."""
-        now = self._progress()
-        if now is None or now == self.heard:
-            return
-        self.heard = now
-        if not self.has_started:
-            self.has_started = True
-            yield Started(self.task.key)
-        if now.of:
-            yield TaskProgress(self.task.key, now.phase, now.done, now.of, now.loss)
-
-
 def follow(tasks: Sequence[Task], scheduler: Scheduler, at_once: int | None = None) -> Generator[Event, None, None]:
     """Submit tasks in order, at most `at_once` before one of them has ended, and yield what happens.
 
     Leaving the iterator cancels what has not ended.
     """
-    waiting, submitted, patience = [_Followed(task) for task in tasks], list[_Followed](), FIRST_POLL_S
+    waiting, submitted, patience = [*tasks], list[tuple[Task, Any]](), FIRST_POLL_S
+    started = set[str]()
+    heard = {task.key: _progress(task) for task in tasks}  # of an earlier attempt, so before the task is submitted
     try:
         while waiting or submitted:
             room = len(waiting) if at_once is None else at_once - len(submitted)
-            handles = scheduler.submit([followed.task for followed in waiting[:room]])
-            for handle in handles:
-                waiting[0].handle = handle
-                submitted.append(waiting.pop(0))
-            happened = list(_look(submitted, scheduler))
-            yield from happened
-            patience = FIRST_POLL_S if happened else min(2 * patience, POLL_S)
+            for handle in scheduler.submit(waiting[:room]):
+                submitted.append((waiting.pop(0), handle))
+            patience = min(2 * patience, POLL_S)
+
+            # What their processes have reported since the last look, and which have ended.
+            for task, handle in [*submitted]:
+                ended, news = scheduler.ended(handle), _progress(task)
+                if news is not None and news != heard[task.key]:
+                    heard[task.key], patience = news, FIRST_POLL_S
+                    if task.key not in started:
+                        started.add(task.key)
+                        yield Started(task.key)
+                    if news.of:
+                        yield TaskProgress(task.key, news.phase, news.done, news.of, news.loss)
+                if ended is not None:
+                    submitted.remove((task, handle))
+                    patience = FIRST_POLL_S
+                    yield ended
             if submitted:
                 time.sleep(patience)
     finally:
-        scheduler.cancel([followed.handle for followed in submitted])
+        scheduler.cancel([handle for _, handle in submitted])
 
 
-def _look(submitted: list[_Followed], scheduler: Scheduler) -> Iterator[Event]:
-    """Everything that has happened; tasks that have ended leave the list."""
-    for followed in list(submitted):
-        ended = scheduler.ended(followed.handle)
-        yield from followed.news()
-        if ended is not None:
-            submitted.remove(followed)
-            yield ended
+def _progress(task: Task) -> Progress | None:
+    return read_progress(RunFolder(task.arguments[0]), task.key) if task.reports else None

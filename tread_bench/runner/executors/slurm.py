@@ -42,7 +42,15 @@ class Slurm:
 
     def may_have_gpus(self) -> bool:
         _submitit()  # or say what is missing
-        return any("gpu" in resources for resources in _of_partition("%G"))
+        asked = ["sinfo", "--noheader", "--format=%P %G"]
+        output = subprocess.run(asked, capture_output=True, text=True).stdout
+        named = os.environ.get("SBATCH_PARTITION", "").split(",")
+        for line in output.splitlines():
+            name, _, resources = line.partition(" ")
+            is_default = named == [""] and "*" in name
+            if (is_default or name.rstrip("*") in named) and "gpu" in resources:
+                return True
+        return False
 
     def sized(self, numerics: RunNumerics, processes: int) -> Slurm:
         return self
@@ -105,8 +113,9 @@ class _Jobs:
             slurm_max_num_timeout=LIVES,
             slurm_python=f"{shlex.quote(sys.executable)} -P",  # it imports nothing from its working directory
         )
-        needed = math.inf if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
-        limit = min(about.job_minutes, needed, longest_job_minutes())
+        limit = about.job_minutes
+        if first.limit_s is not None:
+            limit = min(limit, math.ceil(first.limit_s / 60) + START_MINUTES)
         executor.update_parameters(
             name="tread-bench",
             timeout_min=max(1, int(limit)),
@@ -166,29 +175,6 @@ def _reported(handle: _Job) -> Ended:
         return ended
     before_log_paths = str(error).rpartition("\n----")[0] or str(error)
     return Ended(handle.key, failure=f"Slurm job {handle.job.job_id}: {_last_line(before_log_paths)}")
-
-
-def longest_job_minutes() -> float:
-    """Return what the jobs' partition allows; a job that requests more would wait forever."""
-    return min(map(_minutes, _of_partition("%l")), default=math.inf)
-
-
-def _of_partition(field: str) -> list[str]:
-    """A field of `sinfo` for the jobs' partition, once for each value that its nodes have."""
-    output = subprocess.run(["sinfo", "--noheader", f"--format=%P {field}"], capture_output=True, text=True).stdout
-    found = [line.split() for line in output.splitlines() if len(line.split()) == 2]
-    named = os.environ.get("SBATCH_PARTITION", "").split(",")
-    return [value for name, value in found if name.rstrip("*") in named or (named == [""] and "*" in name)]
-
-
-def _minutes(limit: str) -> float:
-    """Of a time as sinfo writes it: [days-]hours:minutes:seconds, with the larger ones left out."""
-    days, _, clock = limit.rpartition("-")
-    parts = clock.split(":")
-    if not all(part.isdecimal() for part in (*parts, days or "0")):
-        return math.inf  # "infinite"
-    seconds = sum(int(part) * 60**power for power, part in enumerate(reversed(parts)))
-    return int(days or 0) * 1440 + seconds / 60
 
 
 def _last_line(text: object) -> str:
