@@ -192,9 +192,6 @@ def _costs(rows: Sequence[Row]) -> Iterator[Column]:
     )
     memory = [row.timing("peak_memory_mib") for row in rows]
     yield _numbers("MiB", "peak memory of training; see memory_kind", memory, min(1, decimals(memory)))
-    kept = [row.timing("activation_memory_mib") for row in rows]
-    hint = "memory of what a training step keeps for its backward pass"
-    yield _numbers("Activations, MiB", hint, kept, decimals(kept))
 
 
 def _metric(rows: Sequence[Row], metric: str, title: str, definition: str = "") -> Iterator[Column]:

@@ -98,7 +98,7 @@ def speed_entries(record: Record, run: SpeedRun, alone: Mapping[tuple[str, int, 
     rate = images_per_s(timing)
     way, images = compiled(timing, run), timing.batch // processes
     one = alone.get((record.row, images, str(run.run.plan.numerics.compile)))
-    host = (timing.step_parts or {}).get("host")
+    host = timing.host_share
     return [
         Entry(str(images)),
         Entry(way),

@@ -1,4 +1,4 @@
-"""How fast a training step is beside what its MACs promise, and where its time goes."""
+"""How fast a training step is beside what its MACs promise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tread_bench.core.stored.records import STEP_PARTS
 from tread_bench.reports import requested
 from tread_bench.reports.figure import Figure
 from tread_bench.reports.row import Row
@@ -20,8 +19,8 @@ def figure(rows: Sequence[Row]) -> Figure:
         timed_with = next((one.reference_backbone for one in row.timings), "") or row.first.backbone
         if timed_with == row.group.backbone and row.ideal_speedup and row.speedup:
             about = (row.name, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
-            lines.append((*about, row.timing("data_wait_share"), _beyond(row)))
-    columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait", "beyond"]
+            lines.append((*about, row.timing("data_wait_share")))
+    columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait"]
     has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1
     return Figure(
         name="speedup",
@@ -29,8 +28,7 @@ def figure(rows: Sequence[Row]) -> Figure:
         title="Achieved and ideal speed-up",
         caption="Training steps timed alone, in turn with the dense reference: the median ratio with its 95 % "
         "bootstrap interval. The tick is the ideal speed-up, the ratio of forward MACs. Dense against itself is the "
-        "control and should be at 1. Where steps were profiled, the numbers name the kind of work that takes a routed "
-        "step furthest beyond its ideal.",
+        "control and should be at 1.",
         lines=pd.DataFrame(lines if has_routes else [], columns=columns),
         x="speedup",
         y="name",
@@ -38,23 +36,9 @@ def figure(rows: Sequence[Row]) -> Figure:
         high="high",
         ideal="ideal",
         still=1.0,
-        extra={
-            "dense_ms": "dense step ms", "step_ms": "step ms", "wait": "data wait share", "beyond": "most beyond ideal",
-        },
+        extra={"dense_ms": "dense step ms", "step_ms": "step ms", "wait": "data wait share"},
         titles={"speedup": "speed-up of a training step", "ideal": "ideal"},
-    )  # fmt: skip
-
-
-def _beyond(row: Row) -> str:
-    """The part of a routed row's step that exceeds its ideal most, which is the dense one's over the ideal speed-up."""
-    profiled = [timing for timing in row.timings if timing.step_parts and timing.reference_step_parts]
-    if not profiled or not row.spans or not row.ideal_speedup or row.step_ms is None or row.dense_step_ms is None:
-        return ""
-    own, dense = profiled[0].step_parts or {}, profiled[0].reference_step_parts or {}
-    ideal_ms = row.dense_step_ms / row.ideal_speedup
-    beyond = {part: row.step_ms * own.get(part, 0.0) - ideal_ms * dense.get(part, 0.0) for part in STEP_PARTS}
-    part = max(STEP_PARTS, key=beyond.__getitem__)
-    return f"{part} ({number(beyond[part], 1, True)} ms)" if beyond[part] > 0 else ""
+    )
 
 
 def price_of(row: Row) -> str:
@@ -84,7 +68,7 @@ def price_of(row: Row) -> str:
 
     # Time, and how much of it the host takes.
     said += f", and {_in_words(row)}."
-    host = max((timing.step_parts or {}).get("host", 0.0) for timing in row.timings) if row.timings else 0.0
+    host = max((timing.host_share or 0.0 for timing in row.timings), default=0.0)
     if host > 1 / 3:
         said += f" For {100 * host:.0f} % of it the device waits for the host: it says nothing about larger batches."
     return said

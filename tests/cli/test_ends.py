@@ -166,7 +166,7 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
         if task.function.endswith("measure_speed"):
             return Ended(task.key, value=MeasuredSpeed.model_construct(timing=None, conditions=Conditions(**NUMERICS)))
         elsewhere = Conditions(**{**NUMERICS, "cpu_capability": "NEON"})
-        memory = {"peak_memory_mib": 1, "memory_kind": "allocator", "activation_memory_mib": 1}
+        memory = {"peak_memory_mib": 1, "memory_kind": "allocator"}
         return Ended(task.key, value=MeasuredMemory(**memory, conditions=elsewhere))
 
     result, _ = run(end)

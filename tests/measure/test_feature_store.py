@@ -149,7 +149,12 @@ def test_of_a_set_that_changes_while_it_is_read_or_has_no_finite_features_nothin
     path = tmp_path / "set.npz"
     np.savez(path, arr_0=np.zeros((COUNT, 1, 1, 3), np.uint8))
     opened, network = open_samples(path), extractor()
-    network.features = lambda pixels, spatial: os.utime(path) or Features(pixels.flatten(1).float())
+
+    def features(pixels, spatial):
+        np.savez(path, arr_0=np.ones((COUNT, 1, 1, 3), np.uint8))
+        return Features(pixels.flatten(1).float())
+
+    network.features = features
     with pytest.raises(UserError, match="set has changed while it was read"):
         features_of(opened, network, drawn(COUNT, COUNT), BATCH, ROWS)
     network = extractor()

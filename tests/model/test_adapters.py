@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 
-from tests.measure.test_activations import COMPILED, PLAIN
 from tests.model.methods.subjects import BACKBONES, cell_of, inputs, network_of
 from tread_bench.core.config.training import Lora
 from tread_bench.core.errors import UserError
@@ -20,6 +19,8 @@ from tread_bench.model.matrices import layers_over_tokens
 
 pytest.importorskip("peft")
 RANK = 2
+PLAIN = {"attention": "math", "adaln": "torch", "scan": "torch", "wkv": "torch"}
+COMPILED = {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
 
 
 def pair(family="DiT", kernels=PLAIN, seed=3):

@@ -20,10 +20,9 @@ from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
-from tread_bench.measure.speed.activations import count_activations
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
-from tread_bench.measure.speed.parts import step_parts
+from tread_bench.measure.speed.parts import host_share
 from tread_bench.measure.speed.probe import probe_ms, product_macs_per_s
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
 from tread_bench.runner.heartbeat import Tell
@@ -80,15 +79,7 @@ def fill_memory(job: Job, tell: Tell) -> MeasuredMemory:
     trainer.compile(trainer.heaviest_step)
     with trainer.batches(count(trainer.heaviest_step)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
-        part = trainer.parts(trainer.on_device(next(batches)))[0]
-    with trainer.compilation.active():
-        activations = count_activations(trainer.network, lambda: trainer.loss(part))
-    return MeasuredMemory(
-        peak_memory_mib=peak,
-        memory_kind=kind,
-        activation_memory_mib=sum(activations) / 2**20,
-        conditions=job.conditions,
-    )
+    return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.conditions)
 
 
 def profiled_steps(pairs: int, step_ms: float) -> int:
@@ -117,10 +108,9 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, synchronize=routed.synchronize)
     after = read_gpu()
 
-    # Where a step's time goes.
+    # How much of a step the host takes.
     steps = routed.ranks.told(profiled_steps(timing.pairs, median(times.reference_ms)))
-    parts = step_parts(routed_steps, routed.device, steps)
-    dense_parts = step_parts(dense_steps, dense.device, steps)
+    host = host_share(routed_steps, routed.device, steps)
 
     # The training loop, whose batches are made ahead.
     loop = _loop_time(routed, routed_steps.done, timing)
@@ -148,8 +138,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
         product_macs_per_s=product,
         gpu_before=before,
         gpu_after=after,
-        step_parts=parts,
-        reference_step_parts=dense_parts,
+        host_share=host,
     )
 
 

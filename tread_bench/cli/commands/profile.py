@@ -184,7 +184,6 @@ def _count_file(path: Path, routes: Sequence[Route], sizes: dict[str, Any], text
         "channels": network.channels,
         "image_tokens": network.image_tokens,
         "text_tokens": network.text_tokens,
-        "ignored_keys": list(network.ignored),
     }
     return cost, network.routes, about
 
@@ -210,8 +209,6 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
     if "text_tokens" in found:
         shape = f"latents {found['channels']} x {found['image_size']} x {found['image_size']}"
         rows += [("text tokens", f"{found['text_tokens']}, never routed"), ("image", shape)]
-    if found.get("ignored_keys"):
-        rows.append(("keys without effect", ", ".join(found["ignored_keys"])))
     for row in rows:
         table.add_row(*row)
     return table

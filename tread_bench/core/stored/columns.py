@@ -55,7 +55,6 @@ AFTER_FIGURES = (
     Column("reference", "", "dense cell of the same seed and architecture that this cell is compared with"),
     Column("attention_macs", "MACs per image", "part of forward_macs: the two products of attention", True),
     Column("scan_macs", "MACs per image", "part of forward_macs: multiply-adds of recurrences", True),
-    Column("activation_memory_mib", "MiB", "kept for the backward pass, of one process"),
     Column("memory_kind", "", "allocator (CUDA, exact) or resident set (CPU, informative)"),
     Column("data", "", "data source"),
     Column("objective", "", "what the network learns; validation losses of two are not comparable"),

@@ -232,7 +232,6 @@ class MeasuredMemory(Document):
 
     peak_memory_mib: PositiveFloat | None
     memory_kind: MemoryKind | None
-    activation_memory_mib: PositiveFloat
     conditions: Conditions
 
 

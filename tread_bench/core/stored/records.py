@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -27,8 +27,6 @@ SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and c
 Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
 Role = Literal["study", "tuning"]
-StepPart = Literal["products", "attention", "scans", "moved tokens", "other operators", "optimiser", "host"]
-STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
 _DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
 
 
@@ -82,11 +80,11 @@ class GpuConditions(Part):
     """State of a GPU at one moment, according to NVML; None: the device does not report it."""
 
     sm_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
-    temperature_c: int | None = None
     throttle_reasons: list[str] | None = None  # what limits the clocks; names of measure/speed/gpu_conditions.py
-    power_limit_w: float | None = None  # enforced
     other_processes: int | None = None  # processes with a compute context on this GPU
+    memory_clock_mhz: Gone = None
+    temperature_c: Gone = None
+    power_limit_w: Gone = None
 
 
 class TimingFigures(Part):
@@ -112,9 +110,10 @@ class TimingFigures(Part):
     gpu_after: GpuConditions | None = None
     peak_memory_mib: PositiveFloat | None = None
     memory_kind: MemoryKind | None = None
-    activation_memory_mib: PositiveFloat | None = None
-    step_parts: dict[StepPart, Share] | None = None  # where a step's time goes, under a profiler; None: not measured
-    reference_step_parts: dict[StepPart, Share] | None = None
+    host_share: Share | None = None  # of a step under a profiler; None: not measured
+    activation_memory_mib: Gone = None
+    step_parts: Gone = None
+    reference_step_parts: Gone = None
     # The dense network that it was timed in turn with and its forward MACs; empty: its own backbone, without routes.
     reference_backbone: str = Field("", exclude_if=is_unused)
     reference_forward_macs: PositiveInt | None = Field(None, exclude_if=is_unused)

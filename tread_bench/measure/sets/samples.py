@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from io import BufferedReader
@@ -26,8 +26,8 @@ from tread_bench.core.stored.data_paths import entries_below, folder_name, named
 from tread_bench.core.stored.foreign import IMAGE_BYTES, check_file, one_line, open_file
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey, is_turned, turned
-from tread_bench.data.latents.cache import Arrays, files_state, remembered
-from tread_bench.measure.quality.png import is_grid
+from tread_bench.data.latents.cache import Arrays, remembered
+from tread_bench.measure.quality.png import GRID
 from tread_bench.measure.sets.npz import Npz
 
 IMAGES = "arr_0"  # in ADM's files
@@ -47,7 +47,6 @@ class SampleSet:
         shape: (C, H, W); C is 1 or 3.
         hashed: returns the hash of their content.
         batches: batch size -> images (B, C, H, W), uint8, in order, so many at a time; UserError names a damaged file.
-        is_unchanged: whether its files are as they were when it was opened.
         warnings: what to know of all figures of these images.
         made: how samples of a run are made, as JSON values.
         sampling: what figures depend on of that.
@@ -58,7 +57,6 @@ class SampleSet:
     shape: Shape
     hashed: Callable[[], str] = field(repr=False)
     batches: Callable[[int], Iterator[Tensor]] = field(repr=False)
-    is_unchanged: Callable[[], bool] = field(default=lambda: True, repr=False)
     warnings: Sequence[str] = ()
     made: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sampling: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -72,8 +70,8 @@ class SampleSet:
         return self.hashed()
 
     def check_unchanged(self) -> None:
-        """Raise UserError if its files have changed: the hash would be that of other images than were read."""
-        if not self.is_unchanged():
+        """Raise UserError if its content has changed since its hash was first asked for."""
+        if self.hashed() != self.sha256:
             raise UserError(f"{self.name} has changed while it was read; try again when nothing writes to it")
 
     def picture(self, n: int) -> Tensor:
@@ -111,7 +109,6 @@ def open_images(path: Path, suffixes: tuple[str, ...], num: int | None = None) -
 
 def of_npz(npz: Npz) -> SampleSet:
     """The images of an .npz file, which are read as a stream. Raises UserError."""
-    is_unchanged = _unchanged(str(npz.path))
     declared = npz.header(IMAGES)
     shape = _checked(f"{npz.path}: {IMAGES}", declared.dtype, declared.shape, declared.is_fortran)
 
@@ -119,12 +116,11 @@ def of_npz(npz: Npz) -> SampleSet:
         return map(_channels_first, npz.rows(IMAGES, size))
 
     sha256 = partial(content_sha256, str(npz.path))
-    return SampleSet(npz.path.stem, declared.shape[0], shape, sha256, read, is_unchanged)
+    return SampleSet(npz.path.stem, declared.shape[0], shape, sha256, read)
 
 
 def _of_npy(path: Path) -> SampleSet:
     """The images of an .npy file, which is mapped. Raises UserError."""
-    is_unchanged = _unchanged(str(path))
     try:
         check_file(path)
         images = np.lib.format.open_memmap(path, "r")
@@ -135,7 +131,7 @@ def _of_npy(path: Path) -> SampleSet:
     def read(size: int) -> Iterator[Tensor]:
         return (_channels_first(images[first : first + size]) for first in range(0, len(images), size))
 
-    return SampleSet(path.stem, len(images), shape, partial(content_sha256, str(path)), read, is_unchanged)
+    return SampleSet(path.stem, len(images), shape, partial(content_sha256, str(path)), read)
 
 
 def _checked(where: str, dtype: np.dtype[Any], shape: tuple[int, ...], is_fortran: bool = False) -> Shape:
@@ -165,8 +161,11 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
     names = listed[:num]
     if num is not None and num > len(names):
         raise UserError(f"{root}: {len(listed):,} images, and --num requests {num:,}")
-    is_unchanged = _unchanged(root, names)
-    found = remembered(root, names, lambda: _looked_through(root, names))
+
+    def looked_through() -> Arrays:
+        return remembered(root, names, lambda: _looked_through(root, names))
+
+    found = looked_through()
     channels, height, width = map(int, found["shape"])
     warnings = []
     if len(names) < len(listed):
@@ -174,6 +173,9 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
         warnings.append(f"{root}: the first {len(names):,} of {len(listed):,} images, {order}.")
     if by_exif := int(found["turned"]):
         warnings.append(f"{turned(root, by_exif, len(names))}.")
+
+    def sha256() -> str:
+        return looked_through()["sha256"].tobytes().hex()
 
     # Their pixels.
     def decoded(name: str) -> NDArray[np.uint8]:
@@ -185,28 +187,15 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
             for first in range(0, len(names), size):
                 yield torch.from_numpy(np.stack([*threads.map(decoded, names[first : first + size])]))
 
-    sha256 = found["sha256"].tobytes().hex()
     shape = channels, height, width
-    return SampleSet(path.resolve().name, len(names), shape, lambda: sha256, read, is_unchanged, warnings)
-
-
-def _unchanged(root: str, names: Sequence[str] = ()) -> Callable[[], bool]:
-    """Whether a file, or those of a folder, are as they are now."""
-
-    def state() -> tuple[str, int] | None:
-        with suppress(OSError):  # whoever reads it says so
-            return files_state(root, names)
-        return None
-
-    before = state()
-    return lambda: state() == before
+    return SampleSet(path.resolve().name, len(names), shape, sha256, read, warnings)
 
 
 def _listed(root: str, suffixes: tuple[str, ...]) -> list[str]:
     """Names of the image files, in natural order: 2.png before 10.png. Raises UserError."""
     with named_where_unreadable(root):
-        files = [entry.path for entry in entries_below(root) if entry.name.lower().endswith(SUFFIXES)]
-        names = [file.removeprefix(root) for file in files if not is_grid(Path(file))]
+        entries = [entry for entry in entries_below(root) if entry.name != GRID]
+    names = [entry.path.removeprefix(root) for entry in entries if entry.name.lower().endswith(SUFFIXES)]
     if other := next((name for name in names if not name.lower().endswith(suffixes)), ""):
         raise UserError(f"{root}{other}: samples are PNG files, which keep every pixel; write them as PNG")
     if not names:

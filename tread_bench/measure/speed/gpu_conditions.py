@@ -12,16 +12,12 @@ import torch
 
 from tread_bench.core.stored.records import GpuConditions
 
-THROTTLE_REASONS = {  # as this project writes them -> as NVML names their bits
-    "GPU idle": "GpuIdle",
-    "application clocks": "ApplicationsClocksSetting",
+THROTTLE_REASONS = {  # that slow it down, as this project writes them -> as NVML names their bits
     "software power cap": "SwPowerCap",
     "hardware slowdown": "HwSlowdown",
-    "sync boost": "SyncBoost",
     "software thermal slowdown": "SwThermalSlowdown",
     "hardware thermal slowdown": "HwThermalSlowdown",
     "hardware power brake": "HwPowerBrakeSlowdown",
-    "display clocks": "DisplayClockSetting",
 }
 
 
@@ -60,16 +56,12 @@ def read_gpu(uuid: str) -> GpuConditions | None:
     handle = answer(pynvml.nvmlDeviceGetHandleByUUID, uuid)
     if handle is None:
         return None
-    power_mw = answer(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     processes = answer(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
     reasons = answer(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     bits = {name: getattr(pynvml, f"nvmlClocksThrottleReason{bit}") for name, bit in THROTTLE_REASONS.items()}
     return GpuConditions(
         sm_clock_mhz=answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        temperature_c=answer(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         throttle_reasons=None if reasons is None else [name for name, bit in bits.items() if reasons & bit],
-        power_limit_w=None if power_mw is None else power_mw / 1000,
         # this one holds a context; in a container it is listed under the number that it has outside
         other_processes=None if processes is None else max(0, len({process.pid for process in processes}) - 1),
     )
