@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.stats import linregress
 from torch import Tensor
 
 from tread_bench.core.describe.metrics import Estimate
-from tread_bench.core.numbers.statistics import CONFIDENCE, student_quantile
 from tread_bench.measure.quality.fid.metric import matrix_root, trace_of_root
 from tread_bench.measure.quality.fid_infinity.family import SEED, FidInfinityOptions
 from tread_bench.measure.quality.samples import Samples
@@ -38,9 +33,8 @@ def features_to_fid_infinity(
     to all of them; each is drawn anew without replacement. The figure is not held above 0: noise may take the intercept
     of a small distance below it. Its `points` are the size and FID of each subset.
 
-    The 95 % interval is for other samples, with this reference. Its variance adds two parts: that of FID's linear term
-    in the samples (its influence function, weighted as the fit weights each image), and that of the points about the
-    line. The bias by the number of reference images stays in the figure and in its interval.
+    The bias by the number of reference images stays in the figure. It has no interval: the subsets overlap, so that
+    their spread about the line is not that of other samples.
 
     Args:
         samples: (n, d) float32, on any device.
@@ -68,46 +62,14 @@ def features_to_fid_infinity(
     generator = np.random.default_rng(seed)
     sizes = np.linspace(max(smallest, count // 10), count, points).astype(int)
     fids = []
-    inverse = sizes[0] / sizes
-    weights_of_fit = np.linalg.pinv(np.stack([np.ones(points), inverse], 1))[0]  # of each point in the intercept
-    share = np.zeros(count)  # of each image in the intercept
-    for size, weight in zip(sizes, weights_of_fit, strict=True):
+    for size in sizes:
         subset = generator.permutation(count)[:size]
-        share[subset] += weight / size
         found = features_to_statistics(samples[torch.from_numpy(subset).to(samples.device)])
         own = found.covariance
         traces = float(own.trace() + covariance.trace()) - 2 * trace_of_root(root, own)
         fids.append(float((found.mean - mean).square().sum()) + traces)
 
-    # The line, and the uncertainty of its intercept.
-    values = np.array(fids)
-    intercept = float(weights_of_fit @ values)
-    influence = _influence(samples, mean, root)
-    about_line = linregress(inverse, values).intercept_stderr
-    error = math.hypot(math.sqrt(float(influence.var(ddof=1)) * float(share @ share)), about_line)
-    half = student_quantile((1 + CONFIDENCE) / 2, points - 2) * error
-    return Estimate(
-        value=intercept,
-        low=intercept - half,
-        high=intercept + half,
-        method="t interval of the line's value at 1/n = 0 over the samples, with this reference",
-        points=tuple(zip(map(int, sizes), map(float, values), strict=True)),
-    )
-
-
-def _influence(samples: Tensor, mean: Tensor, root: Tensor) -> NDArray[np.float64]:
-    """Derivative of the distance by the weight of each sample, (n,), but for a constant.
-
-    With x the centred feature, it is 2 (m - m_r).x + x^T (I - A) x, where A = F (F^T C F)^(-1/2) F^T is the map of
-    optimal transport from the samples' Gaussian to the reference's, and F F^T = C_r.
-    """
-    statistics = features_to_statistics(samples)
-    values, vectors = torch.linalg.eigh(root.T @ statistics.covariance @ root)
-    kept = values > values[-1] * len(values) * torch.finfo(values.dtype).eps
-    transport = (root @ vectors[:, kept]) * values[kept] ** -0.25  # (d, k), T T^T = A
-    shift = 2 * (statistics.mean - mean)
-    found = []
-    for batch in samples.split(1000):
-        centred = batch.double() - statistics.mean
-        found.append(centred @ shift + centred.square().sum(1) - (centred @ transport).square().sum(1))
-    return torch.cat(found).cpu().numpy()
+    # The line's value where 1 / n is 0.
+    weights_of_fit = np.linalg.pinv(np.stack([np.ones(points), sizes[0] / sizes], 1))[0]  # of each point
+    intercept = float(weights_of_fit @ np.array(fids))
+    return Estimate(value=intercept, points=tuple(zip(map(int, sizes), fids, strict=True)))
