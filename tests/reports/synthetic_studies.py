@@ -22,7 +22,6 @@ from synthetic_records import (
 from tread_bench.core.stored.records import Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.picture import Picture
 
-BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))
 
 
@@ -173,11 +172,10 @@ def _gap(strength: float, seed: int) -> RoutedGap:
         RoutedFigures(
             rate=rate, validation_loss=0.3 + 0.002 * seed + factor * strength * rate**2,
             validation_loss_per_time={"0.5": 0.3},
-            cosine=[1 - strength * rate * k / BLOCK_COSINES for k in range(1, BLOCK_COSINES + 1)],
         )
         for rate in GAMMAS
     ]  # fmt: skip
-    return RoutedGap(blocks="2:8", selector="random", rates=figures, times=[0.5], num_samples=256, cosine_samples=64)
+    return RoutedGap(blocks="2:8", selector="random", rates=figures, num_samples=256)
 
 
 STUDIES = {

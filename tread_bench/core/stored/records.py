@@ -241,12 +241,12 @@ class Similarity(Part):
 
 
 class RoutedFigures(Part):
-    """The trained network run routed at one rate, compared with itself run dense on the same inputs."""
+    """The trained network run routed at one rate."""
 
     rate: Share
     validation_loss: float
     validation_loss_per_time: dict[str, float]
-    cosine: list[float]  # of each block's routed and dense outputs, mean over the tokens present, images and times
+    cosine: Gone = None
 
 
 class RoutedGap(Part):
@@ -255,9 +255,9 @@ class RoutedGap(Part):
     blocks: str  # START:END, ...
     selector: str
     rates: list[RoutedFigures] = Field(min_length=1)
-    times: list[float]  # of the cosines
-    num_samples: PositiveInt  # of the losses
-    cosine_samples: PositiveInt
+    num_samples: PositiveInt
+    times: Gone = None
+    cosine_samples: Gone = None
 
 
 class GradientNorms(Part):
