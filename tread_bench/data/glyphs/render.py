@@ -23,7 +23,6 @@ from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.words import SCRIPTS, script_of
 
 MOST_IMAGES = 1000  # of a script, training and held out together
-NUM_STYLES = 4  # of each font
 _HELD_OUT = 10  # one in so many characters
 _DRAWN_LARGER = 4  # and averaged: a font's hints for small sizes would change shapes from size to size
 
@@ -79,36 +78,6 @@ def draw_glyphs(image_size: int) -> Glyphs:
     images = np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, 1, image_size, image_size)
     digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths))
     return Glyphs(images, scripts, code_points, faces, digest.hexdigest())
-
-
-@dataclass(frozen=True)
-class Styles:
-    """A character in the styles of its font: regular, bold, slanted, and bold and slanted.
-
-    Args:
-        pixels: (4, 1, S, S) uint8, as in `Glyphs`.
-        own: place of the style that was asked for.
-    """
-
-    pixels: NDArray[np.uint8]
-    own: int
-
-
-def draw_styles(face: int, code_point: int, image_size: int) -> Styles | None:
-    """Draw a character of a face in all styles of its font; None where a style lacks it, or two look the same.
-
-    Args:
-        face: place in `fonts.FACES`, which has the four styles of a font one after the other.
-    """
-    first = face - face % NUM_STYLES
-    styles = slice(first, first + NUM_STYLES)
-    if not all(code_point in _code_points(path) for path in font_files()[styles]):
-        return None
-    drawn = [_drawn(font, chr(code_point), image_size) for font in _fonts(image_size)[styles]]
-    if len(set(drawn)) < NUM_STYLES:
-        return None
-    pixels = np.array([np.frombuffer(one, dtype=np.uint8) for one in drawn])
-    return Styles(pixels.reshape(-1, 1, image_size, image_size), face - first)
 
 
 @lru_cache(maxsize=1)

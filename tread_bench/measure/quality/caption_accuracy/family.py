@@ -12,7 +12,7 @@ CHARACTERS = 100  # among which the caption's own is to be found: R-precision's 
 
 
 class CaptionAccuracyOptions(MetricOptions):
-    """Share of drawn characters whose nearest drawing is the letter, or the style, of their caption."""
+    """Share of drawn characters whose nearest drawing is the letter of their caption."""
 
     name: Literal["caption_accuracy"] = "caption_accuracy"
 
@@ -38,21 +38,10 @@ CAPTION_ACCURACY = MetricFamily(
             lower_is_better=False,
             of_itself=None,
         ),
-        Figure(
-            name="style_accuracy",
-            title="Style accuracy",
-            definition=(
-                "share of samples that are nearest to the style of their caption, among the caption's character in "
-                "regular, bold, slanted, and bold and slanted, where these four differ; by chance 0.25; "
-                "higher is better"
-            ),
-            lower_is_better=False,
-            of_itself=None,
-        ),
     ),
     needs=frozenset({Needs.IMAGES, Needs.CAPTIONS}),
     real_needs=frozenset(),
     min_samples=lambda options: CHARACTERS,
-    protocol=lambda options: f"nearest of {CHARACTERS} characters and of four styles by correlation of pixels, 1",
+    protocol=lambda options: f"nearest of {CHARACTERS} characters by correlation of pixels, 1",
     unfit=_unfit,
 )
