@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,8 @@ class Glyphs:
 def draw_glyphs(image_size: int) -> Glyphs:
     """Draw at most 1,000 images of each script, at 3/4 of the image's side. Raises UserError."""
     paths = font_files()
-    fonts = _fonts(image_size)
+    size = _DRAWN_LARGER * image_size * 3 // 4  # before they are averaged
+    fonts = [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in paths]
     found: dict[bytes, tuple[int, int, int]] = {}  # distinct images -> script, code point, face
     counts: Counter[int] = Counter()
 
@@ -80,25 +81,12 @@ def draw_glyphs(image_size: int) -> Glyphs:
     return Glyphs(images, scripts, code_points, faces, digest.hexdigest())
 
 
-@lru_cache(maxsize=1)
-def _fonts(image_size: int) -> list[ImageFont.FreeTypeFont]:
-    """Each of `fonts.FACES` at the size that characters are drawn at, before they are averaged. Raises UserError."""
-    size = _DRAWN_LARGER * image_size * 3 // 4
-    return [ImageFont.truetype(path, size, layout_engine=ImageFont.Layout.BASIC) for path in font_files()]
-
-
-@cache
-def _code_points(path: Path) -> frozenset[int]:
-    """Those that a font has glyphs for."""
+def characters(path: Path) -> Iterator[tuple[int, str]]:
+    """Code point and script of each character that a font has and Unicode names."""
     import_matplotlib()
     from matplotlib.ft2font import FT2Font
 
-    return frozenset(FT2Font(str(path)).get_charmap())
-
-
-def characters(path: Path) -> Iterator[tuple[int, str]]:
-    """Code point and script of each character that a font has and Unicode names."""
-    for code_point in sorted(_code_points(path)):
+    for code_point in sorted(FT2Font(str(path)).get_charmap()):
         if script := script_of(chr(code_point)):
             yield code_point, script
 
