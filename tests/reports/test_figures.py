@@ -223,9 +223,7 @@ def test_gradients_show_both_losses_of_every_block(drawn):
     assert [on_route[block] for block in (1, 2, 8, 9)] == ["–", "yes", "yes", "–"]
 
 
-def test_what_exceeds_the_ideal_of_a_step_is_the_part_that_does_not_fall_with_the_tokens(drawn):
+def test_a_speedup_stands_beside_its_ideal(drawn):
     lines = {line["row"]: line for line in drawn["speedup"].numbers}
-    assert lines["dense"]["most beyond ideal"] == "–"
-    assert re.fullmatch(r"(products|attention|host) \(\+[\d.]+ ms\)", lines["2:8"]["most beyond ideal"])
     assert float(lines["2:8"]["ideal"]) == pytest.approx(1.39)
     assert "seeds" not in lines["2:8"]  # steps are timed once for all seeds
