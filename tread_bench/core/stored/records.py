@@ -82,9 +82,6 @@ class GpuConditions(Part):
     sm_clock_mhz: int | None = None
     throttle_reasons: list[str] | None = None  # what limits the clocks; names of measure/speed/gpu_conditions.py
     other_processes: int | None = None  # processes with a compute context on this GPU
-    memory_clock_mhz: Gone = None
-    temperature_c: Gone = None
-    power_limit_w: Gone = None
 
 
 class TimingFigures(Part):
@@ -111,9 +108,6 @@ class TimingFigures(Part):
     peak_memory_mib: PositiveFloat | None = None
     memory_kind: MemoryKind | None = None
     host_share: Share | None = None  # of a step under a profiler; None: not measured
-    activation_memory_mib: Gone = None
-    step_parts: Gone = None
-    reference_step_parts: Gone = None
     # The dense network that it was timed in turn with and its forward MACs; empty: its own backbone, without routes.
     reference_backbone: str = Field("", exclude_if=is_unused)
     reference_forward_macs: PositiveInt | None = Field(None, exclude_if=is_unused)
@@ -246,7 +240,6 @@ class RoutedFigures(Part):
     rate: Share
     validation_loss: float
     validation_loss_per_time: dict[str, float]
-    cosine: Gone = None
 
 
 class RoutedGap(Part):
@@ -256,8 +249,6 @@ class RoutedGap(Part):
     selector: str
     rates: list[RoutedFigures] = Field(min_length=1)
     num_samples: PositiveInt
-    times: Gone = None
-    cosine_samples: Gone = None
 
 
 class GradientNorms(Part):
