@@ -80,7 +80,7 @@ def checkpoint_of(path):
         shutil.copy(path, folder / name)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "step-000000009.sha256").write_text(digest)
-    return load_latest(folder)
+    return load_latest(folder, "cell")
 
 
 def data_of(path):

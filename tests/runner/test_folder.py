@@ -45,6 +45,12 @@ def test_what_this_version_writes_it_reads_unchanged(folder):
     assert folder.record("b") == record
 
 
+def test_a_record_of_another_cell_is_refused(folder):
+    place(folder, "record.json", "other-s0-5561d917c4")
+    with pytest.raises(StoreError, match=rf"record.json belongs to cell {CELL}, not to other.* Put each back"):
+        folder.record("other-s0-5561d917c4")
+
+
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, "2", True])
 @pytest.mark.parametrize("name", ["record.json", "plan.json", "cell.json"])
 def test_another_format_version_is_refused_with_both_numbers_and_the_way_out(folder, name, version):

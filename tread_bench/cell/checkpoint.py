@@ -1,7 +1,7 @@
 """Checkpoints: safetensors beside a sha256, written atomically; the last two are kept, a damaged one is skipped.
 
 The hash is written after its file: a checkpoint without one is unfinished. It covers the file's metadata, which name
-cell and iteration.
+cell and iteration: an intact one of another cell is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from tread_bench.core.stored.files import replacing, write_atomically
+from tread_bench.core.stored.files import check_cell, replacing, write_atomically
 from tread_bench.suite.plan import CHECKPOINTS_KEPT
 
 log = logging.getLogger(__name__)
@@ -101,19 +101,24 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def load_latest(folder: Path) -> Checkpoint | None:
-    """Return the newest undamaged checkpoint, or None; a damaged one is named in a warning."""
+def load_latest(folder: Path, cell_id: str) -> Checkpoint | None:
+    """Return the newest undamaged checkpoint, or None; a damaged one is named in a warning.
+
+    Raises:
+        StoreError: it is another cell's.
+    """
     paths = sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True)
-    return next((found for path in paths if (found := _load(path))), None)
+    return next((found for path in paths if (found := _load(path, cell_id))), None)
 
 
-def _load(path: Path) -> Checkpoint | None:
+def _load(path: Path, cell_id: str) -> Checkpoint | None:
     problem = _damage(path)
     if problem is not None:
         log.warning("checkpoint %s is damaged (%s); trying without it", path.name, problem)
         return None
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+        check_cell(json.loads(file.metadata().get("owner", "{}")).get("cell"), path, cell_id)
         log.info("resuming from checkpoint %s", path.name)
         return Checkpoint(tensors, json.loads(file.metadata()["state"]))
 

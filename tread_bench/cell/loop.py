@@ -91,7 +91,7 @@ def train(
     """
     # Resume from the newest checkpoint.
     clock = trainer.clock
-    checkpoint = load_latest(folder)
+    checkpoint = load_latest(folder, origin.cell_id)
     history = begun or History()
     if checkpoint is not None:
         trainer.restore(checkpoint.tensors)

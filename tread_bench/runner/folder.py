@@ -20,6 +20,7 @@ from tread_bench.core.stored.documents import CellRequest, RowTiming, RunPlan
 from tread_bench.core.stored.files import (
     TEMPORARIES,
     StoreError,
+    check_cell,
     files_in,
     make_below,
     open_plain,
@@ -149,8 +150,12 @@ class RunFolder:
         return read_document(self.timing_path(row_key), RowTiming)
 
     def record(self, cell_id: str) -> Record | None:
-        """Return a cell's record, or None while it has not ended. Raises StoreError: it cannot be read."""
-        return read_document(self.cell(cell_id) / "record.json", Record)
+        """Return a cell's record, or None while it has not ended. Raises StoreError: unreadable, or another cell's."""
+        path = self.cell(cell_id) / "record.json"
+        record = read_document(path, Record)
+        if record is not None:
+            check_cell(record.cell, path, cell_id)
+        return record
 
     def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""

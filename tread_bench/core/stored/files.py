@@ -31,6 +31,13 @@ class StoreError(UserError):
     """A run folder that cannot be used; the text names the way out."""
 
 
+def check_cell(owner: str | None, path: Path, cell_id: str) -> None:
+    """Raise StoreError if the file at `path` belongs to another cell."""
+    if owner != cell_id:
+        rule = "files were exchanged or copied. Put each back where it was, then run the same command again"
+        raise StoreError(f"{path} belongs to cell {owner}, not to {cell_id}: {rule}")
+
+
 class OutputError(UserError):
     """A place that cannot or must not be written to; the text gives the reason."""
 
