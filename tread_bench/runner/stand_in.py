@@ -58,8 +58,9 @@ def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
     refused: list[str] = []
     for cell in cells:
         refused += _missing(cell, of_network=False)
-        runs = [read.run for read in (cell.evaluate, cell.training.start) if read is not None and read.run]
-        refused += [run for run in runs if not os.path.isdir(run)]
+        for read in (cell.evaluate, cell.training.start):
+            if read is not None and read.run and not os.path.isdir(read.run):
+                refused.append(read.run)
     if refused:
         rule = "nothing stands in for it in a smoke run; correct the path"
         raise UserError("\n".join(f"no such file: {path}: {rule}" for path in dict.fromkeys(refused)))
