@@ -54,6 +54,7 @@ def test_with_micro_batches_checkpointing_and_autocast_losses_are_the_same(count
 
 
 WARMED = {**ROUTED, "schedule": {"warmup": 0.5}}
+AS_RELEASED = {**ROUTED, "method": {"name": "tread", "float32_after_route": True}}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,8 @@ WARMED = {**ROUTED, "schedule": {"warmup": 0.5}}
         ("captured", ROUTED, {"micro_batch": 64}, CUDA, 1, "captured", ""),
         ("captured", NEIGHBOURS["layer_skip"], {}, CUDA, 1, "network", "network: the shapes of layer_skip change"),
         ("captured", ELIT, {}, CUDA, 1, "network", "network: the shapes of elit change"),
+        ("captured", AS_RELEASED, {"autocast": "bfloat16"}, CUDA, 1, "blocks", "blocks: a float32 block in the middle"),
+        ("network", AS_RELEASED, {}, CPU, 1, "network", ""),
         ("captured", WARMED, {}, CUDA, 1, "blocks", "blocks: the number of tokens changes"),
         ("captured", ROUTED, {}, CUDA, 8, "blocks", "blocks: several processes"),
     ],

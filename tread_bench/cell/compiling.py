@@ -44,7 +44,7 @@ class Compilation:
         self._network = network
         if self.way == "captured" and (reason := _not_captured(cell, options, device)):
             self.fall_back(reason)
-        if self.way in SIMPLER and (reason := _not_whole(cell, ranks)):
+        if self.way in SIMPLER and (reason := _not_whole(cell, options, ranks)):
             self.way = "network"
             self.fall_back(reason)
         self._functions = self._compiled()
@@ -108,12 +108,14 @@ def _not_captured(cell: Cell, options: StepOptions, device: torch.device) -> str
     return ""
 
 
-def _not_whole(cell: Cell, ranks: int) -> str:
+def _not_whole(cell: Cell, options: StepOptions, ranks: int) -> str:
     """Why the network is not compiled as a whole; "" where it can be tried."""
     if ranks > 1:
         return "several processes sum the gradients of blocks while others are computed"
     if cell.schedule.warmup:
         return "the number of tokens changes from step to step while the route's rate rises"
+    if options.autocast != "none" and cell.method.has_float32_block:
+        return "a float32 block in the middle of a network in reduced precision has gradients of NaN (torch 2.15, CPU)"
     return ""
 
 

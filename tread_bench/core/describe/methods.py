@@ -48,6 +48,11 @@ class MethodOptions(Model):
     def family(self) -> MethodFamily:
         return find_method(self.name)
 
+    @property
+    def has_float32_block(self) -> bool:
+        """Whether a block is computed outside autocast."""
+        return False
+
     def alternatives(self, routes: tuple[Route, ...], num_tokens: int) -> tuple[tuple[Route, ...], ...]:
         """Return the routes between which samples or steps differ, all equally probable; here the cell's alone."""
         return (routes,)

@@ -18,6 +18,10 @@ class TreadOptions(MethodOptions):
         False, description="the block after a route's end runs outside autocast, as released; nothing without autocast"
     )
 
+    @property
+    def has_float32_block(self) -> bool:
+        return self.float32_after_route
+
 
 TREAD = MethodFamily(
     name="tread",
