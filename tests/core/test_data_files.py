@@ -168,7 +168,7 @@ def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_b
     checkpoints = folder.cell(cell) / "checkpoints"
     for suffix in (".safetensors", ".sha256"):
         (checkpoints / f"step-000000004{suffix}").unlink()
-    state = load_latest(checkpoints).state
+    state = load_latest(checkpoints, cell).state
     of_older_version = {"files": state.pop("data_files"), **state}
     assert History.model_validate(of_older_version).data_files == outcome.data_files
 
