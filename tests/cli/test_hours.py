@@ -104,6 +104,12 @@ def test_a_decision_finds_it_as_often_as_is_said(suite: Path, tmp_path: Path) ->
     assert holds / 2000 == pytest.approx(0.8, abs=0.03)
 
 
+@pytest.mark.parametrize("changed", ["timing.pairs=0", "metrics.at=[1,1000,2000]", "training.snapshots=[1000]"])
+def test_obstacles_of_the_suite_and_fixed_moments_leave_what_fits(changed: str, suite: Path) -> None:
+    found = {one["seeds"]: one for one in fitting(suite, "--step-time", 30, "--hours", 0.2, "--set", changed)}
+    assert found[2]["iterations"] == 2000 and (10 in found) == ("snapshots" not in changed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

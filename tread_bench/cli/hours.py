@@ -14,6 +14,7 @@ from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.numbers.costs import VALIDATION_TIMES, expected_work, training_macs
+from tread_bench.core.problems import SuiteError
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.decidable import obstacles, routes_of
 from tread_bench.suite.plan import Plan, PlannedCell, plan_table
@@ -166,18 +167,21 @@ def within(limit: float, plan: Plan, pace: Pace, replan: Replan, run: Path | Non
     spread = None if run is None else _spread_in(run, routes)
 
     # Each length that may fit is planned anew, so that its evaluations are counted; the first that fits is the longest.
-    found = []
+    found, hindered = [], {problem.loc for problem in obstacles(plan)}
     (length, metrics), own_hours = next(iter(lengths.items())), add_hours(plan_table(plan), plan, pace)
     for seeds in sorted({len(plan.suite.seeds), *_SEEDS}):
         most = math.ceil(10 * limit * len(plan.suite.seeds) / (seeds * own_hours))
         for tenths in range(min(10, most), 0 if len(lengths) == 1 else 9, -1):
-            iterations, settings = length * tenths // 10, [f"seeds={seeds}"]
+            iterations, settings = max(1, length * tenths // 10), [f"seeds={seeds}"]
             if tenths < 10:
-                moments = [moment * tenths // 10 for moment in metrics.iterations(length)]
+                moments = sorted({max(1, moment * tenths // 10) for moment in metrics.iterations(length)})
                 settings += [f"training.iterations={iterations}", f"metrics.at={moments}".replace(" ", "")]
-            shorter = replan(settings)
+            try:
+                shorter = replan(settings)
+            except SuiteError:  # another key, such as snapshots, needs a longer training
+                break
             hours = add_hours(plan_table(shorter), shorter, pace)
-            if hours <= limit and not obstacles(shorter):
+            if hours <= limit and {problem.loc for problem in obstacles(shorter)} <= hindered:
                 finds = None if spread is None else spread * effect_found(seeds, LEVEL / len(routes))
                 numbers = {"seeds": seeds, "iterations": iterations, "device_hours": hours, "finds": finds}
                 found.append(numbers | {"set": settings})
@@ -202,7 +206,8 @@ def _spread_in(run: Path, routes: Sequence[str]) -> float:
 def within_in_words(limit: float, found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line for each number of seeds, and what they rest on."""
     if not found:
-        return [f"Two seeds do not fit into {limit:g} device-hours, nor at a tenth of the length where rows share one."]
+        shorter = "nor in a shorter training that the suite's keys allow and that can be decided"
+        return [f"Two seeds do not fit into {limit:g} device-hours, {shorter}."]
     lines = [f"Into {limit:g} device-hours fit, with all rows, and the smallest difference that a decision then finds:"]
     for one in found:
         finds = "not known without --from RUN" if one["finds"] is None else f"{one['finds']:.3g} FID"
