@@ -45,10 +45,17 @@ def test_what_this_version_writes_it_reads_unchanged(folder):
     assert folder.record("b") == record
 
 
-def test_a_record_of_another_cell_is_refused(folder):
-    place(folder, "record.json", "other-s0-5561d917c4")
-    with pytest.raises(StoreError, match=rf"record.json belongs to cell {CELL}, not to other.* Put each back"):
-        folder.record("other-s0-5561d917c4")
+@pytest.mark.parametrize("name", ["record.json", "cell.json"])
+def test_a_file_of_another_cell_is_refused(folder, name):
+    place(folder, name, "other-s0-5561d917c4")
+    read = {"record.json": folder.record, "cell.json": folder.request}[name]
+    with pytest.raises(StoreError, match=rf"{name} belongs to cell {CELL}, not to other.* Put each back"):
+        read("other-s0-5561d917c4")
+
+
+def test_a_plan_from_before_contents_were_hashed_is_read(folder):
+    change(place(folder, "plan.json"), files={"a.st": {"bytes": 3, "files": None, "ends_sha256": "0" * 64}})
+    assert folder.plan().files["a.st"].bytes == 3
 
 
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, "2", True])

@@ -130,8 +130,12 @@ class RunFolder:
         return read_document(self.plan_path, RunPlan)
 
     def request(self, cell_id: str) -> CellRequest | None:
-        """cell.json of a cell, or None. Raises StoreError where it cannot be read."""
-        return read_document(self.cell(cell_id) / "cell.json", CellRequest)
+        """cell.json of a cell, or None. Raises StoreError where it cannot be read or is another's."""
+        path = self.cell(cell_id) / "cell.json"
+        request = read_document(path, CellRequest)
+        if request is not None:
+            check_cell(request.cell, path, cell_id)
+        return request
 
     def existing_request(self, cell_id: str) -> CellRequest:
         """cell.json of a cell. Raises StoreError where there is none, or it cannot be read."""

@@ -266,7 +266,7 @@ class DataFile(Part):
     """What distinguishes a file from others of the same name; see data_files.py."""
 
     bytes: int
-    sha256: str  # hash of the content
+    sha256: str = ""  # hash of the content; "": not known, of an older run, which cannot be resumed
 
 
 def seed_group(cell: Any) -> int:
