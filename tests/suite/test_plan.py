@@ -194,7 +194,7 @@ TWO_WEIGHTS = {"metrics.extractor": {"name": "inception", "weights": "w"}, "metr
         ({"metrics.at": [50, 0.5]}, ("metrics.at",), "metrics.at [50, 0.5]: must ascend"),
         ({"metrics.at": [1.5]}, ("metrics.at", 0), "a share of the training must lie between 0 and 1"),
         ({"metrics.at": [-1]}, ("metrics.at", 0), "iterations count from 0"),
-        ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "metric kid, which needs 100 or more"),
+        ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "more; change it or metrics.kid_subset_size"),
         ({"metrics.protocol": "amd"}, ("metrics.protocol",), "did you mean 'adm'"),
         ({"metrics.reference": "real"}, ("metrics.reference",), "'real': must be an .npz file of statistics or images"),
         (TWO_WEIGHTS, ("metrics.extractor",), "metrics.extractor.weights are both given"),
@@ -211,6 +211,7 @@ TWO_WEIGHTS = {"metrics.extractor": {"name": "inception", "weights": "w"}, "metr
         ({"objective": {"name": "edm", "sigma_min": 90}}, ("objective",), "must be less than sigma_max 80"),
         ({"metrics.similarity_times": [0.5, 2]}, ("metrics.similarity_times",), "objective flow lie in 0..1"),
         ({"sampling.churn": {"s_churn": 3}}, ("sampling.churn",), "set churn: null or objective: ddpm or edm"),
+        ({"sampling.churn": {"s_churn": 3, "s_min": 2, "s_max": 1}}, ("sampling.churn",), "s_min 2 must not exceed"),
         ({"sampling.sampler": "ddim"}, ("sampling.sampler",), "set sampler: euler or heun, or objective: ddpm or edm"),
         ({"objective": "ddpm", "sampling.steps": 1001}, ("sampling.steps",), "objective ddpm has 1000 noise levels"),
         (

@@ -23,7 +23,16 @@ from tread_bench.core.describe.methods import Tokens
 from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.describe.routes import ResolvedRoute, Route, format_routes
 from tread_bench.core.describe.selectors import find_selector
-from tread_bench.core.problems import Problem, SuiteError, all_problems, at, refuse, shortened, validation_problems
+from tread_bench.core.problems import (
+    Problem,
+    SuiteError,
+    all_problems,
+    at,
+    dotted,
+    refuse,
+    shortened,
+    validation_problems,
+)
 from tread_bench.core.stored.documents import Reads
 from tread_bench.suite.budgets import contradictions, fitted, given_as_well, gives, other_start, too_far
 from tread_bench.suite.files import Files
@@ -264,7 +273,8 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         family, places = metric.family, [("metrics", key) for key in keys_of(metric)]
         least = family.min_samples(metric)
         if cell.metrics.num_samples < least:
-            rule = f"too few for metric {metric.name}, which needs {least} or more; change one"
+            ways = " or ".join(["it", *map(dotted, places)])
+            rule = f"too few for metric {metric.name}, which needs {least} or more; change {ways}"
             message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
             yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
         reason = family.unfit(metric, cell.data)

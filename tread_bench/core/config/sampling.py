@@ -28,6 +28,12 @@ class Churn(Model):
     s_max: Float | None = Field(None, ge=0, description="highest sigma at which noise is added; empty: any")
     s_noise: Float = Field(1.0, gt=0, description="standard deviation of the added noise")
 
+    @model_validator(mode="after")
+    def _range_ascends(self) -> Churn:
+        if self.s_max is not None and self.s_min > self.s_max:
+            raise ValueError(f"s_min {self.s_min:g} must not exceed s_max {self.s_max:g}; change one")
+        return self
+
 
 class Sampling(Model):
     """Settings for generating the images that metrics are computed on."""
