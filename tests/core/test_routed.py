@@ -39,6 +39,7 @@ MISTAKES = [
     ({"name": "tread_released", "blocks": "2:3"}, UNLABELLED, ".name", "set training.label_dropout above 0"),
     ({"name": "path_drop", "blocks": "2:3"}, UNLABELLED, ".name", "set training.label_dropout above 0"),
     ({"name": "cfg", "interval": [0.4, 0.5]}, {}, ".interval", "lies in it, from 0.3333 to 1; widen it"),
+    ({"name": "cfg", "interval": [1.0, 2.0]}, {}, ".interval", "widen it"),  # above its lower end
     ({"name": "sparse", "blocks": "1:3", "strong": 0.5, "weak": 0.5}, {}, "", "must be less than weak 0.5"),
     ({"name": "sparse", "blocks": "1:3", "strong": 0.9, "weak": 0.5}, {}, "", "must be less than weak 0.5"),
 ]
@@ -55,6 +56,7 @@ def test_what_a_network_cannot_be_asked_for_is_told_at_its_place(rule, keys, pla
     ("rule", "keys"),
     [
         ("cfg", {}),
+        ({"name": "cfg", "interval": [0.9, 1.0]}, {}),
         ({"name": "sparse", "blocks": "2:3"}, UNLABELLED),
         ({"name": "path_drop", "blocks": "2:3", "label_weak": True}, UNLABELLED),
         ({"name": "path_drop", "blocks": "1:2"}, {}),
