@@ -79,6 +79,12 @@ def test_what_is_proposed_fits_keeps_every_row_and_could_not_be_a_tenth_longer(s
             assert json.loads(planned(suite, "--step-time", 30, "--json", *settings).stdout)["device_hours"] > 0.195
 
 
+def test_the_hours_of_tuning_do_not_grow_with_the_seeds(tmp_path: Path) -> None:
+    tuned = write_suite(tmp_path, f"{SUITE}tune: {{share: 1.0, seeds: 4}}\n")
+    found = {one["seeds"]: one for one in fitting(tuned, "--step-time", 30, "--hours", 2.3)}
+    assert found[10]["iterations"] == 2000 and found[10]["device_hours"] > 1.8
+
+
 def test_the_difference_is_that_of_a_decision_with_as_many_seeds(suite: Path, tmp_path: Path) -> None:
     """At the run's own number of seeds; the best route of this run varies most."""
     run = write_run(suite, tmp_path / "run", [])

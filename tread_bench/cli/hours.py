@@ -170,7 +170,7 @@ def within(limit: float, plan: Plan, pace: Pace, replan: Replan, run: Path | Non
     found, hindered = [], {problem.loc for problem in obstacles(plan)}
     (length, metrics), own_hours = next(iter(lengths.items())), add_hours(plan_table(plan), plan, pace)
     for seeds in sorted({len(plan.suite.seeds), *_SEEDS}):
-        most = math.ceil(10 * limit * len(plan.suite.seeds) / (seeds * own_hours))
+        most = 10 if plan.tuning else math.ceil(10 * limit * len(plan.suite.seeds) / (seeds * own_hours))
         for tenths in range(min(10, most), 0 if len(lengths) == 1 else 9, -1):
             iterations, settings = max(1, length * tenths // 10), [f"seeds={seeds}"]
             if tenths < 10:
