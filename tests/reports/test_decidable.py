@@ -92,6 +92,7 @@ CASES = {
     ),
     "no budget": (WITHOUT_BUDGET, (), "training.budget: row 'routed'"),
     "no budget, curves": (WITHOUT_BUDGET, SIX, "rows: no control"),
+    "no budget, late": (WITHOUT_BUDGET, ["metrics.at=[75, 76, 77, 78, 79, 80]"], "training.budget: row 'routed'"),
     "no end": (
         {},
         ["metrics.at=[30, 60]"],

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tread_bench.core.config.metrics import ENOUGH_POINTS
 from tread_bench.core.describe.methods import Tokens
+from tread_bench.core.numbers.costs import training_macs
 from tread_bench.core.problems import Loc, Problem
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -62,7 +63,8 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
         points = [cell.metrics.iterations(cell.training.iterations) for cell in cells]
         end, last = reference.cell.training.iterations, points[1][-1]
         has_curves = min(map(len, points)) >= ENOUGH_POINTS and not any(cell.depends_on_length for cell in cells)
-        if has_curves or (budget and last == end):
+        firsts, lasts = ([training_macs(cell, at[k]) for cell, at in zip(cells, points, strict=True)] for k in (0, -1))
+        if (has_curves and max(firsts) <= min(lasts)) or (budget and last == end):
             (decided if row in routes else controlled).add(reference.row)
             continue
         loc, rule = ("metrics", "at"), f"row {reference.row!r} is trained for {end:,} iterations and last evaluated at"
@@ -72,8 +74,8 @@ def _without_comparison(plan: Plan, rows: Sequence[PlannedCell]) -> Iterator[Pro
                 ("training", "budget"),
                 f"its FID at the training MACs of {reference.row!r} cannot be interpolated",
             )
-            way = f"give it {{macs_of: {reference.row}}}, or evaluate {ENOUGH_POINTS} times or more (metrics.at)"
-            message = f"row {row.row!r} has none, and {rule}; {way}"
+            way = f"give it {{macs_of: {reference.row}}}, or evaluate {ENOUGH_POINTS} times or more"
+            message = f"row {row.row!r} has none, and {rule}; {way}, from early on (metrics.at)"
         if row in routes:
             problems.setdefault(loc, Problem(message, loc))
 
