@@ -60,7 +60,10 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
     if schedule.warmup and cell.routes:  # it begins with a single token that bypasses
         first = [Route(route.start, route.end, 1.5 / spec.num_tokens) for route in cell.routes]
         with at("schedule", "warmup"):
-            family.resolve(spec, first, cell.selector)
+            try:
+                family.resolve(spec, first, cell.selector)
+            except ValueError as error:
+                raise ValueError(f"{error}, as a warm-up begins: leave the warm-up out") from None
 
 
 def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -90,7 +90,8 @@ def counted(kind: type[T], target: str, about: str, plugins: Sequence[Descriptio
     """
     if not all(plugin.source for plugin in plugins):
         return named(target)(*arguments)
-    key = f"{target} {about} {sorted({plugin.source for plugin in plugins})} {_code()}"
+    code = sorted(f"{plugin.source} {getattr(plugin, 'builder', '')}" for plugin in plugins)
+    key = f"{target} {about} {code} {_code()}"
     path = cache_folder("costs") / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
     if key not in _known:
         try:
