@@ -128,7 +128,9 @@ def changed(**parts):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({**VIT, "network": MyNetwork.forward}, "network is a function: it must be the torch.nn.Module that owns"),
         (changed(blocks=lambda net: []), "blocks returned a list: it must return a list of one block or more"),
+        (changed(blocks=lambda net: [*net.blocks, AdaBlock(WIDTH, 2)]), "block 5 has parameters that the network does"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
@@ -204,6 +206,25 @@ def test_sound_wrappings_break_nothing_and_come_back_as_they_were(vit):
     assert all(torch.equal(weights[name], value) for name, value in vit.state_dict().items())
     assert vit.training and vit.blocks[0].training and not vit.blocks[1].training
     assert check_wrapped(RoutedNetwork(vit, **VIT), *images(), original=lambda x, t, y: vit.eval()(x, t, y)) == []
+
+
+def test_what_a_state_dict_leaves_out_comes_back_too_and_samples_may_share_a_time(vit):
+    norm = vit.norm = nn.BatchNorm2d(2)
+    vit._register_state_dict_hook(lambda module, weights, *_: weights.clear())
+    held = [(one, one.detach().clone()) for one in (*vit.parameters(), *vit.buffers())]
+
+    def normed(net, x, t, y):
+        return embed(net, net.norm(x), t.expand(len(x)), y)
+
+    (x, t, y), routed = images(), RoutedNetwork(vit, **changed(embed=normed))
+    assert check_wrapped(routed, x, t[0], y, original=lambda x, t, y: vit(norm(x), t.expand(len(x)), y)) == []
+    assert all(torch.equal(one, value) for one, value in held)
+
+
+def test_a_finding_says_what_a_block_needs(vit):
+    vit.blocks[2] = FixedTable()
+    found = check_wrapped(RoutedNetwork(vit, **VIT), *images())
+    assert any("block 2 failed on 8 of 16 tokens" in one.message for one in found)
 
 
 def embed_all(net, x, t, y):

@@ -59,8 +59,9 @@ def os_error_text(error: OSError) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Describe an exception of any code in at most 1,000 characters."""
-    return shortened_middle(f"{type(error).__name__}: {str(error).strip() or 'no message'}")
+    """Describe an exception of any code, with its notes, in at most 1,000 characters."""
+    lines = [str(error).strip() or "no message", *getattr(error, "__notes__", ())]
+    return shortened_middle(f"{type(error).__name__}: " + "\n".join(lines))
 
 
 def failure_text(error: BaseException) -> str:

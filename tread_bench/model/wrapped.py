@@ -145,6 +145,8 @@ class RoutedNetwork(Backbone):
         grid: tuple[int, int] | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(network, nn.Module):
+            raise ValueError(f"network is {kind(network)}: it must be the torch.nn.Module that owns the parameters")
         self.network = network
         self.grid = grid
         self._functions: dict[str, Callable[..., Any]] = {
@@ -157,6 +159,11 @@ class RoutedNetwork(Backbone):
         found = blocks(network)
         if not isinstance(found, Sequence | nn.ModuleList | nn.Sequential) or not len(found):
             raise ValueError(f"blocks returned {kind(found)}: it must return a list of one block or more")
+        owned = set(network.parameters())
+        for number, block in enumerate(found):
+            if isinstance(block, nn.Module) and not owned.issuperset(block.parameters()):
+                rule = "has parameters that the network does not own: register it in the network"
+                raise ValueError(f"block {number} {rule}")
 
         # Defaults without a `Family`; a family that builds this network sets itself and its spec.
         self.spec = None  # type: ignore[assignment]  # x, t and y are whatever `embed` takes

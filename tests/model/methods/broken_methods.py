@@ -29,6 +29,23 @@ class OwnsParametersUnsaid(Tread):
         pass
 
 
+class ShiftsAllTokensFirst(Tread):
+    """Keeps its contract: a token that bypasses has the value with which it left."""
+
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.shift = nn.Parameter(torch.ones(()))
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        return super().train_forward(backbone, start.with_stream(start.stream() + self.shift), batch_range, on_block)
+
+    def eval_forward(self, backbone, start, on_block=None):
+        return super().eval_forward(backbone, start.with_stream(start.stream() + self.shift), on_block)
+
+    def init_module(self, name, module):
+        pass
+
+
 class TrainsOneInVain(OwnsParametersUnsaid):
     def __init__(self, cell, backbone):
         super().__init__(cell, backbone)

@@ -209,7 +209,8 @@ def check_independence(subject: Trial) -> Iterator[str]:
     def rolled(one: Any) -> Any:
         if isinstance(one, Mapping):
             return {name: rolled(part) for name, part in one.items()}
-        return one if one is None or len(one) != len(subject.inputs[0]) else one.roll(1, 0)
+        of_samples = isinstance(one, Tensor) and one.shape[:1] == subject.inputs[0].shape[:1]
+        return one.roll(1, 0) if of_samples else one
 
     model, (x, t, y) = subject.model, subject.inputs
     advice = ": keep what blocks share in the state, not on the module"

@@ -210,7 +210,9 @@ def check_places(subject: MethodSubject) -> Iterator[str]:
         left = torch.ones_like(is_absent).scatter(1, ids, False)
         is_absent |= left
         if subject.method.tokens is Tokens.BYPASS:
-            behind, before = (one[:, start.num_prefix :] for one in (after[method.routes[number].end], state.stream()))
+            route = method.routes[number]
+            entered = after.get(int(route.start) - 1, state.stream())
+            behind, before = (one[:, start.num_prefix :] for one in (after[int(route.end)], entered))
             if not torch.equal(behind[left], before[left]):
                 yield "tokens bypass: expected tokens that bypass a route to keep their value; saw another: state DROP"
 

@@ -142,18 +142,19 @@ def check_wrapped(
     Raises:
         ValueError: fewer than 4 tokens to route, or inputs that `RoutedNetwork` refuses.
     """
-    num_tokens = model.start(x, t, y).num_tokens
-    if num_tokens < 4:
-        raise ValueError(f"{num_tokens} tokens are too few to route: take a larger x")
-    weights = deepcopy(model.state_dict())
+    values = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     modes = [(module, module.training) for module in model.modules()]
     try:
         with torch.random.fork_rng(devices=[]):
             generator = torch.Generator().manual_seed(0)
             subject = WrappedTrial(model.eval(), (x, t, y), generator, original or model.network)
+            if (num_tokens := subject.start().num_tokens) < 4:
+                raise ValueError(f"{num_tokens} tokens are too few to route: take a larger x")
             rules.move_weights(model, subject.generator)
             return run_checks(WRAPPED_CHECKS, subject)
     finally:
-        model.load_state_dict(weights)
+        with torch.no_grad():
+            for tensor, value in values:
+                tensor.copy_(value)
         for module, training in modes:
             module.training = training
