@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -166,6 +167,15 @@ def test_captions_from_names_of_classes(tmp_path: Path) -> None:
     folder(tmp_path / "x", ["loose.png"])
     message = problem(options("image_folder", TEMPLATE, train=[root], held_out=[root]))
     assert message == f"{root}/loose.png: in no class folder, whose name data.captions.template needs"
+
+    # Names that Hugging Face's libraries keep.
+    path = write_table(tmp_path / "a.parquet", "train", label=[1, 0, 1])
+    choice = options("parquet", TEMPLATE, train=[path], held_out=[path])
+    assert "no names of the classes in column 'label'" in problem(choice)
+    about = {"info": {"features": {"label": {"names": ["airplane", "ship"], "_type": "ClassLabel"}}}}
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"huggingface": json.dumps(about)}), path)
+    expected = ["a photo of a ship", "a photo of a airplane", "a photo of a ship"]
+    assert open_data(choice).train.captions(np.arange(3), 0, 0) == expected
 
 
 HOSTILE = (

@@ -36,17 +36,17 @@ class Captions(Model):
 
 
 class ImageCaptions(Captions):
-    """Captions in a column of a table."""
+    """Captions in a column of a table, or made of the names of classes."""
 
     column: str = Field("text", description="that holds a caption or a list of captions; in metadata.jsonl, the key")
+    template: Annotated[str | None, AfterValidator(_names_the_class)] = Field(
+        None, description="a caption made of the name of a class, such as 'a photo of a {class}', in place of a column"
+    )
 
 
 class FolderCaptions(ImageCaptions):
-    """Captions of image files: in COCO's files, in metadata.jsonl, or made of the names of classes."""
+    """Captions of image files: in COCO's files, or in metadata.jsonl."""
 
-    template: Annotated[str | None, AfterValidator(_names_the_class)] = Field(
-        None, description="a caption made of the name of a class, such as 'a photo of a {class}', in place of a file"
-    )
     files: tuple[str, ...] = Field(
         (),
         description="COCO's captions_*.json of all images; empty: metadata.jsonl in each folder that train and "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,8 +20,11 @@ from numpy.typing import NDArray
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.data.captions.family import CLASS
 from tread_bench.data.captions.texts import Texts, captions_at
 from tread_bench.data.images.family import TableOptions, read_whole
+
+_FEATURES = b"huggingface"  # key of a schema's metadata, names of labels among them
 
 Cell = dict[str, Any] | None  # `bytes` and `path` of an image
 
@@ -42,6 +46,7 @@ class Table:
         check_schema(choice, path, schema)
         self.choice = choice
         self.path = path
+        self.schema = schema
         self.count = count
 
     def column(self, name: str) -> pa.ChunkedArray:
@@ -73,11 +78,10 @@ class TableImages:
         self.classes = np.concatenate([_labels(choice, table) for table in self.tables])
         self.texts = None
         if choice.captions is not None:
-            name = choice.captions.column
             each: list[list[str]] = []
             for table in self.tables:
-                for row, value in enumerate(table.column(name).to_pylist()):
-                    each.append(captions_at(f"{table.path}, row {row}, column {name!r}", value))
+                column = table.column(caption_column(choice)[1])
+                each += read_column(choice, table.path, table.schema, column)
             self.texts = Texts(each)
 
     @cached_property
@@ -127,7 +131,7 @@ def check_schema(choice: TableOptions, path: str, schema: pa.Schema) -> None:
     if choice.num_classes:
         read["label_column"] = choice.label_column
     if choice.captions is not None:
-        read["captions.column"] = choice.captions.column
+        read |= dict([caption_column(choice)])
     for key, column in read.items():
         if (count := schema.names.count(column)) != 1:
             rule = f"it has {', '.join(schema.names)}: set data.{key}, or give each column its own name"
@@ -157,3 +161,51 @@ def _labels(choice: TableOptions, table: Table) -> NDArray[np.int64]:
         rule = f"data.num_classes allows 0 to {choice.num_classes - 1}"
         raise UserError(f"{table.path}, row {row}: label {column[row].as_py()} where {rule}")
     return labels
+
+
+def caption_column(choice: TableOptions) -> tuple[str, str]:
+    """Return the key of a suite that names the column from which captions are read, and the column."""
+    assert choice.captions is not None
+    if choice.captions.template is not None:
+        return "label_column", choice.label_column
+    return "captions.column", choice.captions.column
+
+
+def read_column(choice: TableOptions, path: str, schema: pa.Schema, column: pa.ChunkedArray) -> list[list[str]]:
+    """Return the captions of a file's rows.
+
+    Args:
+        column: the one that `caption_column` names.
+
+    Raises:
+        UserError: a row has none, or a label without a name.
+    """
+    assert choice.captions is not None
+    template = choice.captions.template
+    _, name = caption_column(choice)
+    names = [] if template is None else _label_names(path, schema, name)
+    captions = []
+    for row, value in enumerate(column.to_pylist()):
+        where = f"{path}, row {row}, column {name!r}"
+        if template is None:
+            captions.append(captions_at(where, value))
+        elif isinstance(value, int) and 0 <= value < len(names):
+            captions.append([template.replace(CLASS, names[value])])
+        else:
+            raise UserError(f"{where}: label {value} where the file names {len(names)} classes")
+    return captions
+
+
+def _label_names(path: str, schema: pa.Schema, name: str) -> list[str]:
+    """Names of the labels in a column. Raises UserError where there are none."""
+    try:
+        about = json.loads((schema.metadata or {})[_FEATURES])
+        names = about["info"]["features"][name]["names"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
+        raise UserError(
+            f"{path}: no names of the classes in column {name!r}, as `ClassLabel` of Hugging Face's `datasets` keeps "
+            "them, and data.captions.template needs them; write the captions into a column"
+        )
+    return names
