@@ -14,6 +14,7 @@ from tread_bench.reports.text.numbers import number
 
 def figure(rows: Sequence[Row]) -> Figure:
     """Achieved beside ideal speed-up, of rows that were timed in turn with one dense network."""
+    # Rows that were timed in turn with a network of their own architecture.
     lines = []
     for row in rows:
         timed_with = next((one.reference_backbone for one in row.timings), "") or row.first.backbone
@@ -21,6 +22,8 @@ def figure(rows: Sequence[Row]) -> Figure:
             about = (row.name, row.short_label, *row.speedup, row.ideal_speedup, row.dense_step_ms, row.step_ms)
             lines.append((*about, row.timing("data_wait_share")))
     columns = ["row", "name", "speedup", "low", "high", "ideal", "dense_ms", "step_ms", "wait"]
+
+    # A bar each, where routes of one group are compared.
     has_routes = any(row.spans for row in rows) and len({row.group for row in rows}) == 1
     return Figure(
         name="speedup",

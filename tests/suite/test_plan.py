@@ -224,6 +224,7 @@ TWO_WEIGHTS = {"metrics.extractor": {"name": "inception", "weights": "w"}, "metr
         ({**TREAD, "objective": "ddpm", "auxiliary": "mae"}, ("auxiliary", 0), "edm, flow, x_prediction, or remove it"),
         ({"objective": {"name": "ddpm", "schedule": "cosine"}}, ("objective", "schedule"), "linear"),
         ({"objective": "edm", "sampling": {"churn": {"s_min": 1}}}, ("sampling", "churn"), "s_churn is missing"),
+        ({"training": {"batch": 1}, "training.batch": 2}, ("training.batch",), "set twice"),
     ],
 )
 def test_mistakes_of_a_row_are_located_where_they_were_written(row, loc, message):

@@ -25,11 +25,14 @@ def build_optimizer(
     Raises:
         UserError: it is Muon, which the installed torch does not have, or the blocks apply no matrix to tokens.
     """
+    # AdamW, or Muon where torch has it.
     if config.optimizer == "adamw":
         return _adamw(config, [*parameters.values()])
     if not hasattr(torch.optim, "Muon"):
         rule = f"torch has it from 2.9 on, and {torch.__version__} is installed: install a newer one, or choose adamw"
         raise UserError(f"training.optimizer muon: {rule}")
+
+    # Muon for the matrices that blocks apply to tokens, and AdamW for the others.
     backbone = network.backbone
     layers = layers_over_tokens(backbone.family, backbone.spec)
     names = {f"backbone.{layer}.weight" for layer in layers} & parameters.keys()

@@ -154,7 +154,7 @@ def within(limit: float, plan: Plan, pace: Pace, replan: Replan, run: Path | Non
         replan: returns the plan with further overrides.
 
     Raises:
-        UserError: the limit is no number of hours, no row trains, or the run does not show how much differences vary.
+        UserError: the limit is not a finite number above 0, no row trains, or the run does not show how routes vary.
     """
     from tread_bench.core.numbers.statistics import LEVEL, effect_found  # needs scipy
 

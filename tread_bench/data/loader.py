@@ -53,14 +53,17 @@ class Loader(Generic[T]):
         self._synchronize = synchronize
         self._clock = clock
         self._ahead: deque[Future[T]] = deque()
-        fork = multiprocessing.get_context("fork")
-        self._processes = ProcessPoolExecutor(max(workers, 1), fork, _begin, (make, os.getpid()))
+        self._processes: ProcessPoolExecutor | None = None
+        if workers:
+            fork = multiprocessing.get_context("fork")
+            self._processes = ProcessPoolExecutor(workers, fork, _begin, (make, os.getpid()))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._processes.shutdown(cancel_futures=True)
+        if self._processes is not None:
+            self._processes.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Self:
         return self
@@ -80,7 +83,7 @@ class Loader(Generic[T]):
             self.waited_s += self._clock() - start
 
     def _fill(self) -> None:
-        while len(self._ahead) < self._workers * BATCHES_PER_WORKER:
+        while self._processes is not None and len(self._ahead) < self._workers * BATCHES_PER_WORKER:
             step = next(self._steps, None)
             if step is None:
                 return

@@ -68,10 +68,13 @@ def plan(request: SetRequest) -> tuple[list[Planned], list[str]]:
     """Return the metrics that can be measured on each network that gives what they read, as far as weights and headers
     tell, and why others cannot, in words.
     """
+    # The shapes of samples and, where it is another one, of the reference, which comes first.
     samples, reference = request.samples, request.reference
     shapes = [samples.shape]
     if reference.images is not None and reference.images.shape != samples.shape:
         shapes.insert(0, reference.images.shape)
+
+    # Each network with its weights, and the metrics that read it.
     planned = []
     reasons = []
     for chosen in request.networks:

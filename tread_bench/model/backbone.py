@@ -259,11 +259,14 @@ def build_backbone(
         seed: seed of the initial weights. The constructor runs under its own generator with this seed, and
             `Backbone.initialise` follows; None: weights stay as the constructor draws them.
     """
+    # The network, by its own generator.
     construct = named(family.builder)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(key_of(seed, "constructor") % 2**63)
         model: Backbone = construct(spec, dict(kernels or {}))
+
+    # What it is, what its output is read as, and its weights.
     model.family = family
     model.spec = spec
     if objective is not None:

@@ -32,6 +32,7 @@ from tread_bench.core.stored.foreign import pictures_of
 from tread_bench.core.stored.records import Record
 
 Document = TypeVar("Document")
+OfCell = TypeVar("OfCell", CellRequest, Record)
 _CHECKPOINT = re.compile(r"(checkpoints|equal_time)/step-\d+\.(safetensors|sha256)")
 MADE = re.compile(  # what this program makes in a cell's folder, or did
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
@@ -131,11 +132,7 @@ class RunFolder:
 
     def request(self, cell_id: str) -> CellRequest | None:
         """cell.json of a cell, or None. Raises StoreError where it cannot be read or is another's."""
-        path = self.cell(cell_id) / "cell.json"
-        request = read_document(path, CellRequest)
-        if request is not None:
-            check_cell(request.cell, path, cell_id)
-        return request
+        return self._of_cell(cell_id, "cell.json", CellRequest)
 
     def existing_request(self, cell_id: str) -> CellRequest:
         """cell.json of a cell. Raises StoreError where there is none, or it cannot be read."""
@@ -155,11 +152,14 @@ class RunFolder:
 
     def record(self, cell_id: str) -> Record | None:
         """Return a cell's record, or None while it has not ended. Raises StoreError: unreadable, or another cell's."""
-        path = self.cell(cell_id) / "record.json"
-        record = read_document(path, Record)
-        if record is not None:
-            check_cell(record.cell, path, cell_id)
-        return record
+        return self._of_cell(cell_id, "record.json", Record)
+
+    def _of_cell(self, cell_id: str, name: str, kind: type[OfCell]) -> OfCell | None:
+        path = self.cell(cell_id) / name
+        document = read_document(path, kind)
+        if document is not None:
+            check_cell(document.cell, path, cell_id)
+        return document
 
     def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""

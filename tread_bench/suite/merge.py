@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
-from tread_bench.core.problems import Loc, Problem, validation_problems
+from tread_bench.core.problems import Loc, Problem, dotted, validation_problems
 
 MAX_CELLS = 100_000
 LAYERS = ("base", "matrix", "rows", "overrides")
@@ -27,13 +27,17 @@ Labelled = list[tuple[str, Combination]]
 
 @dataclass
 class Draft:
-    """The values of a cell while layers are merged, and for each path the location that wrote it, the last one."""
+    """The values of a cell while layers are merged, and for each path the location that wrote it.
+
+    `twice` are keys that one layer sets twice, of this draft and of all copies.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Loc, Loc] = field(default_factory=dict)
+    twice: list[Problem] = field(default_factory=list)
 
     def copy(self) -> Draft:
-        return Draft(copy.deepcopy(self.values), dict(self.origins))
+        return Draft(copy.deepcopy(self.values), dict(self.origins), self.twice)
 
     def lay(self, layer: Mapping[str, Any], loc: Loc) -> Draft:
         """Set the nested or dotted keys of a layer written at `loc`; return the draft itself."""
@@ -94,11 +98,20 @@ class Draft:
                 self._replace(path[:n], {}, loc)
         if isinstance(self._at(path), dict):
             self.origins = {old: spot for old, spot in self.origins.items() if old[: len(path)] != path}
+        before = self.origins.get(path, ())
+        layer = ("base",) if loc[0] == "base" else loc[:2]  # a row; what --set and a matrix set is set again
+        if before[: len(layer)] == layer and not (_sets_again(before) or _sets_again(loc)):
+            self.twice.append(Problem(f"{dotted(path)} is set twice here: keep one of the two", loc, at_key=True))
         holder: Any = self.values
         for key in path[:-1]:
             holder = holder[key]
         holder[path[-1]] = value
         self.origins[path] = loc
+
+
+def _sets_again(loc: Loc) -> bool:
+    """Whether a value is of `--set` or of a matrix, that of the suite or of a row."""
+    return loc[0] in ("matrix", "overrides") or loc[2:3] == ("matrix",)
 
 
 class DraftRow(NamedTuple):
@@ -164,6 +177,7 @@ def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
             for own, chosen in combinations:
                 draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
                 yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label, own)
+    problems += base.twice
 
 
 def _matrix(written: object, loc: Loc, problems: list[Problem]) -> Matrix | None:

@@ -109,6 +109,9 @@ def test_the_overview_that_sample_writes_is_not_a_sample(tmp_path):
         (tmp_path / f"{number:05d}.png").write_bytes(image_png(image))
     (tmp_path / GRID).write_bytes(grid_png(pixels))
     assert open_samples(tmp_path).count == 11
+    (tmp_path / "class").mkdir()
+    (tmp_path / "class" / GRID).write_bytes(image_png(pixels[0]))  # nobody's overview
+    assert open_samples(tmp_path).count == 12
 
 
 def test_other_files_of_the_folder_do_not_matter(tmp_path):

@@ -90,6 +90,7 @@ def compute_ratios(references: ArrayLike, routed: ArrayLike, margin: float = 1.0
     Returns:
         (K, R), geometric means over the widths, seed by seed.
     """
+    # The curves of every reference, width and seed.
     above, below = np.asarray(references, dtype=float), np.asarray(routed, dtype=float)
     shape = above.shape[:4]
     logs = np.full(shape, math.nan)
@@ -101,11 +102,15 @@ def compute_ratios(references: ArrayLike, routed: ArrayLike, margin: float = 1.0
             continue
         reference, beside = ((np.log(arm.costs), np.log(arm.values)) for arm in arms)
         tested[:, *one] = advantages(reference, beside, margin)
+
+        # Compute at the loss of the worse arm, or at the first length of the better one.
         for place, ends in enumerate(zip(*(arm.values for arm in arms), strict=True)):
             loss = max(ends) if place else min(ends)
             costs = [min(arm.cost_at(loss), arm.costs[-1]) for arm in arms]
             logs[*one, place] = math.log(costs[0] / costs[1])
             is_bound[*one, place] = any(not arm.values[-1] <= loss <= arm.values[0] for arm in arms)
+
+    # Means over the widths.
     is_least = np.any(is_bound & (logs > 0), axis=(1, 2))
     is_most = np.any(is_bound & (logs < 0), axis=(1, 2))
     logs, tested = logs.mean(axis=1), tested.mean(axis=2)

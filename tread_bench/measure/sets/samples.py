@@ -194,8 +194,8 @@ def _of_folder(path: Path, suffixes: tuple[str, ...], num: int | None) -> Sample
 def _listed(root: str, suffixes: tuple[str, ...]) -> list[str]:
     """Names of the image files, in natural order: 2.png before 10.png. Raises UserError."""
     with named_where_unreadable(root):
-        entries = [entry for entry in entries_below(root) if entry.name != GRID]
-    names = [entry.path.removeprefix(root) for entry in entries if entry.name.lower().endswith(SUFFIXES)]
+        files = [entry.path for entry in entries_below(root) if entry.name.lower().endswith(SUFFIXES)]
+    names = [name for name in (file.removeprefix(root) for file in files) if name != GRID]  # the overview of `sample`
     if other := next((name for name in names if not name.lower().endswith(suffixes)), ""):
         raise UserError(f"{root}{other}: samples are PNG files, which keep every pixel; write them as PNG")
     if not names:
