@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import struct
 import tracemalloc
@@ -147,6 +148,14 @@ def test_a_zip_archive_of_edm2_is_read_as_its_folder(packed: str, compression: i
     assert data_problems([(choice, False)]) == []
     data, index = open_data(choice), np.arange(11)
     assert torch.equal(data.train.drawn(index, 0, 5), data.held_out.drawn(index, 0, 5))
+
+    # An archive that takes its place is read when it is opened again.
+    with zipfile.ZipFile(archive) as before, zipfile.ZipFile(tmp_path / "new.zip", "w") as file:
+        for name in before.namelist():
+            content = before.read(name)
+            file.writestr(name, npy(2 * np.load(io.BytesIO(content))) if name.endswith(".npy") else content)
+    (tmp_path / "new.zip").replace(archive)
+    assert not torch.equal(open_data(choice).train.drawn(index, 0, 5), data.held_out.drawn(index, 0, 5))
 
 
 def test_keys_may_have_dots(tmp_path: Path) -> None:

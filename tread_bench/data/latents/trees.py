@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cache
 from zipfile import ZipFile
 
 from tread_bench.core.errors import UserError
@@ -43,6 +42,7 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._by_process: dict[int, ZipFile] = {}  # a forked one would share the place up to which its parent has read
 
         # Packed again with the folder that it was unpacked into, all is below that folder: where its labels are.
         self._names = [name for name in self._file.namelist() if is_data(name)]
@@ -51,7 +51,13 @@ class Archive:
 
     @property
     def _file(self) -> ZipFile:
-        return _opened(self.path, os.getpid())
+        if os.getpid() not in self._by_process:
+            with named_where_unreadable(self.path):
+                try:
+                    self._by_process[os.getpid()] = open_archive(self.path, _MOST_BYTES)
+                except ValueError as error:
+                    raise UserError(f"{self.path}: not a readable zip archive: {error}") from None
+        return self._by_process[os.getpid()]
 
     def names(self, suffix: str) -> list[str]:
         found = (name for name in self._names if name.endswith(suffix) and name.startswith(self._root))
@@ -67,15 +73,6 @@ class Archive:
             raise UserError(f"{self.path}: no {name}; name an archive that has it") from None
         except ValueError as error:
             raise UserError(f"{self.where(name)} cannot be read ({error}); copy the archive again") from None
-
-
-@cache  # by process: a forked one would share the place up to which its parent has read
-def _opened(path: str, process: int) -> ZipFile:
-    with named_where_unreadable(path):
-        try:
-            return open_archive(path, _MOST_BYTES)
-        except ValueError as error:
-            raise UserError(f"{path}: not a readable zip archive: {error}") from None
 
 
 Tree = Folder | Archive
