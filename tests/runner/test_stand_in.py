@@ -11,7 +11,7 @@ from tests.run_folders import new_folder
 from tread_bench.core.errors import UserError
 from tread_bench.data.stand_in.family import StandInData
 from tread_bench.measure.quality.networks.classifier.network import open_classifier
-from tread_bench.runner.stand_in import write_stand_ins
+from tread_bench.runner.stand_in import smoke_with_stand_ins
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import Plan
@@ -37,9 +37,8 @@ def whole(tmp_path: Path) -> Plan:
 
 def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path: Path) -> None:
     folder = new_folder(tmp_path / "run")
-    stand_ins = write_stand_ins(whole, folder)
-    assert stand_ins.kinds == ["data parquet", "feature network"]
-    plan = whole.as_smoke(stand_ins.replace)
+    plan = smoke_with_stand_ins(whole, folder)
+    assert plan.stand_ins == ("data parquet", "feature network")
     cells = {row: cells[0].cell for row, cells in plan.rows.items()}
     assert cells["missing"].data == StandInData(image_size=8, num_classes=3)
     assert cells["judged"].data == cells["missing"].data and cells["there"].data.name == "digits"
@@ -49,7 +48,7 @@ def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path:
 
     # The same command again finds the same files.
     before = {path: path.stat().st_mtime_ns for path in folder.stand_ins.iterdir()}
-    assert write_stand_ins(whole, folder) == stand_ins
+    assert smoke_with_stand_ins(whole, folder).cells == plan.cells
     assert {path: path.stat().st_mtime_ns for path in folder.stand_ins.iterdir()} == before != {}
 
 
@@ -70,7 +69,7 @@ def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(f"{SUITE}{aligned}  other: {{evaluate: {{row: a, run: b}}}}\n")
     plan = load_plan(tmp_path / "mine.yaml", look=Look.HEADERS, allows_missing=True)
     with pytest.raises(UserError) as caught:
-        write_stand_ins(plan, new_folder(tmp_path / "run"))
+        smoke_with_stand_ins(plan, new_folder(tmp_path / "run"))
     for name in ("gone.st", "b"):
         message = f"no such file: {tmp_path.resolve() / name}: nothing stands in for it in a smoke run"
         assert message in str(caught.value)
@@ -99,7 +98,7 @@ def test_latents_with_captions_have_a_stand_in_with_a_decoder(tmp_path: Path) ->
     (tmp_path / "mine.yaml").write_text(LATENTS)
     plan = load_plan(tmp_path / "mine.yaml", look=Look.CONTENTS, allows_missing=True)
     folder = new_folder(tmp_path / "run")
-    smoke = plan.as_smoke(write_stand_ins(plan, folder).replace)
+    smoke = smoke_with_stand_ins(plan, folder)
     (data,) = (cell.cell.data for cell in smoke.cells)
     assert (data.channels, data.image_size, data.text_shape, data.picture_shape) == (4, 8, (6, 10), (3, 32))
     assert data.is_decoded and data.picture_shape == (3, 32)

@@ -81,7 +81,13 @@ def prepare(
 
     # As many cells at a time as fit there, and room for what they write.
     executor = executor.sized(numerics, limits.processes_per_cell)
-    check_space(untrained, folder, executor.at_once)
+    need, free = needed_bytes(untrained, folder, executor.at_once), shutil.disk_usage(folder.root).free
+    if need > free:
+        raise StoreError(
+            f"{folder.root}: the {len(untrained)} cells to train may need another {need / MIB:,.0f} MiB and only "
+            f"{free / MIB:,.0f} MiB are free: free some (`tread-bench clean RUN_DIR` removes checkpoints of finished "
+            "cells), or give an --out on another disk"
+        )
     gpus = limits.gpus_per_cell if numerics.device == "cuda" else 0
     return Site(executor, limits, threads, gpus), choices, dict(sorted(files.items()))
 
@@ -225,7 +231,7 @@ def write_plan(
             suite=plan.suite.name,
             row=cell.row,
             seed=cell.seed,
-            role=cell.role,
+            role="tuning" if cell.tunes else "study",
             reference=cell.reference,
             backbone=cell.cell.backbone.label,
             config=cell.cell.model_dump(mode="json"),
@@ -268,17 +274,6 @@ def data_files(
     now = contents_of(paths)
     check_unchanged(before, now, "the run began")
     return {**before, **now}
-
-
-def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:
-    """Raises StoreError where the disk has no room for what the cells may still write."""
-    need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
-    if need > free:
-        raise StoreError(
-            f"{folder.root}: the {len(untrained)} cells to train may need another {need / MIB:,.0f} MiB and only "
-            f"{free / MIB:,.0f} MiB are free: free some (`tread-bench clean RUN_DIR` removes checkpoints of finished "
-            "cells), or give an --out on another disk"
-        )
 
 
 def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 
 from tread_bench.core.config.suite import Cell, files_beside_data
 from tread_bench.core.describe.data_sources import DataOptions, find_data_source
@@ -20,43 +19,17 @@ _NETWORK = "tread_bench.measure.quality.networks.classifier.network:write_random
 _ENLARGED = 8  # images beside latents whose size is not stated
 
 
-@dataclass(frozen=True)
-class StandIns:
-    """What stands in for missing files, in a folder of the run; a file is written when it is first needed.
+def smoke_with_stand_ins(plan: Plan, folder: RunFolder) -> Plan:
+    """Return a plan's smoke run, with random data and networks in place of missing files.
 
-    `kinds` says in words what is random.
-    """
-
-    folder: Path
-    kinds: list[str]
-
-    def replace(self, cell: Cell) -> Cell:
-        """Return the cell with what stands in for its missing files."""
-        if any(is_missing(path) for _, path in cell.data.family.files(cell.data, cell.generates)):
-            cell = cell.model_copy(update={"data": _data(cell.data)})
-        if cell.generates and (cell.metrics.lacks_network(cell.data) or _missing(cell, of_network=True)):
-            # Random weights, for channels, side and classes of the images that the network sees.
-            shape = (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
-            path = self.folder / f"network-{'x'.join(map(str, shape))}.safetensors"
-            if not path.exists():
-                named(_NETWORK)(path, shape)
-            network = {"extractor": None, "inception_weights": None, "extractor_weights": str(path)}
-            cell = cell.model_copy(update={"metrics": cell.metrics.model_copy(update=network)})
-        return cell
-
-
-def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
-    """Write into the run folder what stands in for the plan's missing files; what is already there is kept.
-
-    The run folder must be locked.
+    A file is written into the run folder, which must be locked, unless it is there.
 
     Raises:
         UserError: nothing stands in for one of them; the message names them all.
     """
     # What has no stand-in: files that are no data and no feature network, runs.
-    cells = list({cell.row_key: cell.cell for cell in plan.cells}.values())
     refused: list[str] = []
-    for cell in cells:
+    for cell in {cell.row_key: cell.cell for cell in plan.cells}.values():
         refused += _missing(cell, of_network=False)
         for read in (cell.evaluate, cell.training.start):
             if read is not None and read.run and not os.path.isdir(read.run):
@@ -64,17 +37,27 @@ def write_stand_ins(plan: Plan, folder: RunFolder) -> StandIns:
     if refused:
         rule = "nothing stands in for it in a smoke run; correct the path"
         raise UserError("\n".join(f"no such file: {path}: {rule}" for path in dict.fromkeys(refused)))
-
-    # What has one.
     refuse_linked([folder.stand_ins])
     folder.stand_ins.mkdir(exist_ok=True)
-    written = StandIns(folder.stand_ins, [])
-    replaced = [written.replace(cell) for cell in cells]
-    kinds = {f"data {cell.data.name}" for cell, other in zip(cells, replaced, strict=True) if other.data != cell.data}
-    written.kinds.extend(sorted(kinds))
-    if any(other.metrics != cell.metrics for cell, other in zip(cells, replaced, strict=True)):
-        written.kinds.append("feature network")
-    return written
+    kinds = set[str]()  # in words, what is random
+
+    def replaced(cell: Cell) -> Cell:
+        """The cell with what stands in for its missing files."""
+        if any(is_missing(path) for _, path in cell.data.family.files(cell.data, cell.generates)):
+            kinds.add(f"data {cell.data.name}")
+            cell = cell.model_copy(update={"data": _data(cell.data)})
+        if cell.generates and (cell.metrics.lacks_network(cell.data) or _missing(cell, of_network=True)):
+            # Random weights, for channels, side and classes of the images that the network sees.
+            kinds.add("feature network")
+            shape = (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
+            path = folder.stand_ins / f"network-{'x'.join(map(str, shape))}.safetensors"
+            if not path.exists():
+                named(_NETWORK)(path, shape)
+            network = {"extractor": None, "inception_weights": None, "extractor_weights": str(path)}
+            cell = cell.model_copy(update={"metrics": cell.metrics.model_copy(update=network)})
+        return cell
+
+    return replace(plan.as_smoke(replaced), stand_ins=tuple(sorted(kinds)))
 
 
 def _missing(cell: Cell, of_network: bool) -> list[str]:

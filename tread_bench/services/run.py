@@ -17,7 +17,7 @@ from tread_bench.core.stored.records import Record, of_study
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run
-from tread_bench.runner.stand_in import write_stand_ins
+from tread_bench.runner.stand_in import smoke_with_stand_ins
 from tread_bench.services.display import make_display, note
 from tread_bench.services.report import Drawn, write_report
 from tread_bench.suite.files import Look
@@ -138,7 +138,7 @@ def _smoke_plan(whole: Plan, root: Path, options: Options) -> Plan:
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
-        written = write_stand_ins(whole, folder)
+        plan = smoke_with_stand_ins(whole, folder)
     note("\n".join(["missing:", *map(str, whole.missing)]))
-    note(f"random in this smoke run, in place of what is missing: {', '.join(written.kinds)}")
-    return whole.as_smoke(written.replace, written.kinds)
+    note(f"random in this smoke run, in place of what is missing: {', '.join(plan.stand_ins)}")
+    return plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,9 +15,8 @@ from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import canonical_json, cell_id, unknown
 from tread_bench.core.numbers.costs import cell_cost, training_macs
-from tread_bench.core.problems import Loc, Place, Problem, SuiteError
+from tread_bench.core.problems import Place, Problem, SuiteError
 from tread_bench.core.stored.documents import Reads, Registered, WeightsRef
-from tread_bench.core.stored.records import Role
 from tread_bench.suite.budgets import need
 from tread_bench.suite.files import Files
 from tread_bench.suite.hypothesis import undecidable
@@ -60,11 +59,6 @@ class PlannedCell:
     row_key: str
     sources: Mapping[Reads, WeightsRef] = field(default_factory=dict)
     tunes: str = ""
-
-    @property
-    def role(self) -> Role:
-        """Whether it is of the study, or helps to choose a learning rate."""
-        return "tuning" if self.tunes else "study"
 
     @property
     def paired_seed(self) -> int:
@@ -177,24 +171,21 @@ class Plan:
                 needed.add(row.name)
             if needed <= choices.keys():
                 resolved = row.resolved.at_rates(row.name, choices)
-                known.append(_Row.of(row.name, row.loc, resolved, self.suite))
+                known.append(_Row.of(row.name, resolved, self.suite))
         pending = (len(self.expanded) - len(known)) * len(self.suite.seeds)
         return replace(self, cells=_cells(known, self.suite), pending=pending)
 
-    def as_smoke(
-        self, replace_missing: Callable[[Cell], Cell] = lambda cell: cell, stand_ins: Sequence[str] = ()
-    ) -> Plan:
+    def as_smoke(self, replaced: Callable[[Cell], Cell] = lambda cell: cell) -> Plan:
         """Return the plan shortened to one seed, a few iterations and samples, to show that everything works.
 
         Args:
-            replace_missing: the cell to plan instead of one whose files are missing.
-            stand_ins: what is random in it.
+            replaced: returns the cell to plan instead of one.
         """
         timing = smoke_timing(self.suite.timing)
         suite = self.suite.model_copy(update={"timing": timing, "seeds": self.suite.seeds[:1]})
-        shorter = shortener({row.name: row.resolved for row in self.expanded}, replace_missing)
-        rows = tuple(_Row.of(row.name, row.loc, shorter(row.name), suite) for row in self.expanded)
-        return replace(_planned(rows, suite), is_smoke=True, stand_ins=tuple(stand_ins))
+        shorter = shortener({row.name: row.resolved for row in self.expanded}, replaced)
+        rows = tuple(_Row.of(row.name, shorter(row.name), suite) for row in self.expanded)
+        return replace(_planned(rows, suite), is_smoke=True)
 
     def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
         """Return the cells of some rows, and of rows whose weights they read; all of them if no row is named.
@@ -247,14 +238,23 @@ def expand(suite: Suite, files: Files | None = None) -> Plan:
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         try:
-            rows[place] = _Row.of(draft.name, draft.loc, resolver.resolve(draft), suite)
+            rows[place] = _Row.of(draft.name, resolver.resolve(draft), suite)
         except SuiteError as error:
             problems += error.problems
 
-    # Check the rows against each other, in the suite's order.
+    # Check the rows against each other, in the suite's order: some would train the same cells again, or share a name.
     ordered = tuple(rows[place] for place in sorted(rows))
-    cells_of = {row.name: row.resolved.cell for row in ordered}
-    problems += _repeated(ordered)
+    cells_of: dict[str, Cell] = {}
+    by_key: dict[str, _Row] = {}
+    for place in sorted(rows):
+        row, loc = rows[place], drafts[place].loc
+        first = by_key.setdefault(row.key, row)
+        if first is not row:
+            message = f"row {row.name!r} has the same cells as row {first.name!r}: change one of them or remove it"
+            problems.append(Problem(message, loc, at_key=True))
+        elif row.name in cells_of:
+            problems.append(Problem(f"two rows are called {row.name!r}: rename one", loc, at_key=True))
+        cells_of[row.name] = row.resolved.cell
     untrained = [name for name, cell in cells_of.items() if cell.is_timed_only]
     if untrained and not suite.timing.pairs:
         rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
@@ -290,14 +290,13 @@ class _Row:
     """The cells of one row, before they differ by seed."""
 
     name: str
-    loc: Loc
     resolved: Resolved
     key: str
     architecture_key: str
     comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
-    def of(cls, name: str, loc: Loc, resolved: Resolved, suite: Suite) -> _Row:
+    def of(cls, name: str, resolved: Resolved, suite: Suite) -> _Row:
         read: list[object] = []
         for kind, weights in resolved.reads.items():
             # The evaluating cell itself has what its training was.
@@ -313,7 +312,7 @@ class _Row:
         own: Any = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
         own["training"] = {"snapshots", "learning_rate"} if suite.tune else {"snapshots"}
         comparison = (architecture, shared.model_dump_json(exclude=own))
-        return cls(name, loc, resolved, _key(resolved.cell, suite, *read), architecture, comparison)
+        return cls(name, resolved, _key(resolved.cell, suite, *read), architecture, comparison)
 
     def seed(self, seed: int) -> int:
         """Return the seed of its cell that has this seed of the suite."""
@@ -408,20 +407,6 @@ def _cells(rows: Sequence[_Row], suite: Suite) -> tuple[PlannedCell, ...]:
 Candidates = Mapping[float, tuple[PlannedCell, ...]]  # the tuning cells of a row, by learning rate
 
 
-def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
-    """Problems of rows that would train the same cells again, or that share a name."""
-    by_key: dict[str, _Row] = {}
-    names: set[str] = set()
-    for row in rows:
-        first = by_key.setdefault(row.key, row)
-        if first is not row:
-            message = f"row {row.name!r} has the same cells as row {first.name!r}: change one of them or remove it"
-            yield Problem(message, row.loc, at_key=True)
-        elif row.name in names:
-            yield Problem(f"two rows are called {row.name!r}: rename one", row.loc, at_key=True)
-        names.add(row.name)
-
-
 def plan_table(plan: Plan) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
@@ -442,9 +427,6 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
         cost = cell_cost(first.cell)
         tuning = [cell for cell in plan.tuning_cells({name} & plan.tuning.keys()) if cell.id not in counted]
         counted.update(cell.id for cell in tuning)
-        disk = len(cells) * disk_bytes(first, cost.stored_params)
-        if tuning:
-            disk += len(tuning) * disk_bytes(tuning[0], cost.stored_params)
         reference = plan.timed_with(first)
         speedup = cost.ideal_speedup
         if reference is not None:
@@ -470,7 +452,7 @@ def plan_table(plan: Plan) -> list[dict[str, Any]]:
             "training_macs": macs[name],
             "tokens_per_block": cost.tokens_per_block,
             "ideal_speedup": speedup,
-            "disk_bytes": disk,
+            "disk_bytes": sum(disk_bytes(cell, cost.stored_params) for cell in (*cells, *tuning)),
             "tuning_cells": len(tuning),
             "tuning_macs": sum(training_macs(cell.cell) for cell in tuning),
         }
