@@ -10,6 +10,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
+from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell, files_beside_data
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.describe.plugins import named
@@ -54,14 +55,21 @@ class Files:
         if self.look is Look.NOT_AT_ALL:
             return
         key = (cell.data.model_dump_json(), cell.generates)
-        data: _Data = self._once(key, lambda: self._of(cell.data, cell.generates))
-        self.missing += draft.moved([*data.missing, *_missing(files_beside_data(cell))])
-        yield from data.mistakes
+        missing, mistakes, counts = self._once(key, lambda: self._of(cell.data, cell.generates))
+        self.missing += draft.moved([*missing, *_missing(files_beside_data(cell))])
+        yield from mistakes
         if self.look >= Look.HEADERS:
             self.missing += draft.moved(_missing_network(cell))
-            if self.look >= Look.NETWORKS and cell.generates:
-                yield from self._of_networks(cell)
-            yield from _too_many_samples(cell, data.counts, draft)
+        if self.look >= Look.NETWORKS and cell.generates:
+            yield from self._of_networks(cell)
+
+        # Evaluations on more held-out samples than there are.
+        held_out = MAX_NUMBER if counts is None or cell.is_timed_only else counts[1]
+        for name in ("validation_samples", "similarity_samples"):
+            requested = getattr(cell.metrics, name)
+            if requested > held_out:
+                message = f"metrics.{name} {requested}: data {cell.data.name} holds out {held_out} samples"
+                yield Problem(f"{message}; request fewer", draft.latest(("metrics", name), ("data", "name")))
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
         """Return whether a cell reads weights of a run that is not read; note it where it is missing."""
@@ -82,13 +90,13 @@ class Files:
             self._known[key] = find()
         return self._known[key]
 
-    def _of(self, options: DataOptions, generates: bool) -> _Data:
-        # What is missing; if nothing is, mistakes in what is there.
+    def _of(self, options: DataOptions, generates: bool) -> tuple[list[Problem], list[Problem], tuple[int, int] | None]:
+        """What is missing; if nothing is, mistakes in what is there, and numbers of training and held-out samples."""
         family = options.family
         files: list[tuple[Loc, str]] = [(("data", *place), path) for place, path in family.files(options, generates)]
         missing = [*_missing(files)]
         if missing or self.look < Look.HEADERS:
-            return _Data(missing)
+            return missing, [], None
         mistakes = []
         if family.check_files or family.check_all:
             check = named("tread_bench.data.check:data_problems")
@@ -97,7 +105,7 @@ class Files:
         if (decoding := family.decoding(options)) is not None and generates and self.look >= Look.NETWORKS:
             for message in named(_FOUND)(_DECODER, (options,), decoding.files):
                 mistakes.append(Problem(message, ("data", "decoder")))
-        return _Data((), mistakes, family.counts(options))
+        return [], mistakes, family.counts(options)
 
     def _of_networks(self, cell: Cell) -> Iterator[Problem]:
         """Mistakes in the weights of the feature network and in the file that samples are compared with, if there."""
@@ -114,15 +122,6 @@ class Files:
             if paths and not any(map(is_missing, paths)):
                 for message in self._once((check, str(arguments)), partial(named(_FOUND), check, arguments, paths)):
                     yield Problem(message, loc)
-
-
-@dataclass(frozen=True, slots=True)
-class _Data:
-    """What is known of a data source's files; `counts` are those of training and held-out samples."""
-
-    missing: Sequence[Problem]
-    mistakes: Sequence[Problem] = ()
-    counts: tuple[int, int] | None = None
 
 
 def _place_of(message: str, files: Sequence[tuple[Loc, str]]) -> Loc:
@@ -163,15 +162,3 @@ def _missing_network(cell: Cell) -> Iterator[Problem]:
         ways_out = ways_out[1:]  # it is trained on labelled images
     rule = f"FID needs a feature network, and none ships for data {data.name!r}"
     yield Problem(f"{rule}: {', or '.join(ways_out)}", ("data", "name"))
-
-
-def _too_many_samples(cell: Cell, counts: tuple[int, int] | None, draft: Draft) -> Iterator[Problem]:
-    """Problems of a cell that is evaluated on more held-out samples than there are."""
-    if counts is None or cell.is_timed_only:
-        return
-    held_out = counts[1]
-    for key in ("validation_samples", "similarity_samples"):
-        requested = getattr(cell.metrics, key)
-        if requested > held_out:
-            message = f"metrics.{key} {requested}: data {cell.data.name} holds out {held_out} samples; request fewer"
-            yield Problem(message, draft.latest(("metrics", key), ("data", "name")))

@@ -11,8 +11,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.methods import Evaluated, LossOptions, MethodOptions, methods
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.numbers.schedule import decay_steps
-from tread_bench.core.problems import Problem, at
+from tread_bench.core.problems import Loc, Problem, at, dotted
 from tread_bench.suite.merge import Draft
 
 
@@ -27,17 +26,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
         message = f"selector {cell.selector!r}: {rule}; leave selector out"
         yield Problem(message, draft.latest(("selector",), ("method",)))
 
-    # Rules of its schedule and its auxiliary losses.
-    yield from _schedule(cell, family, spec, draft)
-    for index, loss in enumerate(cell.auxiliary):
-        own = loss.family.check(Setting(cell, family, spec), loss)
-        for problem in (*loss_problems(loss, cell.method), *own):
-            yield replace(problem, loc=("auxiliary", index, *problem.loc))
-        if loss.name in (other.name for other in cell.auxiliary[:index]):
-            yield Problem(f"auxiliary {loss.name} is named twice: keep one", ("auxiliary", index))
-
-
-def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
+    # Rules of its schedule.
     schedule, method = cell.schedule, cell.method
     if schedule.warmup > schedule.until:
         message = f"schedule.warmup {schedule.warmup:g}: must end before the dense part, at {schedule.until:g} (until)"
@@ -65,21 +54,27 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
             except ValueError as error:
                 raise ValueError(f"{error}, as a warm-up begins: leave the warm-up out") from None
 
+    # Rules of its auxiliary losses.
+    for index, loss in enumerate(cell.auxiliary):
+        own = loss.family.check(Setting(cell, family, spec), loss)
+        for problem in (*loss_problems(loss, cell.method), *own):
+            yield replace(problem, loc=("auxiliary", index, *problem.loc))
+        if loss.name in (other.name for other in cell.auxiliary[:index]):
+            yield Problem(f"auxiliary {loss.name} is named twice: keep one", ("auxiliary", index))
+
 
 def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
     """Problems of the parts of a cell's schedule, and of its decay, that have no step in its training."""
-    schedule, decay, iterations = cell.schedule, cell.training.decay, cell.training.iterations
-    if cell.trains and decay.span and not decay_steps(iterations, decay):
-        message = f"training.decay.share {decay.span:g} of {iterations} iterations is less than a step: raise one"
-        yield Problem(message, draft.latest(("training", "decay", "share"), ("training", "iterations")))
-    if schedule.warmup and not round(schedule.warmup * iterations):
-        message = f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is less than a step: set it to 0"
-        yield Problem(message, draft.latest(("schedule", "warmup"), ("training", "iterations")))
-    part = {0: "before", iterations: "after"}.get(round(schedule.until * iterations))
-    if schedule.until < 1 and part:
-        message = f"schedule.until {schedule.until:g} of {iterations} iterations leaves no step {part} it"
-        rule = "move it, or leave it out"
-        yield Problem(f"{message}: {rule}", draft.latest(("schedule", "until"), ("training", "iterations")))
+    schedule, training = cell.schedule, cell.training
+    parts: list[tuple[Loc, float]] = [(("schedule", "warmup"), schedule.warmup)]
+    parts += [(("schedule", "until"), share) for share in (schedule.until, 1 - schedule.until)]
+    if cell.trains:
+        parts.append((("training", "decay", "share"), training.decay.span))
+    for loc, share in parts:
+        if 0 < share < 1 and not round(share * training.iterations):
+            rule = f"a part of {share:g} of {training.iterations} iterations is less than a step"
+            message = f"{dotted(loc)}: {rule}; change it, or leave it out"
+            yield Problem(message, draft.latest(loc, ("training", "iterations")))
 
 
 def loss_problems(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:

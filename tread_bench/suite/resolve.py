@@ -42,7 +42,6 @@ from tread_bench.suite.tuning import at_rate, tuning_problems
 from tread_bench.suite.weights import Source, Sources, Weights, adopted, guided_by, started, weak_weights
 
 MAX_BLOCKS = 10_000
-Routes = tuple[ResolvedRoute, ...]
 
 
 class Resolved(NamedTuple):
@@ -243,7 +242,19 @@ def _resolve_routes(
 def _problems_of_parts(cell: Cell, draft: Draft, highest_seed: int) -> Iterator[Problem]:
     """Mistakes in what concerns no backbone: training, images, objective, seeds."""
     if cell.evaluate is None:
-        yield from _training_problems(cell, draft)
+        yield from _length_problems(cell, draft)
+        yield from _adapter_problems(cell, draft)
+
+        # Routes of a method that takes none, and none of one that needs some.
+        method, takes_routes = cell.method.name, cell.method.family.takes_routes
+        message = ""
+        if cell.routes and not takes_routes:
+            written = format_routes(cell.routes)
+            message = f"method {method} takes no routes, here {written}: set routes: [] or method: tread"
+        elif takes_routes and not cell.routes:
+            message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
+        if message:
+            yield Problem(message, draft.latest(("method",), ("routes",)))
     if cell.generates:
         yield from _generation_problems(cell, draft)
 
@@ -298,23 +309,6 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if at_iterations != sorted(moment for moment in {*at_iterations} if first <= moment <= last):
         message = f"metrics.at {list(moments)}: must ascend and lie in {first}..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
-
-
-def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Violations of rules that join several keys of a training."""
-    yield from _length_problems(cell, draft)
-    yield from _adapter_problems(cell, draft)
-
-    # Routes of a method that takes none, and none of one that needs some.
-    method, takes_routes = cell.method.name, cell.method.family.takes_routes
-    message = ""
-    if cell.routes and not takes_routes:
-        written = format_routes(cell.routes)
-        message = f"method {method} takes no routes, here {written}: set routes: [] or method: tread"
-    elif takes_routes and not cell.routes:
-        message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
-    if message:
-        yield Problem(message, draft.latest(("method",), ("routes",)))
 
 
 def _adapter_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import JsonValue
 
@@ -13,7 +12,6 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Budget, KeptWeights
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.core.describe.guidance import iteration_at
-from tread_bench.core.describe.methods import MethodOptions
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
@@ -21,7 +19,7 @@ from tread_bench.core.problems import Loc, Problem, SuiteError, all_problems, at
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.budgets import NAMED, NOTHING, STARTS, need
-from tread_bench.suite.merge import Draft, DraftRow
+from tread_bench.suite.merge import DraftRow
 from tread_bench.suite.tuning import at_rate
 
 SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for
@@ -50,20 +48,14 @@ class Source:
         """All that determines the weights, as JSON values."""
         return (self.cell.model_dump(mode="json"), *self.history)
 
-    @property
-    def kept(self) -> list[int]:
-        """The iterations whose weights are kept."""
-        training = self.cell.training
-        return sorted({*map(int, training.snapshots), training.iterations})
-
     def iteration(self, moment: float | None, name: str) -> int:
         """Return the iteration of a moment of the training. Raises ValueError if its weights are not kept."""
-        last = self.cell.training.iterations
+        training, last = self.cell.training, self.cell.training.iterations
         found = last if moment is None else iteration_at(moment, last)
-        if found not in self.kept:
-            kept = ", ".join(map(str, self.kept))
+        kept = sorted({*map(int, training.snapshots), last})
+        if found not in kept:
             raise ValueError(
-                f"{name} {moment:g}: row {self.row!r} keeps weights only of iteration {kept}; "
+                f"{name} {moment:g}: row {self.row!r} keeps weights only of iteration {', '.join(map(str, kept))}; "
                 f"choose one of them or add {found} to its training.snapshots"
             )
         return found
@@ -151,12 +143,31 @@ def adopted(cell: Cell, row: DraftRow, sources: Sources) -> tuple[Cell, Weights]
     requested = cell.evaluate
     assert requested is not None
     weights = _requested(requested, ("evaluate",), row, sources)
-    refuse(_contradictions(cell, row.draft, weights.source))
-    refuse(_wrong_options(weights.source.cell.method, requested.options))
-    source = weights.source
+    source, method = weights.source, weights.source.cell.method
+
+    # What was trained for something else, and keys that would have no effect.
+    problems = []
+    for key in SAME:
+        if getattr(cell, key) != getattr(source.cell, key):
+            message = f"{key}: row {source.row!r}, which this one evaluates, was trained with another; set the same one"
+            problems.append(Problem(message, row.draft.latest((key,), ("evaluate", "row"))))
+    for key in TAKEN:
+        if any(path[0] == key and spot[0] == "rows" for path, spot in row.draft.origins.items()):
+            message = f"{key} has no effect: this row takes over what row {source.row!r} was trained with; remove it"
+            problems.append(Problem(message, (key,), at_key=True))
+    refuse(problems)
+
+    # Options that would change more than the evaluation of what was trained, or have a value that does not fit.
+    options, able = ("evaluate", "options"), method.family.evaluation_options
+    for name in requested.options:
+        if name not in able:
+            which = f"only {', '.join(able)} changes" if able else "no option changes"
+            message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
+            problems.append(Problem(message, (*options, name)))
+    refuse(problems or all_problems({**method.model_dump(), **requested.options}, type(method), options))
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
-        "method": source.cell.method.evaluated_with(requested.options),
+        "method": method.evaluated_with(requested.options),
         "evaluate": requested.model_copy(update={"row": source.row, "iteration": weights.iteration}),
         "metrics": cell.metrics.model_copy(update={"at": (weights.iteration,), "ema": source.cell.metrics.ema}),
     }
@@ -172,9 +183,27 @@ def started(cell: Cell, spec: BackboneSpec, row: DraftRow, sources: Sources) -> 
     requested = cell.training.start
     assert requested is not None
     weights = _requested(requested, ("training", "start"), row, sources)
-    for message in _unfit_to_start(cell, spec, weights.source):
-        raise SuiteError([Problem(message, ("training", "start", "row"))])
-    start = requested.model_copy(update={"row": weights.source.row, "iteration": weights.iteration})
+    source, named_row = weights.source, f"training.start.row {weights.source.row!r}"
+    other = source.cell
+
+    # Weights that do not fit, are more than a network's, or start from others themselves.
+    with at("training", "start", "row"):
+        if (other.backbone.family(), other.backbone.spec(other.data)) != (cell.backbone.family(), spec):
+            rule = "its weights fit no other backbone, image size, channels or number of classes; set the same"
+            raise ValueError(f"{named_row} has another network: {rule}")
+        if other.objective != cell.objective:
+            raise ValueError(f"{named_row} was trained for another objective; set the same")
+        for name, one in ((source.row, other), ("this row", cell)):
+            if not one.method.family.is_plain_backbone:
+                rule = "only the weights of a plain backbone can be gone on with, by a method that adds none"
+                more = f"method {one.method.name} of {name} is more than that"
+                raise ValueError(f"{named_row}: {more}, and {rule}: choose another")
+        if other.training.start is not None and not source.run:
+            raise ValueError(f"{named_row} starts from other weights itself; name a row that trains from the beginning")
+        if other.training.lora is not None:
+            rule = "which fit no network without them; name the row that it starts from, or train all of its weights"
+            raise ValueError(f"{named_row} keeps adapters alone (training.lora), {rule}")
+    start = requested.model_copy(update={"row": source.row, "iteration": weights.iteration})
     training = cell.training.model_copy(update={"start": start})
     return cell.model_copy(update={"training": training}), weights
 
@@ -185,47 +214,6 @@ def _requested(requested: KeptWeights, key: Loc, row: DraftRow, sources: Sources
         source = sources.find(requested.row, row, requested.run)
     with at(*key, "iteration"):
         return Weights(source, source.iteration(requested.iteration, f"{dotted(key)}.iteration"))
-
-
-def _unfit_to_start(cell: Cell, spec: BackboneSpec, source: Source) -> Iterator[str]:
-    other, named_row = source.cell, f"training.start.row {source.row!r}"
-    if (other.backbone.family(), other.backbone.spec(other.data)) != (cell.backbone.family(), spec):
-        rule = "its weights fit no other backbone, image size, channels or number of classes; set the same"
-        yield f"{named_row} has another network: {rule}"
-    if other.objective != cell.objective:
-        yield f"{named_row} was trained for another objective; set the same"
-    for row, one in ((source.row, other), ("this row", cell)):
-        if not one.method.family.is_plain_backbone:
-            rule = "only the weights of a plain backbone can be gone on with, by a method that adds none"
-            yield f"{named_row}: method {one.method.name} of {row} is more than that, and {rule}: choose another"
-    if other.training.start is not None and not source.run:
-        yield f"{named_row} starts from other weights itself; name a row that trains from the beginning"
-    elif other.training.lora is not None:
-        rule = "which fit no network without them; name the row that it starts from, or train all of its weights"
-        yield f"{named_row} keeps adapters alone (training.lora), {rule}"
-
-
-def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Problem]:
-    for key in SAME:
-        if getattr(cell, key) != getattr(source.cell, key):
-            message = f"{key}: row {source.row!r}, which this one evaluates, was trained with another; set the same one"
-            yield Problem(message, draft.latest((key,), ("evaluate", "row")))
-    for key in TAKEN:
-        if any(path[0] == key and spot[0] == "rows" for path, spot in draft.origins.items()):
-            message = f"{key} has no effect: this row takes over what row {source.row!r} was trained with; remove it"
-            yield Problem(message, (key,), at_key=True)
-
-
-def _wrong_options(method: MethodOptions, options: Mapping[str, Any]) -> Iterator[Problem]:
-    """Options that would change more than the evaluation of what was trained, or have a value that does not fit."""
-    key, able = ("evaluate", "options"), method.family.evaluation_options
-    of_training = [name for name in options if name not in able]
-    for name in of_training:
-        which = f"only {', '.join(able)} changes" if able else "no option changes"
-        message = f"evaluate.options.{name}: of method {method.name}, {which} the evaluation alone; leave it out"
-        yield Problem(message, (*key, name))
-    if not of_training:
-        yield from all_problems({**method.model_dump(), **options}, type(method), key)
 
 
 def weak_weights(cell: Cell, evaluated: Weights | None, sources: Sources, by: DraftRow) -> Weights | None:
