@@ -9,6 +9,7 @@ import pytest
 from tests.command_line import figures
 from tests.run_folders import planned
 from tests.toy_suite import METRICS
+from tread_bench.core.stored.documents import RowTiming
 from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.runner import runner
 from tread_bench.runner.options import Options, Shard
@@ -56,10 +57,6 @@ def timed(speedup=1.0, dense_ms=100.0, wait_ms=0.0, beside=""):
 
 
 WITH_WAIT = (40 * (100 + 10) / (100 / 1.8 + 30), 40 * (100 + 10) / (100 / 2.2 + 30))
-
-
-def timings_of(plan, **rows):
-    return {plan.rows[name][0].row_key: timing for name, timing in rows.items()}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,9 @@ def run(plan, root, speedups=None, **options):
     """The run's records by row; with these speed-ups in place of measured ones, if they are given."""
     with pytest.MonkeyPatch.context() as patched:
         if speedups:
-            timings = timings_of(plan, **{row: timed(speedup) for row, speedup in speedups.items()})
+            timings = {
+                plan.rows[row][0].row_key: RowTiming.model_construct(timing=timed(speedups[row])) for row in speedups
+            }
             patched.setattr(runner, "measure", lambda *arguments: timings)
         said = []
         runner.run(plan, SUITE, root, Options(**options), Lines(lambda text, **_: said.append(text)))
@@ -188,7 +187,7 @@ def test_seeds_that_are_added_later_are_evaluated_where_the_others_were(plan, tm
     assert [found[f"routed {seed}"]["at_equal_time"]["iteration"] for seed in (0, 1)] == [30, 30]
 
     # Begun afresh, they are evaluated where the new steps say.
-    found, _ = run(more, tmp_path / "run", {"dense": 1.0, "routed": 0.5}, fresh=True, rows=("routed",), agreed=True)
+    found, _ = run(more, tmp_path / "run", {"dense": 1.0, "routed": 0.5}, fresh=True, rows=("routed",))
     assert [found[f"routed {seed}"]["at_equal_time"]["iteration"] for seed in (0, 1)] == [20, 20]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -190,18 +189,6 @@ class RunFolder:
         records = [record.model_copy(update={"reference": references[cell]}) for cell, record in found.items()]
         return records, unreadable
 
-    def checked_records(self, row_keys: Mapping[str, str]) -> dict[str, Record]:
-        """Return the records of cells (id -> key of their row), whose other documents are read as well.
-
-        Raises:
-            StoreError: documents of theirs are damaged; it names every one.
-        """
-        _, of_rows = _readable(self.timing, dict.fromkeys(row_keys.values()))
-        records, of_cells = _readable(self.record, row_keys)
-        if damaged := [*of_rows.values(), *of_cells.values()]:
-            raise StoreError("\n".join(damaged))
-        return records
-
     def has_checkpoints(self, cell_id: str) -> bool:
         """Return whether a checkpoint of a cell was completed; it may have been damaged since."""
         return any(self.cell(cell_id).glob("checkpoints/step-*.sha256"))
@@ -245,18 +232,16 @@ class RunFolder:
                 found.append(path)
         return found
 
-    def remove(self, files: Iterable[Path]) -> None:
-        """Remove files of this folder."""
-        for path in files:
-            path.unlink(missing_ok=True)
-
     def stale(self) -> list[str]:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""
         sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
         latest = max(source.stat().st_mtime_ns for source in sources)
         pictures = pictures_of(self.root / "index.html")
-        names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))
-        stale = [name for name in names if not _is_current(self.root / name, latest)]
+        stale = []
+        for name in ("index.html", "results.csv", "records.jsonl", *(f"figures/{name}" for name in pictures or ())):
+            path = self.root / name
+            if not path.is_file() or not path.stat().st_size or path.stat().st_mtime_ns < latest:
+                stale.append(name)
         return stale or (["figures"] if pictures is None else [])
 
     def restore_suite(self, source: str) -> None:
@@ -328,15 +313,6 @@ def _readable(
         if document is not None:
             found[name] = document
     return found, unreadable
-
-
-def _is_current(path: Path, since_ns: int) -> bool:
-    """Whether there is such a file, with content, and not older than `since_ns`."""
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_mtime_ns >= since_ns
 
 
 def trained_cells(root: Path) -> list[CellRequest]:

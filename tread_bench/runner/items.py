@@ -39,11 +39,11 @@ def work_items(cells: Iterable[PlannedCell], plan: Plan, folder: RunFolder, opti
     A runner of a part measures no speed: for it, a trained cell is finished.
 
     Raises:
-        StoreError: documents of the cells are damaged; it names every one.
+        StoreError: records of the cells are damaged; it names every one.
     """
     seeds = [*plan.suite.seeds, *(plan.suite.tune.seed_numbers if plan.suite.tune else ())]
     ordered = sorted(cells, key=lambda cell: seeds.index(cell.paired_seed))
-    records = folder.checked_records({cell.id: cell.row_key for cell in ordered})
+    records = {record.cell: record for record in folder.records({cell.id: cell.reference for cell in ordered})}
     items = []
     for cell in ordered:
         record = records.get(cell.id)

@@ -73,7 +73,6 @@ class Options:
     shard: Shard | None = None
     retry_failed: bool = False
     fresh: bool = False
-    agreed: bool = False  # to what --fresh removes
     accept_other_numerics: bool = False
     track: Literal["tensorboard"] | None = None  # what gets the curves of cells while they train
 

@@ -5,7 +5,7 @@ A row is evaluated at equal time when it has trained as long as the row that its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from tread_bench.core.config.suite import Cell
@@ -19,33 +19,22 @@ from tread_bench.runner.options import Display
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
-def measure(
-    plan: Plan, cells: Iterable[PlannedCell], folder: RunFolder, site: Site, display: Display
-) -> dict[str, TimingFigures]:
-    """Return speed and memory of each row of the cells, by row key, measured alone and one at a time.
-
-    A row that could not be measured is left out; it is measured again before its records are completed.
-    """
-    timings = _timed(plan, cells, folder, site, display)
-    return {key: found.timing for key, found in timings.items() if isinstance(found, RowTiming)}
-
-
 def complete(
     plan: Plan, ended: Iterable[tuple[PlannedCell, Record]], folder: RunFolder, site: Site, display: Display
 ) -> None:
     """Write speed and memory of their rows into the records of trained cells; what was not measured yet, is now."""
     waiting = [(cell, record) for cell, record in ended if record.lacks_speed]
-    timings = _timed(plan, [cell for cell, _ in waiting], folder, site, display)
+    timings = measure(plan, [cell for cell, _ in waiting], folder, site, display)
     for cell, record in waiting:
         folder.write_record(_completed(record, timings[cell.row_key]))
 
 
-def _timed(
+def measure(
     plan: Plan, cells: Iterable[PlannedCell], folder: RunFolder, site: Site, display: Display
 ) -> dict[str, RowTiming | str]:
-    """What the seeds of each row share, by its key: as kept in the run folder, or measured on one of its cells.
+    """Return speed and memory of each row of the cells, by row key: as kept in the run folder, or measured on one cell.
 
-    A text says why a row has neither speed nor memory.
+    A text says why a row has neither.
     """
     # What is kept, if it is what would be measured now.
     examples = {cell.row_key: cell for cell in cells if cell.is_timed}
@@ -123,22 +112,23 @@ def with_references(cells: Sequence[PlannedCell], plan: Plan) -> list[PlannedCel
 
 
 def plan_equal_times(
-    plan: Plan, untrained: Sequence[PlannedCell], timings: Mapping[str, TimingFigures], folder: RunFolder
+    plan: Plan, untrained: Sequence[PlannedCell], timings: Mapping[str, RowTiming | str], folder: RunFolder
 ) -> None:
     """Write to plan.json at which iteration each untrained cell that is compared at equal time is evaluated there.
 
     All seeds of a row have the same. A row of which a cell began without one stays without.
 
     Args:
-        timings: of their rows and of those that their budgets name, by row key.
+        timings: what `measure` found for their rows and for those that their budgets name.
     """
+    figures = {key: row.timing for key, row in timings.items() if not isinstance(row, str)}
     written = folder.existing_plan()
     found = dict(written.equal_time)
     new = {cell.id for cell in untrained}
     for cells in plan.rows.values():
         known = next((found[cell.id] for cell in cells if cell.id in found), None)
-        if known is None and _is_new(cells, new, folder):
-            known = equal_time(cells[0], plan, timings)
+        if known is None and all(cell.id in new and not folder.has_checkpoints(cell.id) for cell in cells):
+            known = equal_time(cells[0], plan, figures)
         if known is not None:
             found |= {cell.id: known for cell in cells if cell.id in new}
     if found != written.equal_time:
@@ -173,10 +163,6 @@ def equal_time(row: PlannedCell, plan: Plan, timings: Mapping[str, TimingFigures
 
     ends = (iteration(own.speedup_low), iteration(own.speedup_high)) if is_paired else (None, None)
     return EqualTime(iteration=max(1, round(iteration(own.speedup))), low=ends[0], high=ends[1])
-
-
-def _is_new(cells: Sequence[PlannedCell], untrained: Collection[str], folder: RunFolder) -> bool:
-    return all(cell.id in untrained and not folder.has_checkpoints(cell.id) for cell in cells)
 
 
 def _mean_step_ms(cell: Cell, dense_ms: float, speedup: float, timing: TimingFigures) -> float:

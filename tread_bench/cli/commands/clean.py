@@ -27,7 +27,8 @@ def clean(
             return
         typer.echo("\n".join([*map(str, files), _summary(run_dir, files)]))
         if yes or (sys.stdin.isatty() and typer.confirm("Remove them?")):
-            folder.remove(files)
+            for path in files:
+                path.unlink(missing_ok=True)
             typer.echo("removed")
         elif not sys.stdin.isatty():
             typer.echo("nothing was removed: without a terminal to ask at, give --yes")

@@ -98,7 +98,6 @@ def run(
         shard=Shard.parse(shard) if shard else None,
         retry_failed=retry_failed,
         fresh=fresh,
-        agreed=yes,
         accept_other_numerics=accept_other_numerics,
         track=track,
     )
